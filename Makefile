@@ -1,0 +1,54 @@
+# The front door: one word for each task. `make help` lists them.
+# The first command sets up .venv by itself; later ones reuse it.
+
+PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
+  $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+BIN := .venv/bin
+READY := .venv/ready
+ARGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help test lint sync doctor list benchmark clean
+
+help: ## list the commands
+	@grep -hE '^[a-z%-]+[^=]*:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([^:]+):.*## /\1\t/' | sed "s/%/NN/" | awk -F'\t' '{printf "  make %-14s %s\n", $$1, $$2}'
+
+lab-%: $(READY) ## run a lab's starter, as in `make lab-02` or `make lab-02 ARGS="--steps 50"`
+	@$(BIN)/rankzero run $* $(ARGS)
+
+notebook-%: $(READY) .venv/notebook ## open a lab's notebook in JupyterLab, as in `make notebook-02`
+	@$(BIN)/jupyter lab notebooks/lab-$*-*.ipynb
+
+test: lint ## check everything: style, types, pages, starters, notebooks (a few minutes)
+	@OMP_NUM_THREADS=1 $(BIN)/pytest -n auto $(ARGS)
+
+lint: $(READY) ## check style and types only
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check --quiet . || { echo 'Some files are not formatted: run `.venv/bin/ruff format .`'; exit 1; }
+	@$(BIN)/mypy
+
+sync: $(READY) ## regenerate notebooks and the excerpts in pages from their sources
+	@$(BIN)/rankzero sync $(ARGS)
+
+doctor: $(READY) ## say what this machine can run
+	@$(BIN)/rankzero doctor
+
+list: $(READY) ## list the labs
+	@$(BIN)/rankzero list
+
+benchmark: $(READY) ## measure what meter, log and evaluation cost a training run (minutes)
+	@$(BIN)/python benchmarks/loop_overhead.py $(ARGS)
+
+clean: ## remove .venv and caches; runs/ is kept
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache code/rankzero.egg-info
+
+$(READY): requirements.txt pyproject.toml
+	@test -n "$(PYTHON)" || { echo 'No Python 3.11 or newer was found: install one, or name it with `make PYTHON=/path/to/python3 ...`.'; exit 1; }
+	@echo 'Setting up .venv with $(PYTHON) (once; torch is large, so this can take minutes)'
+	@$(PYTHON) -m venv .venv || { echo 'Python cannot make a virtual environment: on Debian and Ubuntu, install python3-venv.'; exit 1; }
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[test]'
+	@touch $@
+
+.venv/notebook: $(READY)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[notebook]'
+	@touch $@

@@ -1,0 +1,1 @@
+"""What the labs, their learners and their instructors share."""

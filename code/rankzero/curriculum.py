@@ -1,0 +1,143 @@
+"""Which labs exist and where their files are.
+
+A lab is a folder `code/lab-NN-name` with a `lab.toml`; no list of labs is kept anywhere else.
+"""
+
+import importlib.util
+import itertools
+import sys
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+
+# The manifest's keys and their types; every one is required.
+_KEYS: dict[str, type] = {
+    "title": str,
+    "part": str,
+    "summary": str,
+    "starter": str,
+    "chapters": list,
+    "minutes": int,
+    "difficulty": str,
+    "needs": list,
+}
+
+
+class ManifestError(Exception):
+    """A lab's manifest is wrong; the text names the file, the key and what is expected."""
+
+
+@dataclass(frozen=True)
+class Lab:
+    """One lab, as its `lab.toml` and the layout of the repository define it."""
+
+    number: str  # two digits, as in the folder's name
+    slug: str  # the folder's name, lab-NN-name
+    title: str
+    part: str
+    summary: str
+    starter: Path
+    chapters: tuple[Path, ...]  # handbook chapters to read with it
+    minutes: int  # to read, run and do
+    difficulty: str
+    needs: tuple[str, ...]  # "cpu", "cuda" or "ranks": what it cannot run without
+    root: Path
+
+    @property
+    def folder(self) -> Path:
+        """Starter, README, later the exercises."""
+        return self.root / "code" / self.slug
+
+    @property
+    def page(self) -> Path:
+        """The lab's page."""
+        return self.root / "labs" / f"{self.slug}.md"
+
+    @property
+    def notebook(self) -> Path:
+        """The learner's notebook, made from `notebook_source`."""
+        return self.root / "notebooks" / f"{self.slug}.ipynb"
+
+    @property
+    def solutions(self) -> Path:
+        """Sources of truth: answers and the notebook's text."""
+        return self.root / "solutions" / self.slug
+
+    @property
+    def notebook_source(self) -> Path:
+        """The notebook with its answers, as a py:percent script."""
+        return self.solutions / "notebook.py"
+
+    def import_starter(self) -> ModuleType:
+        """The starter as a module, so that notebooks and tests use its functions instead of copies."""
+        name = self.starter.stem
+        if name not in sys.modules:
+            spec = importlib.util.spec_from_file_location(name, self.starter)
+            assert spec is not None
+            assert spec.loader is not None
+            module = importlib.util.module_from_spec(spec)
+            sys.modules[name] = module
+            spec.loader.exec_module(module)
+        return sys.modules[name]
+
+
+def all_labs(root: Path = ROOT) -> list[Lab]:
+    """Every lab of the repository at `root`, by number. ManifestError where one is wrong."""
+    labs = [_read(path, root) for path in sorted((root / "code").glob("lab-*/lab.toml"))]
+    for before, after in itertools.pairwise(labs):
+        if before.number == after.number:
+            raise ManifestError(f"{after.folder / 'lab.toml'}: lab {after.number} exists already, as {before.slug}.")
+    return labs
+
+
+def find_lab(number: str, root: Path = ROOT) -> Lab:
+    """The lab of that number: '2', '02', 'lab-02' or its whole folder name. LookupError says which ones there are."""
+    labs = all_labs(root)
+    wanted = number.removeprefix("lab-")
+    for lab in labs:
+        if number == lab.slug or (wanted.isdecimal() and int(wanted) == int(lab.number)):
+            return lab
+    raise LookupError(
+        f"there is no lab {number!r}: the labs are {', '.join(lab.number for lab in labs) or 'none yet'}."
+    )
+
+
+def _read(path: Path, root: Path) -> Lab:
+    def wrong(text: str) -> ManifestError:
+        return ManifestError(f"{path}: {text}")
+
+    try:
+        manifest: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise wrong(f"not valid TOML ({error}).") from None
+    slug = path.parent.name
+    number = slug.removeprefix("lab-").split("-")[0]
+    if len(number) != 2 or not number.isdecimal() or slug == f"lab-{number}":
+        raise wrong("its folder must be named lab-NN-name, with two digits.")
+    for key, kind in _KEYS.items():
+        if key not in manifest:
+            raise wrong(f"key '{key}' is missing.")
+        if not isinstance(manifest[key], kind) or isinstance(manifest[key], bool):
+            raise wrong(f"key '{key}' is {manifest[key]!r}; it must be of type {kind.__name__}.")
+        if kind is list and not all(isinstance(item, str) for item in manifest[key]):
+            raise wrong(f"key '{key}' is {manifest[key]!r}; it must be a list of strings.")
+    if unknown := sorted(set(manifest) - set(_KEYS)):
+        raise wrong(f"key '{unknown[0]}' is not known; the keys are {', '.join(_KEYS)}.")
+    starter = path.parent / manifest["starter"]
+    chapters = tuple(root / "handbook" / f"{name}.md" for name in manifest["chapters"])
+    for key, file in [("starter", starter), *(("chapters", chapter) for chapter in chapters)]:
+        if not file.is_file():
+            raise wrong(f"key '{key}' names {file.relative_to(root)}, which does not exist.")
+    return Lab(
+        number=number,
+        slug=slug,
+        starter=starter,
+        chapters=chapters,
+        needs=tuple(manifest["needs"]),
+        root=root,
+        **{key: manifest[key] for key in ("title", "part", "summary", "minutes", "difficulty")},
+    )

@@ -1,0 +1,1 @@
+"""What starters and notebooks import: everything that is not the lesson."""

@@ -1,0 +1,66 @@
+"""Command-line options for starters: a mistake gets one sentence, before any work starts."""
+
+import argparse
+import difflib
+import math
+from typing import Any, NoReturn
+
+
+class StarterParser(argparse.ArgumentParser):
+    """An ArgumentParser whose errors are one sentence and whose help shows every default."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(allow_abbrev=False, formatter_class=_Help, **settings)
+
+    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """As argparse does, but an unknown option names the one that was probably meant."""
+        parsed, unknown = self.parse_known_args(args, namespace)
+        if unknown:
+            known = [option for action in self._actions for option in action.option_strings]
+            close = difflib.get_close_matches(unknown[0].split("=")[0], known, n=1)
+            hint = f"did you mean {close[0]}?" if close else "--help lists the options."
+            self.error(f"unknown option {unknown[0]}: {hint}")
+        return parsed
+
+    def error(self, message: str) -> NoReturn:
+        """Exits with code 2 and one sentence."""
+        self.exit(2, f"{self.prog}: {message.removeprefix('argument ')}\n")
+
+
+class _Help(argparse.ArgumentDefaultsHelpFormatter):
+    def _get_help_string(self, action: argparse.Action) -> str | None:
+        # "(default: None)" tells nobody anything; such options say in words what happens without them.
+        return action.help if action.default is None else super()._get_help_string(action)
+
+
+def positive_int(text: str) -> int:
+    """A whole number of at least 1."""
+    return _int(text, at_least=1)
+
+
+def non_negative_int(text: str) -> int:
+    """A whole number of at least 0."""
+    return _int(text, at_least=0)
+
+
+def positive_float(text: str) -> float:
+    """A finite number above 0."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not (math.isfinite(number) and number > 0):
+        raise argparse.ArgumentTypeError(f"{text!r} must be a number above 0.")
+    return number
+
+
+def _int(text: str, at_least: int) -> int:
+    try:
+        number = int(text)
+    except ValueError:
+        number = at_least - 1
+    if number < at_least:
+        raise argparse.ArgumentTypeError(f"{text!r} must be a whole number of at least {at_least}.")
+    if number >= 2**63:
+        raise argparse.ArgumentTypeError(f"{text!r} must be a whole number of at least {at_least} and below 2^63.")
+    return number

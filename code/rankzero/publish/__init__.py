@@ -1,0 +1,1 @@
+"""Generated files: excerpts in pages, notebooks."""

@@ -1,0 +1,77 @@
+"""Fills excerpts of files into markdown pages, so that the code a page shows is code that runs.
+
+A page names the source in an HTML comment; what follows up to the closing comment is made from it::
+
+    <!-- excerpt: code/lab-02-single-gpu-training/train_single_gpu.py#train_step -->
+    <!-- /excerpt -->
+
+After `#` comes a function, a class or `Class.method`. `from="..."` and `to="..."` narrow it to the lines between the
+two that contain those texts, both included. A file that is not Python goes in as text.
+"""
+
+import ast
+import re
+import textwrap
+from pathlib import Path
+
+_BLOCK = re.compile(r"(?P<open><!-- excerpt: (?P<spec>[^\n]+?) -->\n).*?(?P<close><!-- /excerpt -->)", re.DOTALL)
+_SPEC = re.compile(r'(?P<file>[^\s#]+)(?:#(?P<symbol>[\w.]+))?(?: from="(?P<first>[^"]+)")?(?: to="(?P<last>[^"]+)")?')
+
+
+class ExcerptError(Exception):
+    """An excerpt cannot be filled; the text names the page, the excerpt and why."""
+
+
+def fill(page: Path, root: Path) -> str:
+    """The text of `page` with every excerpt made anew. Sources are named relative to `root`."""
+    text = page.read_text(encoding="utf-8")
+    if text.count("<!-- excerpt:") != len(_BLOCK.findall(text)):
+        raise ExcerptError(f"{page}: an excerpt comment is not closed by <!-- /excerpt -->.")
+
+    def make(match: re.Match[str]) -> str:
+        spec = match["spec"]
+        try:
+            return f"{match['open']}{_excerpt(spec, root)}{match['close']}"
+        except (OSError, SyntaxError, LookupError) as error:
+            raise ExcerptError(f"{page}: excerpt '{spec}': {error}.") from None
+
+    return _BLOCK.sub(make, text)
+
+
+def _excerpt(spec: str, root: Path) -> str:
+    parts = _SPEC.fullmatch(spec)
+    if parts is None:
+        raise LookupError('expected FILE#NAME from="text" to="text"')
+    source = (root / parts["file"]).read_text(encoding="utf-8")
+    lines = source.splitlines()
+    if parts["symbol"]:
+        lines = _symbol_lines(source, parts["symbol"])
+    lines = _narrow(lines, parts["first"], parts["last"])
+    language = {".py": "python", ".toml": "toml"}.get(Path(parts["file"]).suffix, "text")
+    code = textwrap.dedent("\n".join(lines)).strip("\n")
+    return f"```{language}\n{code}\n```\n"
+
+
+def _symbol_lines(source: str, symbol: str) -> list[str]:
+    node: ast.AST = ast.parse(source)
+    for name in symbol.split("."):
+        found = [child for child in ast.iter_child_nodes(node) if getattr(child, "name", None) == name]
+        if not found:
+            raise LookupError(f"there is no {symbol} in it")
+        node = found[0]
+    assert isinstance(node, ast.FunctionDef | ast.ClassDef)
+    first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+    return source.splitlines()[first - 1 : node.end_lineno]
+
+
+def _narrow(lines: list[str], first: str | None, last: str | None) -> list[str]:
+    start = _only_line(lines, first) if first else 0
+    end = start + _only_line(lines[start:], last) if last else len(lines) - 1
+    return lines[start : end + 1]
+
+
+def _only_line(lines: list[str], text: str) -> int:
+    found = [number for number, line in enumerate(lines) if text in line]
+    if len(found) != 1:
+        raise LookupError(f"'{text}' is on {len(found)} lines of it, not on one")
+    return found[0]

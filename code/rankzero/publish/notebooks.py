@@ -1,0 +1,83 @@
+"""Makes a lab's two notebooks from its py:percent source: the executed one with answers, and the learner's without.
+
+In the source a prediction is an assignment that ends in `# predict: UNIT`; the learner gets `None` in its place. A
+markdown cell tagged `answer` becomes a place to write. Outputs exist only in the executed notebook.
+"""
+
+import re
+from pathlib import Path
+
+import jupytext
+import nbformat
+from nbclient import NotebookClient
+from nbclient.exceptions import CellExecutionError
+from nbformat import NotebookNode
+
+CELL_TIMEOUT_S = 120
+_PREDICTION = re.compile(r"^(?P<name>\w+) = .+?  # predict: (?P<unit>.+)$", re.MULTILINE)
+
+
+class NotebookError(Exception):
+    """A notebook's source is malformed, or a cell of it fails; the text names the file."""
+
+
+def with_answers(source: Path) -> NotebookNode:
+    """The notebook of `source`, complete but not executed."""
+    notebook = jupytext.read(source, fmt="py:percent")
+    notebook.metadata = NotebookNode(
+        kernelspec={"display_name": "Python 3", "language": "python", "name": "python3"},
+        language_info={"name": "python"},
+    )
+    for number, cell in enumerate(notebook.cells):
+        cell.id = f"cell-{number:02d}"  # jupytext's are random, and would differ each time
+        if cell.source.count("# predict:") != len(_PREDICTION.findall(cell.source)):
+            raise NotebookError(f"{source}: cell {number}: a prediction must read `name = answer  # predict: unit`.")
+    return notebook
+
+
+def without_answers(source: Path) -> NotebookNode:
+    """The learner's notebook: predictions and explanations to fill in, no outputs."""
+    notebook = with_answers(source)
+    for cell in notebook.cells:
+        tags = cell.metadata.pop("tags", [])
+        if cell.cell_type == "code":
+            cell.source = _PREDICTION.sub(r"\g<name> = None  # predict: \g<unit>", cell.source)
+        elif "answer" in tags:
+            cell.source = "*Your explanation:*"
+        else:
+            # The source lies two folders deep, the learner's notebook one.
+            cell.source = cell.source.replace("](../../", "](../")
+    return notebook
+
+
+def execute(notebook: NotebookNode, source: Path) -> None:
+    """Runs every cell in place, in the folder of `source`. NotebookError where one fails."""
+    client = NotebookClient(
+        notebook, timeout=CELL_TIMEOUT_S, record_timing=False, resources={"metadata": {"path": str(source.parent)}}
+    )
+    try:
+        client.execute()
+    except CellExecutionError as error:
+        raise NotebookError(f"{source}: a cell fails with {error.ename}: {error.evalue}") from None
+    notebook.metadata.language_info = {"name": "python"}  # the kernel adds its own version here
+
+
+def is_stale(made: Path, fresh: NotebookNode, *, executed: bool) -> bool:
+    """Whether the notebook file `made` differs from `fresh` in its cells, or lacks outputs where it must have them."""
+    if not made.is_file():
+        return True
+    notebook = nbformat.read(made, as_version=4)
+    if _content(notebook) != _content(fresh):
+        return True
+    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    if not executed:
+        return any(cell.outputs or cell.execution_count for cell in code)
+    return any(not cell.execution_count or _failed(cell) for cell in code)
+
+
+def _failed(cell: NotebookNode) -> bool:
+    return any(output.output_type == "error" for output in cell.outputs)
+
+
+def _content(notebook: NotebookNode) -> list[tuple[str, str, str, list[str]]]:
+    return [(cell.id, cell.cell_type, cell.source, cell.metadata.get("tags", [])) for cell in notebook.cells]

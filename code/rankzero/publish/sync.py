@@ -1,0 +1,60 @@
+"""Regenerates what is made from something else: recorded output, excerpts in pages, notebooks."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import nbformat
+
+from rankzero.curriculum import ROOT, Lab, all_labs
+from rankzero.publish import excerpts, notebooks
+from rankzero.publish.recordings import recordings, run_again
+
+
+def pages(root: Path = ROOT) -> list[Path]:
+    """Every markdown file of the project."""
+    folders = [root / name for name in ("handbook", "labs", "code", "solutions")]
+    return sorted([*root.glob("*.md"), *(page for folder in folders for page in folder.rglob("*.md"))])
+
+
+def record(root: Path = ROOT) -> list[Path]:
+    """Runs every recorded command again and keeps what it prints. Takes a minute or more for each lab."""
+    files = [(lab, file) for lab in all_labs(root) for file in recordings(lab)]
+    for lab, file in files:
+        file.write_text(run_again(lab, file), encoding="utf-8")
+    return [file for _, file in files]
+
+
+def sync(root: Path = ROOT, *, check: bool = False, execute: bool = False) -> list[Path]:
+    """Writes every generated file that differs from its source and returns those files.
+
+    With `check` nothing is written. An executed notebook is run again only when its cells changed, or with `execute`.
+    """
+    return [
+        *_sync_excerpts(root, check=check),
+        *(file for lab in all_labs(root) for file in _sync_notebooks(lab, check=check, execute=execute)),
+    ]
+
+
+def _sync_excerpts(root: Path, *, check: bool) -> Iterator[Path]:
+    for page in pages(root):
+        text = excerpts.fill(page, root)
+        if text != page.read_text(encoding="utf-8"):
+            if not check:
+                page.write_text(text, encoding="utf-8")
+            yield page
+
+
+def _sync_notebooks(lab: Lab, *, check: bool, execute: bool) -> Iterator[Path]:
+    source = lab.notebook_source
+    learners = notebooks.without_answers(source)
+    if notebooks.is_stale(lab.notebook, learners, executed=False):
+        if not check:
+            lab.notebook.parent.mkdir(exist_ok=True)
+            nbformat.write(learners, lab.notebook)
+        yield lab.notebook
+    answered, made = notebooks.with_answers(source), source.with_suffix(".ipynb")
+    if execute or notebooks.is_stale(made, answered, executed=True):
+        if not check:
+            notebooks.execute(answered, source)
+            nbformat.write(answered, made)
+        yield made

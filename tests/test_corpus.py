@@ -1,0 +1,130 @@
+"""Corpora: where text comes from, and what is said when it does not."""
+
+import hashlib
+import http.server
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rankzero.learn import corpus as corpus_module
+from rankzero.learn.corpus import PRINTABLE_ASCII, cache_folder, load_corpus, make_corpus
+from rankzero.learn.errors import UserError
+
+TEXT = "First Citizen:\nBefore we proceed any further, hear me speak.\n" * 20
+
+
+def test_embedded_text_is_large_prose_with_a_fixed_vocabulary() -> None:
+    corpus = load_corpus("embedded")
+    assert corpus.characters == PRINTABLE_ASCII
+    assert corpus.vocab_size == 96
+    assert len(corpus.train) + len(corpus.val) > 300_000
+    text = corpus.decode(corpus.train)
+    assert " the " in text
+    assert "class" in text
+
+
+def test_split_loses_nothing_and_shares_nothing() -> None:
+    corpus = make_corpus("x", TEXT)
+    assert corpus.decode(corpus.train) + corpus.decode(corpus.val) == TEXT
+    assert len(corpus.train) == int(0.9 * len(TEXT))
+
+
+def test_encode_and_decode_are_inverse_beyond_ascii(tmp_path: Path) -> None:
+    path = tmp_path / "text.txt"
+    path.write_text("naïve Grüße 学习 🙂\n" * 10, encoding="utf-8")
+    corpus = load_corpus(str(path))
+    assert corpus.decode(corpus.encode("学习 🙂")) == "学习 🙂"
+    with pytest.raises(UserError, match=r"character 'z' is not in this corpus's vocabulary"):
+        corpus.encode("z")
+
+
+def test_byte_order_mark_is_no_character(tmp_path: Path) -> None:
+    path = tmp_path / "text.txt"
+    path.write_bytes(b"\xef\xbb\xbfabc")
+    assert load_corpus(str(path)).characters == "abc"
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"\x89PNG\r\n\x1a\n", r"text.txt is not UTF-8 text \(byte 0x89 at offset 0\): pass a text file"),
+        ("Grüße".encode("latin-1"), r"is not UTF-8 text \(byte 0xfc at offset 2\)"),
+        (b"abc\0def", "is binary"),
+    ],
+)
+def test_a_file_that_is_no_text(tmp_path: Path, content: bytes, said: str) -> None:
+    path = tmp_path / "text.txt"
+    path.write_bytes(content)
+    with pytest.raises(UserError, match=said):
+        load_corpus(str(path))
+
+
+def test_a_missing_file_and_a_folder(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"none.txt does not exist: pass a text file, 'embedded' or 'tinyshakespeare'"):
+        load_corpus(str(tmp_path / "none.txt"))
+    with pytest.raises(UserError, match=r"cannot be read \(Is a directory\)"):
+        load_corpus(str(tmp_path))
+
+
+@pytest.fixture
+def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """Serves TEXT in TinyShakespeare's place; yields the list of requests."""
+    requests: list[str] = []
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            requests.append(self.path)
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(TEXT.encode())
+
+        def log_message(self, *arguments: object) -> None:
+            pass
+
+    httpd = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=httpd.serve_forever, daemon=True).start()
+    monkeypatch.setenv("RANKZERO_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(corpus_module, "TINYSHAKESPEARE_URL", f"http://127.0.0.1:{httpd.server_port}/input.txt")
+    monkeypatch.setattr(corpus_module, "TINYSHAKESPEARE_SHA256", hashlib.sha256(TEXT.encode()).hexdigest())
+    yield requests
+    httpd.shutdown()
+    httpd.server_close()
+
+
+def test_download_happens_once(server: list[str]) -> None:
+    first, second = load_corpus("tinyshakespeare"), load_corpus("tinyshakespeare")
+    assert first.decode(first.train) == second.decode(second.train) == TEXT[: int(0.9 * len(TEXT))]
+    assert len(server) == 1
+
+
+def test_a_damaged_cache_is_downloaded_again(server: list[str]) -> None:
+    load_corpus("tinyshakespeare")
+    (cache_folder() / "tinyshakespeare.txt").write_text("something else")
+    assert load_corpus("tinyshakespeare").sha256 == hashlib.sha256(TEXT.encode()).hexdigest()
+    assert len(server) == 2
+
+
+def test_a_wrong_download_is_refused_and_not_kept(server: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(corpus_module, "TINYSHAKESPEARE_SHA256", "0" * 64)
+    with pytest.raises(UserError, match="its SHA-256 differs"):
+        load_corpus("tinyshakespeare")
+    assert len(server) == 1
+    assert not cache_folder().exists()
+
+
+def test_offline_says_what_to_do(server: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(corpus_module, "TINYSHAKESPEARE_URL", "http://127.0.0.1:9/input.txt")
+    with pytest.raises(
+        UserError, match=r"could not download TinyShakespeare .*--corpus PATH, or train on --corpus emb"
+    ):
+        load_corpus("tinyshakespeare")
+    assert server == []
+
+
+def test_an_unwritable_cache_says_what_to_do(server: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RANKZERO_CACHE", "/dev/null/cache")
+    with pytest.raises(UserError, match=r"could not keep .* /dev/null/cache .*RANKZERO_CACHE"):
+        load_corpus("tinyshakespeare")
+    assert len(server) == 1

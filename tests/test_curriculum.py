@@ -1,0 +1,129 @@
+"""The curriculum is whole: every lab has its files, every page its sections, and a bad manifest says where."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from rankzero.curriculum import ROOT, Lab, ManifestError, all_labs, find_lab
+
+LABS = all_labs()
+SECTIONS = [
+    "Concept Goal",
+    "Mental Model",
+    "Starter Files",
+    "Annotated Code Preview",
+    "Line-by-line Explanation",
+    "What to Notice",
+    "Exercises",
+    "Break It",
+    "Common Misunderstandings",
+    "Interview Explanation",
+    "Further Reading",
+]
+GOOD = """
+title = "T"
+part = "P"
+summary = "S"
+starter = "train.py"
+chapters = ["c"]
+minutes = 10
+difficulty = "beginner"
+needs = ["cpu"]
+"""
+
+
+def each_lab() -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("lab", LABS, ids=lambda lab: lab.slug)
+
+
+def test_there_are_labs() -> None:
+    assert LABS
+
+
+@each_lab()
+def test_a_lab_has_its_files(lab: Lab) -> None:
+    files = [lab.page, lab.folder / "README.md", lab.starter, lab.notebook, lab.notebook_source]
+    missing = [file for file in [*files, lab.notebook_source.with_suffix(".ipynb")] if not file.is_file()]
+    assert not missing
+
+
+@each_lab()
+def test_a_page_has_its_sections_in_order(lab: Lab) -> None:
+    has_exercises = (lab.solutions / "exercises.py").exists()
+    wanted = [section for section in SECTIONS if section != "Exercises" or has_exercises]
+    assert re.findall(r"^## (.+)$", lab.page.read_text(encoding="utf-8"), re.MULTILINE) == wanted
+
+
+@each_lab()
+def test_a_starter_is_read_in_one_sitting(lab: Lab) -> None:
+    assert len(lab.starter.read_text(encoding="utf-8").splitlines()) <= 250
+
+
+@pytest.mark.parametrize("chapter", sorted({chapter for lab in LABS for chapter in lab.chapters}), ids=lambda c: c.stem)
+def test_a_chapter_opens_with_a_question_and_ends_with_what_to_do(chapter: Path) -> None:
+    text = chapter.read_text(encoding="utf-8")
+    assert re.match(r"# .+\n\n> \*\*[^*]+\?\*\*\n", text)
+    headings = re.findall(r"^## (.+)$", text, re.MULTILINE)
+    assert headings[-3:] == ["Takeaway", "Quiz", "Next step"]
+    takeaway, quiz = re.split(r"^## (?:Quiz|Takeaway)\n", text, flags=re.MULTILINE)[-2:]
+    assert re.fullmatch(r"\*\*[^*]*\d[^*]*\*\*", takeaway.strip()), "one bold sentence with a number"
+    assert quiz.count("<details>") == quiz.count("</details>") == 5
+
+
+@pytest.mark.parametrize("name", ["2", "02", "lab-02", "lab-02-single-gpu-training"])
+def test_a_lab_is_found_by_any_of_its_names(name: str) -> None:
+    assert find_lab(name).slug == "lab-02-single-gpu-training"
+
+
+def test_an_unknown_lab_names_those_there_are() -> None:
+    with pytest.raises(LookupError, match=r"there is no lab '99': the labs are .*02"):
+        find_lab("99")
+
+
+def make(root: Path, manifest: str, slug: str = "lab-05-x") -> Path:
+    folder = root / "code" / slug
+    folder.mkdir(parents=True)
+    (root / "handbook").mkdir(exist_ok=True)
+    (root / "handbook" / "c.md").touch()
+    (folder / "train.py").touch()
+    (folder / "lab.toml").write_text(manifest)
+    return root
+
+
+def test_a_good_manifest(tmp_path: Path) -> None:
+    (lab,) = all_labs(make(tmp_path, GOOD))
+    assert (lab.number, lab.title, lab.minutes, lab.needs) == ("05", "T", 10, ("cpu",))
+    assert lab.page == tmp_path / "labs" / "lab-05-x.md"
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (('title = "T"', ""), r"code/lab-05-x/lab.toml: key 'title' is missing"),
+        (("minutes = 10", 'minutes = "10"'), r"lab.toml: key 'minutes' is '10'; it must be of type int"),
+        (("minutes = 10", "minutes = true"), r"key 'minutes' is True; it must be of type int"),
+        (('["cpu"]', "[1]"), r"key 'needs' is \[1\]; it must be a list of strings"),
+        (('"train.py"', '"tarin.py"'), r"key 'starter' names code/lab-05-x/tarin.py, which does not exist"),
+        (('["c"]', '["d"]'), r"key 'chapters' names handbook/d.md, which does not exist"),
+        (('part = "P"', 'part = "P"\npoints = 3'), r"key 'points' is not known; the keys are title, part"),
+        (('part = "P"', 'part = "P'), r"lab.toml: not valid TOML"),
+    ],
+)
+def test_a_bad_manifest_names_file_and_key(tmp_path: Path, change: tuple[str, str], said: str) -> None:
+    assert change[0] in GOOD
+    with pytest.raises(ManifestError, match=said):
+        all_labs(make(tmp_path, GOOD.replace(*change)))
+
+
+def test_a_bad_folder_name_and_a_number_taken_twice(tmp_path: Path) -> None:
+    with pytest.raises(ManifestError, match="its folder must be named lab-NN-name"):
+        all_labs(make(tmp_path / "a", GOOD, "lab-5-x"))
+    make(tmp_path / "b", GOOD, "lab-05-x")
+    with pytest.raises(ManifestError, match=r"lab-05-y/lab.toml: lab 05 exists already, as lab-05-x"):
+        all_labs(make(tmp_path / "b", GOOD, "lab-05-y"))
+
+
+def test_code_holds_no_package_that_hides_the_standard_library() -> None:
+    assert not (ROOT / "code" / "__init__.py").exists()
+    assert not list((ROOT / "code").glob("lab-*/__init__.py"))

@@ -1,0 +1,31 @@
+"""Every Python block of the handbook and the lab pages runs, top to bottom, and prints what the page says it prints."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pytest_examples import CodeExample, EvalExample, find_examples
+
+from rankzero.curriculum import ROOT
+
+PAGES = sorted([*(ROOT / "handbook").glob("*.md"), *(ROOT / "labs").glob("*.md")])
+
+
+def blocks(page: Path) -> list[CodeExample]:
+    # An excerpt is part of a file that other tests run; it is not complete in itself.
+    lines = page.read_text(encoding="utf-8").splitlines()
+    return [
+        example
+        for example in find_examples(page)
+        if example.prefix == "python" and not lines[example.start_line - 2].startswith("<!-- excerpt:")
+    ]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_code_prints_what_the_page_says(page: Path, eval_example: EvalExample) -> None:
+    # `#> text` below a print is its output. `pytest tests/test_handbook.py --update-examples` writes it anew.
+    eval_example.set_config(line_length=100)
+    names: dict[str, Any] = {}
+    for block in blocks(page):
+        run = eval_example.run_print_update if eval_example.update_examples else eval_example.run_print_check
+        names.update(run(block, module_globals=names))

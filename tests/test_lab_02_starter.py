@@ -1,0 +1,267 @@
+"""Lab 02's starter as a learner runs it: real processes, real files, real signals."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from rankzero.curriculum import find_lab
+from rankzero.learn.plots import read_log
+
+LAB = find_lab("02")
+starter = LAB.import_starter()
+TINY = ["--hidden-dim", "32", "--layers", "1", "--heads", "2", "--block-size", "16", "--batch-size", "4"]
+
+
+def run(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(LAB.starter), *arguments]
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=200)
+
+
+def losses(run_folder: Path) -> list[tuple[int, float]]:
+    return [(event["step"], event["loss"]) for event in read_log(run_folder / "log.jsonl")["step"]]
+
+
+def train(folder: Path, *arguments: str) -> Path:
+    """Trains a tiny model in this process; returns the run's folder."""
+    before = set(folder.glob("runs/*"))
+    assert starter.main([*TINY, *arguments, "--out", str(folder / "runs")]) == 0
+    (made,) = set(folder.glob("runs/*")) - before
+    return made
+
+
+def fails(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+    """The one sentence on stderr of a start that must end with exit code 2."""
+    with pytest.raises(SystemExit) as stopped:
+        starter.main(arguments)
+    output = capsys.readouterr()
+    assert stopped.value.code == 2
+    assert output.out == ""
+    assert output.err.count("\n") == 1
+    return output.err
+
+
+def test_the_documented_command_works_from_any_folder(tmp_path: Path) -> None:
+    done = run("--steps", "4", "--batch-size", "64", "--hidden-dim", "128", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "808,064 parameters" in done.stdout
+    assert "the model now writes:" in done.stdout
+    folder = tmp_path / "runs" / "lab-02-001"
+    assert {file.name for file in folder.iterdir()} == {"log.jsonl", "curves.png", "checkpoint.pt"}
+    assert (folder / "curves.png").read_bytes().startswith(b"\x89PNG")
+    assert [step for step, _ in losses(folder)] == [1, 2, 3, 4]
+    (facts,) = read_log(folder / "log.jsonl")["run"]
+    assert facts["settings"]["batch_size"] == 64
+    assert len(facts["commit"]) == 40
+
+
+def test_the_default_options_stay_those_that_the_page_shows() -> None:
+    options = vars(starter.make_parser().parse_args([]))
+    assert (options["steps"], options["batch_size"], options["block_size"], options["hidden_dim"]) == (600, 12, 64, 128)
+
+
+def test_a_small_run_learns(tmp_path: Path) -> None:
+    folder = train(tmp_path, "--steps", "200", "--lr", "5e-3", "--eval-every", "100")
+    log = read_log(folder / "log.jsonl")
+    assert log["step"][0]["loss"] == pytest.approx(4.56, abs=0.15)  # ln 96, a model that guesses
+    assert log["eval"][-1]["val_loss"] < 3.3
+    assert log["eval"][-1]["val_loss"] < log["eval"][0]["val_loss"]
+
+
+@pytest.mark.parametrize("schedule", [[], ["--decay-steps", "100"]], ids=["constant", "cosine"])
+def test_resume_is_exact(tmp_path: Path, schedule: list[str]) -> None:
+    whole = train(tmp_path, "--steps", "100", *schedule)
+    half = train(tmp_path, "--steps", "50", *schedule)
+    rest = train(tmp_path, "--steps", "100", *schedule, "--resume", str(half / "checkpoint.pt"))
+    assert losses(half) + losses(rest) == losses(whole), "every loss, bit for bit"
+    ends = [torch.load(folder / "checkpoint.pt", weights_only=True) for folder in (whole, rest)]
+    assert ends[0]["step"] == ends[1]["step"] == 100
+    for name, tensor in ends[0]["model"].items():
+        assert torch.equal(tensor, ends[1]["model"][name]), name
+    for one, other in zip(ends[0]["optimizer"]["state"].values(), ends[1]["optimizer"]["state"].values(), strict=True):
+        assert all(torch.equal(one[key], other[key]) for key in ("step", "exp_avg", "exp_avg_sq"))
+
+
+def test_resume_alone_takes_up_the_newest_run_with_its_settings(tmp_path: Path) -> None:
+    whole = train(tmp_path, "--steps", "8", "--seed", "3", "--lr", "0.01")
+    half = train(tmp_path, "--steps", "4", "--seed", "3", "--lr", "0.01")
+    assert starter.main(["--steps", "8", "--resume", "--out", str(tmp_path / "runs")]) == 0
+    assert losses(half) + losses(tmp_path / "runs" / "lab-02-003") == losses(whole)
+
+
+def test_a_named_checkpoint_is_gone_on_with_in_place(tmp_path: Path) -> None:
+    file = tmp_path / "mine.pt"
+    train(tmp_path, "--steps", "3", "--checkpoint", str(file))
+    first = file.read_bytes()
+    train(tmp_path, "--steps", "5", "--checkpoint", str(file), "--resume")
+    assert torch.load(file, weights_only=True)["step"] == 5
+    assert file.read_bytes() != first
+    assert list(tmp_path.glob("*.partial")) == []
+
+
+def test_a_seed_decides_the_run(tmp_path: Path) -> None:
+    first, same, other = (losses(train(tmp_path, "--steps", "5", "--seed", seed)) for seed in ("1", "1", "2"))
+    assert first == same
+    assert first != other
+
+
+def test_the_data_setting_follows_a_file_across_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "text.txt").write_text("to be or not to be, that is the question\n" * 20)
+    monkeypatch.chdir(tmp_path)
+    half = train(tmp_path, "--steps", "2", "--corpus", "text.txt")
+    monkeypatch.chdir("/")
+    rest = train(tmp_path, "--steps", "4", "--resume", str(half / "checkpoint.pt"))
+    assert [step for step, _ in losses(rest)] == [3, 4]
+
+
+BAD_OPTIONS = [
+    (["--frobnicate"], "unknown option --frobnicate"),
+    (["--step", "5"], "unknown option --step: did you mean --steps?"),
+    (["--steps", "-5"], "--steps: '-5' must be a whole number of at least 1"),
+    (["--batch-size", "0"], "--batch-size: '0' must be a whole number of at least 1"),
+    (["--lr", "-0.1"], "--lr: '-0.1' must be a number above 0"),
+    (["--seed", "x"], "--seed: 'x' must be a whole number of at least 0"),
+    (["--hidden-dim", "130"], "hidden_dim 130 does not divide into 4 attention heads: use a multiple of 4"),
+    (["--device", "tpu"], "device 'tpu' is not known"),
+    (["--device", "cuda:99"], "device cuda:99 is not there"),
+    (["--corpus", "none.txt"], "corpus none.txt does not exist"),
+    (["--corpus", "picture.png"], "corpus picture.png is not UTF-8 text"),
+    (["--corpus", "short.txt"], "too short for one sequence of 64 and its targets (65)"),
+    (["--block-size", "1000000"], "too short for one sequence of 1000000"),
+    (["--out", "short.txt"], "cannot write to short.txt"),
+    (["--out", "/proc/runs"], "cannot write to /proc/runs"),
+    (["--checkpoint", "short.txt"], "short.txt exists: resume from it with --resume"),
+    (["--checkpoint", "nowhere/x.pt"], "cannot write to nowhere"),
+    (["--resume", "none.pt"], "checkpoint none.pt does not exist"),
+    (["--resume", "short.txt"], "checkpoint short.txt is damaged, or is not a checkpoint"),
+    (["--resume", "other.pt"], "checkpoint other.pt was not written by this lab"),
+    (["--resume"], "no run under runs/ has a checkpoint to resume from"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "said"), BAD_OPTIONS, ids=lambda value: str(value)[:40])
+def test_bad_input_is_one_sentence_and_nothing_is_written(
+    arguments: list[str],
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("short.txt").write_text("too short\n")
+    Path("picture.png").write_bytes(b"\x89PNG\r\n\x1a\n")
+    torch.save({"weights": torch.zeros(2)}, "other.pt")
+    before = {file: file.read_bytes() for file in tmp_path.iterdir()}
+    assert said in fails(arguments, capsys)
+    assert {file: file.read_bytes() for file in tmp_path.iterdir()} == before
+
+
+def test_a_checkpoint_of_another_model_or_text_says_which(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    checkpoint = train(tmp_path, "--steps", "3") / "checkpoint.pt"
+    text = tmp_path / "text.txt"
+    text.write_text("to be or not to be, that is the question\n" * 40)
+    capsys.readouterr()
+    resume = ["--resume", str(checkpoint), "--steps", "9", "--out", str(tmp_path / "more")]
+    for arguments, said in [
+        (["--hidden-dim", "64"], "holds a model of --hidden-dim 32, not 64: leave --hidden-dim out"),
+        (["--layers", "2"], "holds a model of --layers 1, not 2"),
+        (["--corpus", str(text)], "was trained on another text than"),
+        (["--steps", "3"], "is at step 3 already: ask for more than that with --steps"),
+    ]:
+        assert said in fails([*resume, *arguments], capsys)
+    saved = torch.load(checkpoint, weights_only=True)
+    changes: list[dict[str, Any]] = [
+        {"model": {}},
+        {"model": 3},
+        {"optimizer": {}},
+        {"optimizer": {"state": {}, "param_groups": []}},
+    ]
+    for change in changes:
+        torch.save(saved | change, checkpoint)
+        assert "holds another model: resume from another, or start anew" in fails(resume, capsys)
+    assert not (tmp_path / "more").exists()
+
+
+def test_a_loss_that_explodes_stops_the_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        starter.main([*TINY, "--lr", "1e38", "--out", str(tmp_path)])
+    assert stopped.value.code == 2
+    assert "the loss became nan at step" in capsys.readouterr().err
+
+
+def test_out_of_memory_is_a_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: Any) -> None:
+    def fail(*arguments: object, **settings: object) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB")
+
+    monkeypatch.setattr(starter, "train_step", fail)
+    with pytest.raises(SystemExit) as stopped:
+        starter.main([*TINY, "--out", str(tmp_path)])
+    assert stopped.value.code == 2
+    assert "out of memory: use a smaller --batch-size" in capsys.readouterr().err
+
+
+def test_a_full_disk_keeps_the_checkpoint_that_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "mine.pt"
+    train(tmp_path, "--steps", "2", "--checkpoint", str(file))
+    before = file.read_bytes()
+
+    def fail(value: object, path: Path) -> None:
+        path.write_bytes(b"half a file")
+        raise RuntimeError("PytorchStreamWriter failed writing file")
+
+    monkeypatch.setattr(torch, "save", fail)
+    with pytest.raises(SystemExit):
+        starter.main([*TINY, "--steps", "4", "--checkpoint", str(file), "--resume", "--out", str(tmp_path / "runs")])
+    assert file.read_bytes() == before
+    assert list(tmp_path.glob("*.partial")) == []
+
+
+def interrupt(arguments: list[str], cwd: Path, times: int) -> tuple[int, str, str]:
+    """Starts the starter, sends Ctrl-C once it has trained some steps, and returns what came of it."""
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    command = [sys.executable, str(LAB.starter), *arguments]
+    process = subprocess.Popen(
+        command, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+    )
+    assert process.stdout is not None
+    seen = ""
+    while "step    50/" not in seen:
+        line = process.stdout.readline()
+        assert line, f"ended early: {seen}{process.communicate(timeout=60)}"
+        seen += line
+    for _ in range(times):
+        process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=100)
+    return process.returncode, seen + out, err
+
+
+def test_ctrl_c_finishes_the_step_saves_it_and_says_how_to_go_on(tmp_path: Path) -> None:
+    code, out, err = interrupt([*TINY, "--steps", "1000000"], tmp_path, times=1)
+    assert code == 130
+    assert err == ""
+    folder = tmp_path / "runs" / "lab-02-001"
+    saved = torch.load(folder / "checkpoint.pt", weights_only=True)["step"]
+    assert f"Stopped by Ctrl-C after step {saved}, which is saved. Go on with\n  python " in out
+    assert losses(folder)[-1][0] == saved
+    done = run("--resume", str(folder / "checkpoint.pt"), "--steps", str(saved + 1), cwd=tmp_path)
+    assert f"run     steps {saved + 1} to {saved + 1}" in done.stdout
+
+
+def test_the_log_is_json_lines(tmp_path: Path) -> None:
+    folder = train(tmp_path, "--steps", "3")
+    events = [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
+    assert [event["event"] for event in events] == ["run", "step", "window", "step", "step", "window", "eval"]
+
+
+def test_no_run_touches_another(tmp_path: Path) -> None:
+    first = train(tmp_path, "--steps", "2")
+    before = {file: file.read_bytes() for file in first.iterdir()}
+    second = train(tmp_path, "--steps", "2", "--seed", "9")
+    assert second != first
+    assert {file: file.read_bytes() for file in first.iterdir()} == before

@@ -1,0 +1,74 @@
+"""Every relative link and anchor in the project's markdown leads somewhere."""
+
+import itertools
+import re
+from pathlib import Path
+
+import nbformat
+import pytest
+from markdown_it import MarkdownIt
+
+from rankzero.curriculum import ROOT
+from rankzero.publish.sync import pages
+
+NOTEBOOKS = sorted([*(ROOT / "notebooks").glob("*.ipynb"), *(ROOT / "solutions").glob("*/*.ipynb")])
+
+
+def text_of(page: Path) -> str:
+    if page.suffix != ".ipynb":
+        return page.read_text(encoding="utf-8")
+    cells = nbformat.read(page, as_version=4).cells
+    return "\n\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
+
+
+def links(text: str) -> list[str]:
+    blocks = MarkdownIt("commonmark").enable("table").parse(text)
+    inline = [token for block in blocks for token in block.children or [] if token.type in ("link_open", "image")]
+    return [str(token.attrs.get("href") or token.attrs.get("src")) for token in inline]
+
+
+def anchors(text: str) -> set[str]:
+    """The anchors GitHub gives to headings: lower case, punctuation gone, spaces to hyphens, numbered when repeated."""
+    found: set[str] = set()
+    for opening, inline in itertools.pairwise(MarkdownIt("commonmark").parse(text)):
+        if opening.type != "heading_open":
+            continue
+        words = "".join(child.content for child in inline.children or [])
+        slug = re.sub(r"[^\w\- ]", "", words.strip().lower()).replace(" ", "-")
+        repeats = sum(1 for other in found if re.fullmatch(re.escape(slug) + r"(-\d+)?", other))
+        found.add(f"{slug}-{repeats}" if repeats else slug)
+    return found
+
+
+def broken(page: Path) -> list[str]:
+    wrong = []
+    for link in links(text_of(page)):
+        if re.match(r"[a-z]+:", link):
+            continue
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        if not target.exists() or not target.is_relative_to(ROOT):
+            wrong.append(f"{link}: no such file")
+        elif anchor and target.suffix == ".md" and anchor not in anchors(text_of(target)):
+            wrong.append(f"{link}: no such heading")
+    return wrong
+
+
+@pytest.mark.parametrize("page", [*pages(), *NOTEBOOKS], ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_resolve(page: Path) -> None:
+    assert broken(page) == []
+
+
+def test_the_gate_finds_what_is_broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("test_links.ROOT", tmp_path)
+    page = tmp_path / "a.md"
+    headings = "# Two *words*, here\n## x\n## x\n"
+    page.write_text(headings + "[1](a.md#two-words-here) [2](#x-1) [3](#x-2) [4](b.md) [5](../c) <!-- [6](d) -->")
+    assert broken(page) == ["#x-2: no such heading", "b.md: no such file", "../c: no such file"]
+
+
+def test_details_are_closed_and_fences_are_paired() -> None:
+    for page in pages():
+        text = text_of(page)
+        assert text.count("<details") == text.count("</details>"), page
+        assert len(re.findall(r"^\s*```", text, re.MULTILINE)) % 2 == 0, page

@@ -1,0 +1,89 @@
+"""Memory by phase: exact bytes, and no influence on what is measured."""
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from rankzero.learn.gpt import GPT, GPTConfig
+from rankzero.learn.memory import PhaseMemory, memory_now, tensor_bytes
+
+CPU = torch.device("cpu")
+
+
+def step(model: nn.Module, optimizer: torch.optim.Optimizer, memory: PhaseMemory | None) -> None:
+    tokens = torch.randint(96, (4, 17), generator=torch.Generator().manual_seed(0))
+    loss = F.cross_entropy(model(tokens[:, :-1]).flatten(0, 1), tokens[:, 1:].flatten())
+    if memory:
+        memory.record("forward")
+    loss.backward()
+    if memory:
+        memory.record("backward")
+    optimizer.step()
+    if memory:
+        memory.record("update")
+
+
+def make() -> tuple[GPT, torch.optim.Optimizer]:
+    torch.manual_seed(0)
+    model = GPT(GPTConfig(96, 16, 2, 2, 32))
+    return model, torch.optim.AdamW(model.parameters(), lr=1e-3)
+
+
+def test_roles_appear_and_go_phase_by_phase_to_the_byte() -> None:
+    model, optimizer = make()
+    with PhaseMemory(model, optimizer, CPU) as memory:
+        step(model, optimizer, memory)
+    weights = 4 * model.parameter_count()
+    tensors = len(list(model.parameters()))
+    forward, backward, update = memory.rows
+    assert (forward.weights, forward.gradients, forward.optimizer) == (weights, 0, 0)
+    assert (backward.weights, backward.gradients, backward.optimizer) == (weights, weights, 0)
+    assert (update.weights, update.gradients, update.optimizer) == (weights, weights, 2 * weights + 4 * tensors)
+    assert forward.activations > 0
+    assert backward.activations == update.activations == 0
+    assert forward.total == forward.weights + forward.activations
+
+
+def test_activations_of_a_linear_layer_are_its_input() -> None:
+    layer = nn.Linear(8, 8)
+    x = torch.randn(32, 8, requires_grad=True)
+    with PhaseMemory(layer, torch.optim.SGD(layer.parameters()), CPU) as memory:
+        y = layer(x)
+        memory.record("forward")
+        del y
+        memory.record("graph dropped")
+    assert [row.activations for row in memory.rows] == [x.nbytes, 0]
+
+
+def test_a_tensor_that_two_operations_keep_counts_once() -> None:
+    x = torch.randn(1000, requires_grad=True)
+    with PhaseMemory(nn.Linear(1, 1), torch.optim.SGD([x]), CPU) as memory:
+        y = x * x + x.view(10, 100).sum() * x.sum()
+        memory.record("forward")
+    assert x.nbytes <= memory.rows[0].activations < 1.1 * x.nbytes
+    y.sum().backward()
+
+
+def test_measuring_changes_no_bit() -> None:
+    plain, plain_optimizer = make()
+    step(plain, plain_optimizer, None)
+    watched, watched_optimizer = make()
+    with PhaseMemory(watched, watched_optimizer, CPU) as memory:
+        step(watched, watched_optimizer, memory)
+    for one, other in zip(plain.parameters(), watched.parameters(), strict=True):
+        assert torch.equal(one, other)
+
+
+def test_views_share_their_bytes() -> None:
+    x = torch.zeros(100)
+    assert tensor_bytes([x, x[:10], x.view(10, 10)]) == 400
+    assert tensor_bytes([x, torch.zeros(5)]) == 420
+
+
+def test_the_cpu_reports_this_process() -> None:
+    before = memory_now(CPU)
+    ballast = torch.ones(50 * 2**20 // 4)  # 50 MiB, written to
+    after = memory_now(CPU)
+    assert after["resident"] - before["resident"] > 40 * 2**20
+    assert after["peak"] >= after["resident"]
+    del ballast

@@ -1,0 +1,114 @@
+"""The meter: what it writes is what happened, on a clock that the test controls."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from rankzero.learn import meter as meter_module
+from rankzero.learn.errors import UserError
+from rankzero.learn.meter import StepMeter, gpu_utilisation
+from rankzero.learn.plots import read_log
+
+CPU = torch.device("cpu")
+
+
+class Clock:
+    now = 0.0
+
+    def perf_counter(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(meter_module, "time", clock)
+    return clock
+
+
+def make(tmp_path: Path, **settings: Any) -> StepMeter:
+    defaults: dict[str, Any] = {
+        "first_step": 0,
+        "last_step": 6,
+        "tokens_per_step": 100,
+        "flops_per_token": 10,
+        "device": CPU,
+    }
+    return StepMeter(tmp_path / "log.jsonl", **defaults | {"every": 3} | settings)
+
+
+def train(meter: StepMeter, clock: Clock, losses: list[float]) -> None:
+    for number, loss in enumerate(losses):
+        clock.now += 10.0 if number == 0 else 0.5  # the first step is slow, as on a real machine
+        meter.step(torch.tensor(loss), lr=0.1)
+
+
+def test_every_loss_is_logged_exactly_and_windows_are_timed(tmp_path: Path, clock: Clock) -> None:
+    losses = [4.1, 3.3, 2.7, 2.2, 1.9, 1.7]
+    with make(tmp_path) as meter:
+        train(meter, clock, losses)
+        overall = meter.overall()
+    log = read_log(tmp_path / "log.jsonl")
+    assert [event["loss"] for event in log["step"]] == [torch.tensor(loss).item() for loss in losses]
+    assert [event["step"] for event in log["window"]] == [1, 3, 6]
+    assert [event["tokens_per_s"] for event in log["window"]] == [10.0, 200.0, 200.0]
+    assert [event["step_ms"] for event in log["window"]] == [10_000, 500, 500]
+    assert "resident" in log["window"][0]["memory"]
+    assert "mfu" not in log["window"][0], "the CPU's peak is not known"
+    assert overall == "200 tokens/s, 500.0 ms/step", "the slow first step stays out"
+
+
+def test_time_in_a_pause_is_not_training_time(tmp_path: Path, clock: Clock) -> None:
+    with make(tmp_path) as meter:
+        train(meter, clock, [4.0, 3.0])
+        with meter.paused():
+            clock.now += 1000
+        meter.evaluation(3.5)
+        train(meter, clock, [2.0])
+    log = read_log(tmp_path / "log.jsonl")
+    assert [event["tokens_per_s"] for event in log["window"]] == [10.0, 200.0, 10.0]
+    assert log["eval"] == [{"step": 2, "val_loss": 3.5}]
+
+
+def test_mfu_where_the_peak_is_known(tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(meter_module, "peak_flops", lambda device: 8000.0)
+    with make(tmp_path) as meter:
+        train(meter, clock, [4.0, 3.0, 2.0])
+    window = read_log(tmp_path / "log.jsonl")["window"][1]
+    assert window["mfu"] == pytest.approx(200 * 10 / 8000)
+
+
+def test_a_file_gets_plain_lines(tmp_path: Path, clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
+    with make(tmp_path) as meter:
+        train(meter, clock, [4.0, 3.0, 2.0])
+        meter.evaluation(2.5)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1].startswith("step     3/6  loss 2.5000  200 tokens/s  500.0 ms/step  resident ")
+    assert lines[2] == "step     3/6  validation loss 2.5000"
+    assert not any("\x1b" in line or "\r" in line for line in lines)
+
+
+def test_a_loss_that_is_no_number_stops_the_run_and_is_in_the_log(tmp_path: Path, clock: Clock) -> None:
+    said = r"the loss became nan at step 2, where the learning rate was 0.1: .* smaller --lr"
+    with make(tmp_path) as meter, pytest.raises(UserError, match=said):
+        train(meter, clock, [4.0, float("nan"), float("inf")])
+    assert len(read_log(tmp_path / "log.jsonl")["step"]) == 3
+
+
+def test_a_run_that_breaks_off_leaves_a_readable_log(tmp_path: Path, clock: Clock) -> None:
+    def break_off() -> None:
+        with make(tmp_path) as meter:
+            train(meter, clock, [4.0, 3.0, 2.0])
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        break_off()
+    with (tmp_path / "log.jsonl").open("a") as log:
+        log.write('{"event": "step", "st')  # as a kill in mid-write leaves it
+    assert len(read_log(tmp_path / "log.jsonl")["step"]) == 3
+
+
+def test_no_gpu_no_utilisation() -> None:
+    assert gpu_utilisation(CPU) is None

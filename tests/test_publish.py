@@ -1,0 +1,166 @@
+"""Generated files equal their sources, and the machinery that makes them refuses what is malformed."""
+
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from rankzero.curriculum import ROOT, Lab, all_labs
+from rankzero.publish import excerpts, notebooks
+from rankzero.publish.excerpts import ExcerptError
+from rankzero.publish.notebooks import NotebookError
+from rankzero.publish.sync import sync
+
+
+def test_nothing_generated_is_stale() -> None:
+    assert sync(check=True) == [], "run `make sync` and commit what it writes"
+
+
+SOURCE = '''"""A module."""
+
+
+@decorated
+def one(x):
+    a = 1
+    b = 2
+    return a + b
+
+
+class Two:
+    def method(self):
+        return "deep"
+'''
+
+
+def fill(tmp_path: Path, spec: str) -> str:
+    (tmp_path / "a.py").write_text(SOURCE)
+    (tmp_path / "a.txt").write_text("$ run\nfirst\nlast\n")
+    page = tmp_path / "page.md"
+    page.write_text(f"before\n<!-- excerpt: {spec} -->\nold\n<!-- /excerpt -->\nafter\n")
+    return excerpts.fill(page, tmp_path)
+
+
+def filled(spec: str, language: str, code: str) -> str:
+    return f"before\n<!-- excerpt: {spec} -->\n```{language}\n{code}\n```\n<!-- /excerpt -->\nafter\n"
+
+
+@pytest.mark.parametrize(
+    ("spec", "language", "code"),
+    [
+        ("a.py#one", "python", "@decorated\ndef one(x):\n    a = 1\n    b = 2\n    return a + b"),
+        ("a.py#Two.method", "python", 'def method(self):\n    return "deep"'),
+        ('a.py#one from="a = 1" to="b = 2"', "python", "a = 1\nb = 2"),
+        ('a.py#one from="return"', "python", "return a + b"),
+        ('a.txt to="first"', "text", "$ run\nfirst"),
+    ],
+)
+def test_an_excerpt_is_filled(tmp_path: Path, spec: str, language: str, code: str) -> None:
+    assert fill(tmp_path, spec) == filled(spec, language, code)
+
+
+def test_filling_twice_changes_nothing(tmp_path: Path) -> None:
+    text = fill(tmp_path, "a.py#one")
+    (tmp_path / "page.md").write_text(text)
+    assert excerpts.fill(tmp_path / "page.md", tmp_path) == text
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        ("b.py", r"page.md: excerpt 'b.py': .*No such file"),
+        ("a.py#three", "there is no three in it"),
+        ('a.py#one from="zzz"', "'zzz' is on 0 lines of it, not on one"),
+        ('a.py from="return"', "'return' is on 2 lines of it, not on one"),
+        ("a.py something else", "expected FILE#NAME"),
+    ],
+)
+def test_an_excerpt_that_cannot_be_filled(tmp_path: Path, spec: str, said: str) -> None:
+    with pytest.raises(ExcerptError, match=said):
+        fill(tmp_path, spec)
+
+
+def test_an_excerpt_that_is_not_closed(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("<!-- excerpt: a.py -->\n")
+    with pytest.raises(ExcerptError, match="not closed"):
+        excerpts.fill(page, tmp_path)
+
+
+NOTEBOOK = """# %% [markdown]
+# **Predict** a number.
+
+# %% tags=["nbval-check-output"]
+guess = 6 * 7  # predict: apples
+
+print(guess)
+
+# %% [markdown] tags=["answer"]
+# Because six sevens are forty-two.
+"""
+
+
+def source(tmp_path: Path, text: str = NOTEBOOK) -> Path:
+    path = tmp_path / "notebook.py"
+    path.write_text(text)
+    return path
+
+
+def test_the_learner_gets_no_answers(tmp_path: Path) -> None:
+    notebook = notebooks.without_answers(source(tmp_path))
+    text = nbformat.writes(notebook)
+    assert [cell.source for cell in notebook.cells] == [
+        "**Predict** a number.",
+        "guess = None  # predict: apples\n\nprint(guess)",
+        "*Your explanation:*",
+    ]
+    assert "42" not in text
+    assert "6 * 7" not in text
+    assert "forty" not in text
+    assert "tags" not in text
+
+
+def test_execution_and_staleness(tmp_path: Path) -> None:
+    path, made = source(tmp_path), tmp_path / "notebook.ipynb"
+    notebook = notebooks.with_answers(path)
+    nbformat.write(notebook, made)
+    assert notebooks.is_stale(made, notebook, executed=True), "not executed yet"
+    notebooks.execute(notebook, path)
+    assert notebook.cells[1].outputs[0].text == "42\n"
+    nbformat.write(notebook, made)
+    assert not notebooks.is_stale(made, notebooks.with_answers(path), executed=True)
+    changed = notebooks.with_answers(source(tmp_path, NOTEBOOK.replace("6 * 7", "6 * 8")))
+    assert notebooks.is_stale(made, changed, executed=True)
+    assert notebooks.is_stale(made, notebook, executed=False), "a learner's notebook has no outputs"
+
+
+def test_a_cell_that_fails_names_its_source(tmp_path: Path) -> None:
+    path = source(tmp_path, "# %%\n1 / 0\n")
+    with pytest.raises(NotebookError, match=r"notebook.py: a cell fails with ZeroDivisionError: division by zero"):
+        notebooks.execute(notebooks.with_answers(path), path)
+
+
+@pytest.mark.parametrize("line", ["print(3)  # predict: apples", "guess = 3 # predict: apples", "# predict: apples"])
+def test_a_malformed_prediction_is_refused(tmp_path: Path, line: str) -> None:
+    with pytest.raises(NotebookError, match=r"notebook.py: cell 0: a prediction must read"):
+        notebooks.with_answers(source(tmp_path, f"# %%\n{line}\n"))
+
+
+@pytest.mark.parametrize("lab", all_labs(), ids=lambda lab: lab.slug)
+def test_no_answer_leaks_into_the_learners_notebook(lab: Lab) -> None:
+    learners = "\n".join(cell.source for cell in nbformat.read(lab.notebook, as_version=4).cells)
+    for cell in notebooks.with_answers(lab.notebook_source).cells:
+        if "answer" in cell.metadata.get("tags", []):
+            assert cell.source.splitlines()[0] not in learners
+    assert learners.count("= None  # predict:") == lab.notebook_source.read_text().count("# predict:") > 0
+
+
+def test_sync_check_writes_nothing_and_names_the_stale(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text(SOURCE)
+    page = tmp_path / "page.md"
+    page.write_text("<!-- excerpt: a.py#one -->\n<!-- /excerpt -->\n")
+    before = page.read_text()
+    assert sync(tmp_path, check=True) == [page]
+    assert page.read_text() == before
+    assert sync(tmp_path) == [page]
+    assert sync(tmp_path) == []
+    assert ROOT not in page.parents

@@ -1,0 +1,54 @@
+"""The output that lab pages show is what the starters print: each recorded command is run again and compared."""
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from rankzero.curriculum import Lab, all_labs
+from rankzero.publish.recordings import RecordingError, recordings, run_again
+
+RECORDINGS = [(lab, file) for lab in all_labs() for file in recordings(lab)]
+
+
+def losses(text: str) -> dict[str, float]:
+    """'step 50 loss' and 'step 50 validation loss' -> nats."""
+    found = re.findall(r"^step +(\d+)/\d+  (loss|validation loss) ([\d.]+)", text, re.MULTILINE)
+    return {f"step {step} {kind}": float(value) for step, kind, value in found}
+
+
+def exact(text: str) -> list[str]:
+    """Lines that must be the same everywhere: the model, and memory by role, without the process's own size."""
+    lines = [line for line in text.splitlines() if line.startswith("model ")]
+    table = re.search(r"^MiB after.*?\n\n", text, re.MULTILINE | re.DOTALL)
+    assert table
+    return lines + [re.sub(r" +\S+$", "", line) for line in table[0].strip().splitlines()]
+
+
+@pytest.mark.parametrize(("lab", "recording"), RECORDINGS, ids=lambda value: getattr(value, "stem", None))
+def test_a_recorded_command_still_prints_what_the_page_shows(lab: Lab, recording: Path) -> None:
+    recorded = recording.read_text(encoding="utf-8")
+    now = run_again(lab, recording)
+    assert exact(now) == exact(recorded)
+    assert losses(now).keys() == losses(recorded).keys()
+    # Another CPU adds in another order, another Python brings a slightly different text, and a bug may amplify both.
+    is_bug = (lab.folder / f"{recording.stem}.diff").exists()
+    tolerance = 0.5 if is_bug or "embedded: 418,648" not in now else 0.05
+    for name, loss in losses(recorded).items():
+        assert losses(now)[name] == pytest.approx(loss, abs=tolerance), name
+
+
+def test_there_are_recordings() -> None:
+    assert len(RECORDINGS) >= 2
+
+
+def test_a_recording_of_something_else_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "x.txt"
+    file.write_text("$ rm -rf /\n")
+    with pytest.raises(RecordingError, match=r"x.txt: its first line must be `\$ python code/lab-"):
+        run_again(RECORDINGS[0][0], file)
+    file.write_text(f"$ python {RECORDINGS[0][0].starter.relative_to(RECORDINGS[0][0].root)} --steps zero\n")
+    with pytest.raises(RecordingError, match=r"ended with 2: .*--steps: 'zero'"):
+        run_again(RECORDINGS[0][0], file)
+    assert sys.executable

@@ -1,0 +1,127 @@
+"""Run folders, checkpoints on the way in, and interruption."""
+
+import os
+import pickle
+import signal
+from pathlib import Path
+
+import pytest
+import torch
+
+from rankzero.learn.checkpoints import read_checkpoint
+from rankzero.learn.errors import UserError
+from rankzero.learn.runs import check_new_file, finish_step_on_interrupt, latest_checkpoint, new_run_folder
+
+
+def test_each_run_gets_a_new_folder_after_the_highest(tmp_path: Path) -> None:
+    assert new_run_folder(tmp_path / "a" / "runs", "lab-02").name == "lab-02-001"
+    (tmp_path / "lab-02-007").mkdir()
+    (tmp_path / "lab-02-notes").mkdir()
+    assert new_run_folder(tmp_path, "lab-02").name == "lab-02-008"
+    assert new_run_folder(tmp_path, "lab-03").name == "lab-03-001"
+
+
+def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
+    file = tmp_path / "runs"
+    file.write_text("in the way")
+    for place in (file, Path("/dev/null/runs"), Path("/proc/runs")):
+        with pytest.raises(UserError, match=rf"cannot write to {place} .*: choose another place with --out"):
+            new_run_folder(place, "lab-02")
+    assert file.read_text() == "in the way"
+
+
+def test_the_latest_checkpoint_is_the_highest_number_that_has_one(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="has a checkpoint to resume from: name one with --resume PATH"):
+        latest_checkpoint(tmp_path, "lab-02")
+    for number in ("009", "010", "1000"):
+        (tmp_path / f"lab-02-{number}").mkdir()
+        if number != "1000":
+            (tmp_path / f"lab-02-{number}" / "checkpoint.pt").touch()
+    assert latest_checkpoint(tmp_path, "lab-02").parent.name == "lab-02-010"
+
+
+def test_an_existing_file_is_only_replaced_by_the_run_that_goes_on_from_it(tmp_path: Path) -> None:
+    file = tmp_path / "mine.pt"
+    check_new_file(file, may_replace=None)
+    assert not file.exists()
+    file.touch()
+    check_new_file(file, may_replace=tmp_path / "." / "mine.pt")
+    for other in (None, tmp_path / "other.pt"):
+        if other:
+            other.touch()
+        with pytest.raises(UserError, match=r"mine.pt exists: resume from it with --resume"):
+            check_new_file(file, may_replace=other)
+    with pytest.raises(UserError, match=r"cannot write to .*nowhere"):
+        check_new_file(tmp_path / "nowhere" / "x.pt", may_replace=None)
+
+
+def test_the_first_ctrl_c_is_a_flag_and_the_second_stops() -> None:
+    before = signal.getsignal(signal.SIGINT)
+    with finish_step_on_interrupt() as interrupted:
+        assert not interrupted
+        os.kill(os.getpid(), signal.SIGINT)
+        assert interrupted
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGINT)
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def read(path: Path) -> object:
+    return read_checkpoint(path, keys={"model"}, settings={"seed"})
+
+
+def test_a_checkpoint_comes_back(tmp_path: Path) -> None:
+    path = tmp_path / "a.pt"
+    torch.save({"model": {"w": torch.ones(3)}, "settings": {"seed": 1}}, path)
+    saved = read_checkpoint(path, keys={"model"}, settings={"seed"})
+    assert torch.equal(saved["model"]["w"], torch.ones(3))
+
+
+def test_one_flipped_bit_anywhere_is_noticed(tmp_path: Path) -> None:
+    path = tmp_path / "a.pt"
+    torch.save({"model": {"w": torch.arange(1000.0)}, "settings": {"seed": 1}}, path)
+    whole = path.read_bytes()
+    at = whole.find(torch.arange(1000.0).numpy().tobytes()[400:440])
+    assert at > 0
+    path.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
+    with pytest.raises(UserError, match=r"a.pt is damaged"):
+        read(path)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3, 0.99])
+def test_a_file_that_was_cut_off(tmp_path: Path, share: float) -> None:
+    path = tmp_path / "a.pt"
+    torch.save({"model": {"w": torch.arange(1000.0)}, "settings": {"seed": 1}}, path)
+    path.write_bytes(path.read_bytes()[: int(share * path.stat().st_size)])
+    with pytest.raises(UserError, match=r"a.pt is damaged, or is not a checkpoint"):
+        read(path)
+
+
+class Evil:
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        return os.system, ("touch /tmp/rankzero-was-here",)
+
+
+def test_a_file_with_code_in_it_is_refused_unexecuted(tmp_path: Path) -> None:
+    torch.save({"model": Evil(), "settings": {"seed": 1}}, tmp_path / "zip.pt")
+    (tmp_path / "pickle.pt").write_bytes(pickle.dumps(Evil()))
+    for name in ("zip.pt", "pickle.pt"):
+        with pytest.raises(UserError, match="damaged, or is not a checkpoint"):
+            read(tmp_path / name)
+    assert not Path("/tmp/rankzero-was-here").exists()
+
+
+@pytest.mark.parametrize(
+    "content", [{"model": {}}, {"settings": {"seed": 1}}, {"model": {}, "settings": {}}, [1], None]
+)
+def test_somebody_elses_checkpoint(tmp_path: Path, content: object) -> None:
+    torch.save(content, tmp_path / "a.pt")
+    with pytest.raises(UserError, match=r"a.pt was not written by this lab"):
+        read(tmp_path / "a.pt")
+
+
+def test_a_checkpoint_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"checkpoint .*a.pt does not exist"):
+        read(tmp_path / "a.pt")
+    with pytest.raises(UserError, match="damaged, or is not a checkpoint"):
+        read(tmp_path)

@@ -1,0 +1,112 @@
+"""Options, predictions, plots, torchvision: the small pieces that a learner meets."""
+
+import argparse
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from matplotlib.patches import Rectangle
+
+from rankzero.learn.memory import PhaseRow
+from rankzero.learn.options import StarterParser, non_negative_int, positive_float, positive_int
+from rankzero.learn.plots import plot_learning_rate, plot_phases, plot_run
+from rankzero.learn.predictions import compare
+
+
+def parser() -> argparse.ArgumentParser:
+    made = StarterParser(prog="train.py")
+    made.add_argument("--steps", type=positive_int, default=3, help="steps")
+    made.add_argument("--seed", type=non_negative_int)
+    made.add_argument("--lr", type=positive_float)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--steps", "-3"], "train.py: --steps: '-3' must be a whole number of at least 1.\n"),
+        (["--steps", "2.5"], "train.py: --steps: '2.5' must be a whole number of at least 1.\n"),
+        (["--steps", "0"], "train.py: --steps: '0' must be a whole number of at least 1.\n"),
+        (["--steps", "many"], "train.py: --steps: 'many' must be a whole number of at least 1.\n"),
+        (["--seed", "-1"], "train.py: --seed: '-1' must be a whole number of at least 0.\n"),
+        (["--seed", str(2**64)], f"train.py: --seed: '{2**64}' must be a whole number of at least 0 and below 2^63.\n"),
+        (["--lr", "0"], "train.py: --lr: '0' must be a number above 0.\n"),
+        (["--lr", "nan"], "train.py: --lr: 'nan' must be a number above 0.\n"),
+        (["--lr", "inf"], "train.py: --lr: 'inf' must be a number above 0.\n"),
+        (["--lr"], "train.py: --lr: expected one argument\n"),
+        (["--step", "3"], "train.py: unknown option --step: did you mean --steps?\n"),
+        (["--frobnicate"], "train.py: unknown option --frobnicate: --help lists the options.\n"),
+        (["stray"], "train.py: unknown option stray: --help lists the options.\n"),
+    ],
+)
+def test_a_bad_option_is_one_sentence(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        parser().parse_args(arguments)
+    assert stopped.value.code == 2
+    assert capsys.readouterr().err == said
+
+
+def test_help_shows_defaults(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        parser().parse_args(["--help"])
+    assert "(default: 3)" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("prediction", "measured", "said"),
+    [
+        (None, 4.53, "No prediction yet. Measured: 4.53 nats. Write your number above, then run this cell again."),
+        ("4", 4.53, "No prediction yet."),
+        (float("nan"), 4.53, "No prediction yet."),
+        (808_064, 808_064, "You said 808,064 nats; measured 808,064 nats: right within 1 %."),
+        (2, 4.0, "You said 2 nats; measured 4 nats: 2 times too low."),
+        (9, 4.5, "You said 9 nats; measured 4.5 nats: 2 times too high."),
+        (-1, 4.0, "You said -1 nats; measured 4 nats."),
+        (0, 4.0, "You said 0 nats; measured 4 nats."),
+        (0, 0.0, "right within 1 %"),
+    ],
+)
+def test_a_prediction_gets_its_factor(
+    prediction: object, measured: float, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    compare(prediction, measured, "nats")
+    assert said in capsys.readouterr().out
+
+
+def test_plots_show_what_the_log_holds(tmp_path: Path) -> None:
+    log = tmp_path / "log.jsonl"
+    log.write_text(
+        '{"event": "run"}\n'
+        '{"event": "step", "step": 1, "loss": 4.5, "lr": 0.1}\n'
+        '{"event": "step", "step": 2, "loss": 4.0, "lr": 0.2}\n'
+        '{"event": "window", "step": 2, "tokens_per_s": 100.0}\n'
+        '{"event": "eval", "step": 2, "val_loss": 4.2}\n'
+    )
+    loss, throughput = plot_run(log).axes
+    (rate,) = plot_learning_rate(log).axes
+    drawn = [[np.asarray(line.get_xydata()).tolist() for line in axes.lines] for axes in (loss, throughput, rate)]
+    assert drawn == [[[[1, 4.5], [2, 4.0]], [[2, 4.2]]], [[[2, 100.0]]], [[[1, 0.1], [2, 0.2]]]]
+
+
+def test_the_phase_plot_stacks_the_roles() -> None:
+    row = PhaseRow("forward", weights=2**20, gradients=0, optimizer=0, activations=3 * 2**20, system={})
+    bars = [bar for bar in plot_phases([row]).axes[0].patches if isinstance(bar, Rectangle)]
+    assert sum(bar.get_width() for bar in bars) == 4
+    assert bars[-1].get_x() == 1
+
+
+def test_torchvision_loads_whatever_build_is_here() -> None:
+    # In a process of its own, because a mended import stays mended.
+    code = (
+        "from rankzero.learn.images import import_torchvision\n"
+        "first, mended = import_torchvision()\n"
+        "second, again = import_torchvision()\n"
+        "assert first is second and mended == again\n"
+        "import torch, torchvision.transforms.v2, torchvision.datasets\n"
+        "from torchvision.models import resnet18\n"
+        "print(resnet18(num_classes=10).eval()(torch.zeros(1, 3, 32, 32)).shape[1])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.returncode, done.stdout.strip()) == (0, "10"), done.stderr
