@@ -57,14 +57,14 @@ def test_help_shows_defaults(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("prediction", "measured", "said"),
     [
-        (None, 4.53, "No prediction yet. Measured: 4.53 nats. Write your number above, then run this cell again."),
-        ("4", 4.53, "No prediction yet."),
-        (float("nan"), 4.53, "No prediction yet."),
-        (808_064, 808_064, "You said 808,064 nats; measured 808,064 nats: right within 1 %."),
-        (2, 4.0, "You said 2 nats; measured 4 nats: 2 times too low."),
-        (9, 4.5, "You said 9 nats; measured 4.5 nats: 2 times too high."),
-        (-1, 4.0, "You said -1 nats; measured 4 nats."),
-        (0, 4.0, "You said 0 nats; measured 4 nats."),
+        (None, 4.53, "no prediction yet. Measured: 4.53 nats. Write your number above, then run this cell again."),
+        ("4", 4.53, "no prediction yet."),
+        (float("nan"), 4.53, "no prediction yet."),
+        (808_064, 808_064, "you said 808,064, measured 808,064 nats: right within 1 %."),
+        (2, 4.0, "you said 2, measured 4 nats: 2 times too low."),
+        (9, 4.5, "you said 9, measured 4.5 nats: 2 times too high."),
+        (-1, 4.0, "you said -1, measured 4 nats: another sign, or zero."),
+        (0, 4.0, "you said 0, measured 4 nats: another sign, or zero."),
         (0, 0.0, "right within 1 %"),
     ],
 )

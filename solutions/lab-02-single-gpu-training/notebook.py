@@ -125,8 +125,8 @@ activations = (4 * 16 + 2) * 4 * (12 * 64 * 128) / 2**20  # predict: MiB
 model, optimizer = fresh()
 with PhaseMemory(model, optimizer, device) as memory:
     starter.train_step(model, optimizer, x, y, after=memory.record)
-compare(optimizer_state, memory.rows[2].optimizer / MIB, "MiB of optimizer state after the first update")
-compare(activations, memory.rows[0].activations / MIB, "MiB of activations after the forward pass")
+compare(optimizer_state, memory.rows[2].optimizer / MIB, "MiB", of="optimizer state after the first update")
+compare(activations, memory.rows[0].activations / MIB, "MiB", of="activations after the forward pass")
 
 # %%
 plots.plot_phases(memory.rows)
@@ -160,8 +160,8 @@ activations_factor = 2.0  # predict: times
 model, optimizer = fresh()
 with PhaseMemory(model, optimizer, device) as doubled:
     starter.train_step(model, optimizer, *batch(step=0, batch_size=24), after=doubled.record)
-compare(weights_factor, doubled.rows[0].weights / memory.rows[0].weights, "times the weights")
-compare(activations_factor, doubled.rows[0].activations / memory.rows[0].activations, "times the activations")
+compare(weights_factor, doubled.rows[0].weights / memory.rows[0].weights, "times", of="weights")
+compare(activations_factor, doubled.rows[0].activations / memory.rows[0].activations, "times", of="activations")
 
 # %% [markdown]
 # ## 5. Gradients add up
@@ -231,7 +231,7 @@ plots.plot_learning_rate(log)
 # loss of these 40 steps is without the state.
 
 # %%
-extra_loss = 0.05  # predict: nats a token
+extra_loss = 0.05  # predict: nats a token more
 
 saved = torch.load(folder / "lab-02-001" / "checkpoint.pt", weights_only=True)
 
@@ -265,7 +265,7 @@ figure
 # The first loss is the same to the last bit, because it depends on the weights alone. The update after it does not:
 # AdamW divides the averaged gradient by the root of the averaged squared gradient, and with both averages empty that
 # quotient is plus or minus one for nearly every parameter. So the first steps move every weight by the full learning
-# rate, whatever the size of its gradient. The loss rises before it falls again.
+# rate, whatever the size of its gradient. It takes some twenty steps to make up for that.
 
 # %% [markdown]
 # ## 9. Evaluation by tokens

@@ -3,19 +3,26 @@
 import math
 
 
-def compare(prediction: object, measured: float, unit: str) -> None:
+def compare(prediction: object, measured: float, unit: str, of: str = "") -> None:
     """Prints the prediction, the measurement and the factor between them.
 
-    `prediction` is the learner's number in `unit`; None, or anything that is not a number, counts as unanswered.
+    `prediction` is the learner's number in `unit`; None, or anything that is not a number, counts as unanswered. `of`
+    names what was measured, where one cell compares several things.
     """
-    result = f"{measured:,.4g} {unit}" if abs(measured) < 1e4 else f"{measured:,.0f} {unit}"
+    subject = f"{of}: " if of else ""
+    result = f"{_number(measured)} {unit}"
     if isinstance(prediction, bool) or not isinstance(prediction, int | float) or math.isnan(prediction):
-        print(f"No prediction yet. Measured: {result}. Write your number above, then run this cell again.")
-    elif math.isclose(prediction, measured, rel_tol=0.01):
-        print(f"You said {prediction:,.6g} {unit}; measured {result}: right within 1 %.")
+        print(f"{subject}no prediction yet. Measured: {result}. Write your number above, then run this cell again.")
+        return
+    if math.isclose(prediction, measured, rel_tol=0.01):
+        verdict = "right within 1 %"
     elif prediction * measured <= 0:
-        print(f"You said {prediction:,.6g} {unit}; measured {result}.")
+        verdict = "another sign, or zero"
     else:
         factor = max(prediction / measured, measured / prediction)
-        direction = "high" if abs(prediction) > abs(measured) else "low"
-        print(f"You said {prediction:,.6g} {unit}; measured {result}: {factor:.3g} times too {direction}.")
+        verdict = f"{factor:.3g} times too {'high' if abs(prediction) > abs(measured) else 'low'}"
+    print(f"{subject}you said {_number(prediction)}, measured {result}: {verdict}.")
+
+
+def _number(value: float) -> str:
+    return f"{value:,.4g}" if abs(value) < 1e4 else f"{value:,.0f}"
