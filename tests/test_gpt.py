@@ -17,7 +17,7 @@ def make(seed: int = 0, **shape: int) -> GPT:
 
 
 @pytest.mark.parametrize("vocab_size", [65, 96, 1000])
-def test_loss_at_initialisation_is_close_to_ln_v(vocab_size: int) -> None:
+def test_loss_at_initialization_is_close_to_ln_v(vocab_size: int) -> None:
     model = make(vocab_size=vocab_size, hidden_dim=128, n_layer=4)
     tokens = torch.randint(vocab_size, (32, 17))
     loss = F.cross_entropy(model(tokens[:, :-1]).flatten(0, 1), tokens[:, 1:].flatten())

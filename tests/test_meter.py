@@ -8,7 +8,7 @@ import torch
 
 from rankzero.learn import meter as meter_module
 from rankzero.learn.errors import UserError
-from rankzero.learn.meter import StepMeter, gpu_utilisation
+from rankzero.learn.meter import StepMeter, gpu_utilization
 from rankzero.learn.plots import read_log
 
 CPU = torch.device("cpu")
@@ -110,5 +110,5 @@ def test_a_run_that_breaks_off_leaves_a_readable_log(tmp_path: Path, clock: Cloc
     assert len(read_log(tmp_path / "log.jsonl")["step"]) == 3
 
 
-def test_no_gpu_no_utilisation() -> None:
-    assert gpu_utilisation(CPU) is None
+def test_no_gpu_no_utilization() -> None:
+    assert gpu_utilization(CPU) is None

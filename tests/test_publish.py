@@ -29,6 +29,13 @@ def one(x):
 class Two:
     def method(self):
         return "deep"
+
+
+def three():
+    """Three."""
+    ### BEGIN SOLUTION
+    return 3
+    ### END SOLUTION
 '''
 
 
@@ -52,6 +59,8 @@ def filled(spec: str, language: str, code: str) -> str:
         ('a.py#one from="a = 1" to="b = 2"', "python", "a = 1\nb = 2"),
         ('a.py#one from="return"', "python", "return a + b"),
         ('a.txt to="first"', "text", "$ run\nfirst"),
+        ("a.py#one body", "python", "a = 1\nb = 2\nreturn a + b"),
+        ("a.py#three body", "python", "return 3"),
     ],
 )
 def test_an_excerpt_is_filled(tmp_path: Path, spec: str, language: str, code: str) -> None:
@@ -68,9 +77,9 @@ def test_filling_twice_changes_nothing(tmp_path: Path) -> None:
     ("spec", "said"),
     [
         ("b.py", r"page.md: excerpt 'b.py': .*No such file"),
-        ("a.py#three", "there is no three in it"),
+        ("a.py#four", "there is no four in it"),
         ('a.py#one from="zzz"', "'zzz' is on 0 lines of it, not on one"),
-        ('a.py from="return"', "'return' is on 2 lines of it, not on one"),
+        ('a.py from="return"', "'return' is on 3 lines of it, not on one"),
         ("a.py something else", "expected FILE#NAME"),
     ],
 )

@@ -23,7 +23,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.optim import AdamW, Optimizer
 
-from rankzero.learn.batches import check_length, random_batch, validation_batches
+from rankzero.learn.batches import check_length, random_batch, to_device, validation_batches
 from rankzero.learn.checkpoints import read_checkpoint
 from rankzero.learn.corpus import Corpus, load_corpus
 from rankzero.learn.device import choose_device, device_name, seed_everything
@@ -89,7 +89,7 @@ def train_step(
 
     optimizer.step()  # the first time, AdamW makes its state here: two averages a parameter
     after("update")
-    return loss.detach()  # without its graph, which would keep the step's memory alive
+    return loss.detach()  # without its graph: backward has emptied it, but a kept loss would keep its nodes
 
 
 def learning_rate(step: int, peak: float, warmup_steps: int, decay_steps: int) -> float:
@@ -109,7 +109,7 @@ def evaluate(model: nn.Module, batches: Iterable[tuple[Tensor, Tensor]], device:
     model.eval()  # dropout off, if there is any
     total, tokens = 0.0, 0
     for x, y in batches:
-        x, y = x.to(device), y.to(device)
+        x, y = to_device(x, y, device)
         total += F.cross_entropy(model(x).flatten(0, 1), y.flatten(), reduction="sum").item()
         tokens += y.numel()
     model.train(was_training)  # leave it as it was found
@@ -187,7 +187,7 @@ def train(options: argparse.Namespace, resume_from: Path | None) -> int:
         model.train()
         for step in range(first_step, options.steps):
             x, y = random_batch(corpus.train, step=step, seed=options.seed, **batch)  # [B, T] each
-            x, y = x.to(device), y.to(device)
+            x, y = to_device(x, y, device)
             lr = learning_rate(step, options.lr, options.warmup_steps, options.decay_steps)
             for group in optimizer.param_groups:
                 group["lr"] = lr

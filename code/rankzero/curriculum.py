@@ -72,6 +72,26 @@ class Lab:
         """The notebook with its answers, as a py:percent script."""
         return self.solutions / "notebook.py"
 
+    @property
+    def reference(self) -> Path:
+        """The exercises with their answers: the source of truth."""
+        return self.solutions / "exercises.py"
+
+    @property
+    def stubs(self) -> Path:
+        """The exercises without answers, made from `reference`."""
+        return self.folder / "exercises.py"
+
+    @property
+    def probes(self) -> Path:
+        """What runs beside the learner's code."""
+        return self.root / "tests" / self.slug / "probes.py"
+
+    @property
+    def checks(self) -> Path:
+        """The exercises' checks, with points, hints and judges."""
+        return self.root / "tests" / self.slug / "checks.py"
+
     def import_starter(self) -> ModuleType:
         """The starter as a module, so that notebooks and tests use its functions instead of copies."""
         name = self.starter.stem

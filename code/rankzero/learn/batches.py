@@ -19,7 +19,7 @@ def random_batch(tokens: Tensor, *, step: int, seed: int, batch_size: int, block
     `tokens` is int64 [N]. Each row starts at its own random place; the target of each token is the one after it.
     """
     check_length(tokens, block_size)
-    # default_rng hashes the pair, so neighbouring steps and seeds give unrelated draws.
+    # default_rng hashes the pair, so neighboring steps and seeds give unrelated draws.
     starts = np.random.default_rng((seed, step)).integers(len(tokens) - block_size, size=batch_size)
     return _windows(tokens, torch.from_numpy(starts), block_size)
 
@@ -37,6 +37,13 @@ def validation_batches(
     starts = torch.arange(wanted) * available // wanted * block_size
     for chunk in starts.split(batch_size):
         yield _windows(tokens, chunk, block_size)
+
+
+def to_device(x: Tensor, y: Tensor, device: torch.device) -> tuple[Tensor, Tensor]:
+    """The batch on `device`. On CUDA it goes through pinned memory: that copy is queued, where a plain one waits."""
+    if device.type == "cuda":
+        x, y = x.pin_memory(), y.pin_memory()
+    return x.to(device, non_blocking=True), y.to(device, non_blocking=True)
 
 
 def check_length(tokens: Tensor, block_size: int, what: str = "text") -> None:

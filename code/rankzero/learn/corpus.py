@@ -19,7 +19,7 @@ TINYSHAKESPEARE_URL = "https://raw.githubusercontent.com/karpathy/char-rnn/maste
 TINYSHAKESPEARE_SHA256 = "86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2dc565ed"
 
 # The embedded text differs a little between Python versions, so its vocabulary is fixed: V, and with it the model's
-# size and the loss at initialisation, is the same everywhere.
+# size and the loss at initialization, is the same everywhere.
 PRINTABLE_ASCII = "\n" + "".join(map(chr, range(32, 127)))
 _TYPOGRAPHY = str.maketrans({"‘": "'", "’": "'", "“": '"', "”": '"', "–": "-", "—": "-", "…": "..."})
 

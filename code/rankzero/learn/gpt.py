@@ -106,9 +106,9 @@ class GPT(nn.Module):
         self.norm = nn.LayerNorm(config.hidden_dim, bias=False)
         self.head = nn.Linear(config.hidden_dim, config.vocab_size, bias=False)
         self.head.weight = self.token_embedding.weight  # tied: one [V, C] matrix, used twice
-        self._initialise()
+        self._initialize()
 
-    def _initialise(self) -> None:
+    def _initialize(self) -> None:
         # Small weights make nearly equal logits, so the first loss is close to ln V: a guess over V tokens.
         # Each block adds two terms to the residual stream; dividing by sqrt(2 L) keeps its variance from growing
         # with depth (GPT-2, section 2.3 of the paper).

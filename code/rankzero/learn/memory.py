@@ -1,7 +1,7 @@
 """How much memory training holds, and at which phase of a step.
 
 Two views. `memory_now` asks the allocator or the operating system. `PhaseMemory` counts bytes of tensors by their role,
-which is exact and the same on every device.
+which is exact and does not depend on the allocator.
 """
 
 import resource

@@ -33,8 +33,7 @@ class StepMeter:
     wait for the device. Use it as a context, so that the last window is written whatever happens.
 
     `log` is the JSONL file, a line an event: `run`, `step` (loss, lr), `window` (mean loss, tokens_per_s, step_ms,
-    memory in bytes, gpu_util in percent and mfu where known), `eval` (val_loss). MFU is there
-    where the device's peak FLOP/s is known.
+    memory in bytes, gpu_util in percent and mfu where known), `eval` (val_loss).
     """
 
     def __init__(
@@ -118,7 +117,7 @@ class StepMeter:
         return ", ".join(_rate_words(self._rates(self._steps, self._seconds)))
 
     def flush(self) -> None:
-        """Ends the window: reads its losses (the one wait for the device), logs and prints it.
+        """Ends the window: reads its losses (the meter's one wait for the device), logs and prints it.
 
         UserError where a loss is no longer a finite number.
         """
@@ -135,7 +134,7 @@ class StepMeter:
             self._seconds += seconds
         window = self._rates(len(losses), seconds)
         memory = memory_now(self._device)
-        if (busy := gpu_utilisation(self._device)) is not None:
+        if (busy := gpu_utilization(self._device)) is not None:
             window["gpu_util"] = busy
         self.write("window", step=self.done, loss=self.loss, **window, memory=memory)
         self._log.flush()
@@ -172,7 +171,7 @@ def _rate_words(rates: dict[str, float]) -> list[str]:
     return words
 
 
-def gpu_utilisation(device: torch.device) -> float | None:
+def gpu_utilization(device: torch.device) -> float | None:
     """Percent of the last sample period in which a kernel ran, as NVML says; None where there is no NVML."""
     if device.type != "cuda":
         return None

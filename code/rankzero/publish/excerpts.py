@@ -5,8 +5,9 @@ A page names the source in an HTML comment; what follows up to the closing comme
     <!-- excerpt: code/lab-02-single-gpu-training/train_single_gpu.py#train_step -->
     <!-- /excerpt -->
 
-After `#` comes a function, a class or `Class.method`. `from="..."` and `to="..."` narrow it to the lines between the
-two that contain those texts, both included. A file that is not Python goes in as text.
+After `#` comes a function, a class or `Class.method`; ` body` after that leaves out its head and docstring.
+`from="..."` and `to="..."` narrow it to the lines between the two that contain those texts, both included. Lines that
+mark a solution are left out. A file that is not Python goes in as text.
 """
 
 import ast
@@ -14,8 +15,12 @@ import re
 import textwrap
 from pathlib import Path
 
+from rankzero.publish.stubs import BEGIN, END
+
 _BLOCK = re.compile(r"(?P<open><!-- excerpt: (?P<spec>[^\n]+?) -->\n).*?(?P<close><!-- /excerpt -->)", re.DOTALL)
-_SPEC = re.compile(r'(?P<file>[^\s#]+)(?:#(?P<symbol>[\w.]+))?(?: from="(?P<first>[^"]+)")?(?: to="(?P<last>[^"]+)")?')
+_SPEC = re.compile(
+    r'(?P<file>[^\s#]+)(?:#(?P<symbol>[\w.]+)(?P<body> body)?)?(?: from="(?P<first>[^"]+)")?(?: to="(?P<last>[^"]+)")?'
+)
 
 
 class ExcerptError(Exception):
@@ -45,14 +50,15 @@ def _excerpt(spec: str, root: Path) -> str:
     source = (root / parts["file"]).read_text(encoding="utf-8")
     lines = source.splitlines()
     if parts["symbol"]:
-        lines = _symbol_lines(source, parts["symbol"])
+        lines = _symbol_lines(source, parts["symbol"], body=bool(parts["body"]))
+    lines = [line for line in lines if line.strip() not in (BEGIN, END)]
     lines = _narrow(lines, parts["first"], parts["last"])
     language = {".py": "python", ".toml": "toml"}.get(Path(parts["file"]).suffix, "text")
     code = textwrap.dedent("\n".join(lines)).strip("\n")
     return f"```{language}\n{code}\n```\n"
 
 
-def _symbol_lines(source: str, symbol: str) -> list[str]:
+def _symbol_lines(source: str, symbol: str, *, body: bool) -> list[str]:
     node: ast.AST = ast.parse(source)
     for name in symbol.split("."):
         found = [child for child in ast.iter_child_nodes(node) if getattr(child, "name", None) == name]
@@ -60,6 +66,9 @@ def _symbol_lines(source: str, symbol: str) -> list[str]:
             raise LookupError(f"there is no {symbol} in it")
         node = found[0]
     assert isinstance(node, ast.FunctionDef | ast.ClassDef)
+    if body:
+        statements = node.body[1:] if ast.get_docstring(node) is not None else node.body
+        return source.splitlines()[statements[0].lineno - 1 : node.end_lineno]
     first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
     return source.splitlines()[first - 1 : node.end_lineno]
 

@@ -1,4 +1,4 @@
-"""Regenerates what is made from something else: recorded output, excerpts in pages, notebooks."""
+"""Regenerates what is made from something else: recorded output, exercise stubs, excerpts in pages, notebooks."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,6 +8,7 @@ import nbformat
 from rankzero.curriculum import ROOT, Lab, all_labs
 from rankzero.publish import excerpts, notebooks
 from rankzero.publish.recordings import recordings, run_again
+from rankzero.publish.stubs import stub
 
 
 def pages(root: Path = ROOT) -> list[Path]:
@@ -30,9 +31,20 @@ def sync(root: Path = ROOT, *, check: bool = False, execute: bool = False) -> li
     With `check` nothing is written. An executed notebook is run again only when its cells changed, or with `execute`.
     """
     return [
+        *(file for lab in all_labs(root) for file in _sync_stubs(lab, check=check)),
         *_sync_excerpts(root, check=check),
         *(file for lab in all_labs(root) for file in _sync_notebooks(lab, check=check, execute=execute)),
     ]
+
+
+def _sync_stubs(lab: Lab, *, check: bool) -> Iterator[Path]:
+    if not lab.reference.exists():
+        return
+    text = stub(lab.reference, lab.number)
+    if not lab.stubs.exists() or lab.stubs.read_text(encoding="utf-8") != text:
+        if not check:
+            lab.stubs.write_text(text, encoding="utf-8")
+        yield lab.stubs
 
 
 def _sync_excerpts(root: Path, *, check: bool) -> Iterator[Path]:

@@ -1,0 +1,1 @@
+"""The learner's loop: check an exercise, name the misconception, give a hint, keep the progress."""

@@ -1,0 +1,81 @@
+"""Answers: what a probe hands to a judge. Plain values only, so that they can cross from a process that nobody trusts.
+
+An answer is a dictionary from names to None, bool, int, float, str, lists of these, and NumPy arrays of numbers.
+"""
+
+import base64
+import io
+import json
+import math
+from typing import Any
+
+import numpy as np
+
+MAX_BYTES = 32 * 2**20
+
+Answers = dict[str, Any]
+
+
+class AnswerError(ValueError):
+    """These bytes are no answers."""
+
+
+def encode(answers: Answers) -> bytes:
+    """Answers to bytes. TypeError for a value that is not plain."""
+    return json.dumps({name: _to_json(value) for name, value in answers.items()}).encode()
+
+
+def decode(data: bytes) -> Answers:
+    """Bytes to answers. AnswerError for anything malformed, never another exception: the bytes may be hostile."""
+    try:
+        if len(data) > MAX_BYTES:
+            raise AnswerError(f"{len(data)} bytes of answers are more than {MAX_BYTES}")
+        loaded = json.loads(data)
+        if not isinstance(loaded, dict):
+            raise AnswerError("the answers are no dictionary")
+        return {name: _from_json(value) for name, value in loaded.items()}
+    except AnswerError:
+        raise
+    except (ValueError, TypeError, KeyError, EOFError, OSError, RecursionError, MemoryError) as error:
+        raise AnswerError(f"the answers cannot be decoded ({error})") from None
+
+
+def _to_json(value: Any) -> Any:
+    if value is None or type(value) in (bool, int, float, str):
+        return value
+    if isinstance(value, list):
+        return [_to_json(item) for item in value]
+    if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
+        file = io.BytesIO()
+        np.save(file, value, allow_pickle=False)
+        return {"npy": base64.b64encode(file.getvalue()).decode()}
+    raise TypeError(f"a {type(value).__name__} is no plain answer")
+
+
+def _from_json(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_from_json(item) for item in value]
+    if isinstance(value, dict):
+        array = np.load(io.BytesIO(base64.b64decode(value["npy"], validate=True)), allow_pickle=False)
+        if not isinstance(array, np.ndarray) or array.dtype.kind not in "biuf":
+            raise AnswerError("an array of something other than numbers")
+        return array
+    return value
+
+
+def equal(one: Any, other: Any, tolerance: float = 0.0) -> bool:
+    """Whether two answers agree: numbers within `tolerance` (absolute, and relative to `other`), all else exactly.
+
+    nan equals nan, and a bool or a string never equals a number.
+    """
+    if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
+        if one.shape != other.shape:
+            return False
+        return bool(np.allclose(one, other, rtol=tolerance, atol=tolerance, equal_nan=True))
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(equal(a, b, tolerance) for a, b in zip(one, other, strict=True))
+    if type(one) in (int, float) and type(other) in (int, float):
+        if math.isnan(one) or math.isnan(other):
+            return math.isnan(one) and math.isnan(other)
+        return one == other or abs(one - other) <= tolerance * (1 + abs(other))
+    return type(one) is type(other) and bool(one == other)

@@ -1,0 +1,21 @@
+"""set_grad_enabled(False) is called and never undone. Every later backward() fails, far from here. Use no_grad() as
+a context: it puts back what it found."""
+
+import torch
+import torch.nn.functional as F
+
+EXERCISE = "evaluate"
+FAILS = ("evaluate/grad-mode",)
+READ = "handbook/forward-pass.md#two-switches-that-look-like-one"
+
+
+def evaluate(model, batches):
+    was_training = model.training
+    model.eval()
+    torch.set_grad_enabled(False)
+    total, tokens = 0.0, 0
+    for x, y in batches:
+        total += F.cross_entropy(model(x).flatten(0, 1), y.flatten(), reduction="sum").item()
+        tokens += y.numel()
+    model.train(was_training)
+    return total / tokens

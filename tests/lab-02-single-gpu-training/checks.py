@@ -1,0 +1,377 @@
+"""Lab 02, checks: what each exercise's code must do, for how many points, and how a mistake is worded.
+
+A judge sees answers only: what a probe returned from the learner's code, and from the reference on the same inputs.
+"""
+
+import numpy as np
+
+from rankzero.exercises.answers import Answers, equal
+from rankzero.exercises.check import Check, Exercise, Judge, agrees, all_of
+
+# In float64 two right ways to compute differ by some 1e-13 here (a few hundred operations of 1e-16, amplified by a few
+# steps of training); the smallest known mistake differs by more than 1e-4.
+CLOSE = 1e-9
+
+
+def a_float(got: Answers, expected: Answers) -> str | None:
+    """The loss is a Python float."""
+    if got["type"] == "Tensor":
+        return "the loss that came back is a tensor, which keeps this step's graph alive; return a Python float."
+    if got["type"] != "float":
+        return f"what came back is of type {got['type']}; the loss, a Python float, was expected."
+    return None
+
+
+def value(name: str, what: str) -> Judge:
+    """The number `name` is the reference's."""
+    return agrees(name, CLOSE, lambda got, expected: f"{what} is {_short(got)}; expected {_short(expected)}.")
+
+
+def same_weights(when: str) -> Judge:
+    """The weights are the reference's."""
+
+    def judge(got: Answers, expected: Answers) -> str | None:
+        if equal(got["weights"], expected["weights"], CLOSE):
+            return None
+        worst = int(np.nanargmax(np.abs(np.nan_to_num(got["weights"], nan=np.inf) - expected["weights"])))
+        return (
+            f"{when}, weight {worst} of {len(expected['weights'])} is {got['weights'][worst]:.6f}; "
+            f"expected {expected['weights'][worst]:.6f}."
+        )
+
+    return judge
+
+
+def each_rate(name: str, first: str) -> Judge:
+    """Every rate of a part of the schedule is the reference's; names the first step that is not."""
+
+    def judge(got: Answers, expected: Answers) -> str | None:
+        start = {"zero": 0, "warmup": expected.get("warmup_steps"), "total": expected.get("total_steps", 0) + 1}[first]
+        for offset, (rate, wanted) in enumerate(zip(got[name], expected[name], strict=True)):
+            if not equal(rate, wanted, CLOSE):
+                return f"step {start + offset}{_settings(expected)} has rate {_short(rate)}; expected {_short(wanted)}."
+        return None
+
+    return judge
+
+
+def _settings(expected: Answers) -> str:
+    if "peak" not in expected:
+        return " without a warm-up"
+    return (
+        f" (peak {expected['peak']:.3f}, warmup_steps {expected['warmup_steps']}, "
+        f"total_steps {expected['total_steps']}, floor {expected['floor']:.3f})"
+    )
+
+
+def mode_is_restored(got: Answers, expected: Answers) -> str | None:
+    """The model is left in the mode it was found in."""
+    names = {True: "training", False: "evaluation"}
+    for found, left in zip((True, False), got["left"], strict=True):
+        if found is not left:
+            return f"a model found in {names[found]} mode was left in {names[bool(left)]} mode."
+    return None
+
+
+def nothing_is_kept(got: Answers, expected: Answers) -> str | None:
+    """Autograd kept nothing."""
+    if got["kept"]:
+        return f"autograd kept {got['kept']} tensors for a backward pass that never comes; expected 0."
+    return None
+
+
+def is_list(got: Answers, expected: Answers) -> str | None:
+    """The losses came back as a list of numbers."""
+    if got["type"] != "list" or None in (got["losses"] or []):
+        return f"what came back is of type {got['type']}; a list of floats was expected."
+    return None
+
+
+def same_losses(part: slice, what: str) -> Judge:
+    """That part of the losses after loading is the reference's."""
+
+    def judge(got: Answers, expected: Answers) -> str | None:
+        pairs = list(enumerate(zip(got["resumed"], expected["uninterrupted"], strict=True), start=1))
+        for number, (loss, wanted) in pairs[part]:
+            if not equal(loss, wanted, 0.0):
+                return (
+                    f"loss {number} after loading is {loss:.9f}; the uninterrupted run had {wanted:.9f}, and every bit "
+                    f"must agree: {what}."
+                )
+        return None
+
+    return judge
+
+
+def file_opens(got: Answers, expected: Answers) -> str | None:
+    """The file holds tensors and plain values only."""
+    if got["file"] == "missing":
+        return "there is no file at `path` after save_checkpoint."
+    if got["file"] == "refused":
+        return "torch.load(path, weights_only=True) refuses the file: it holds more than tensors and plain values."
+    return None
+
+
+def _short(number: object) -> str:
+    return f"{number:.6f}" if isinstance(number, float) else str(number)
+
+
+EXERCISES = (
+    Exercise(
+        name="train_step",
+        functions=("train_step",),
+        minutes=10,
+        difficulty="easy",
+        proves="you know the four calls, their order and why it is that order",
+        hints=(
+            "Four calls: clear the gradients, forward, backward, update. Which of them must not see old gradients?",
+            "F.cross_entropy wants logits [N, V] and targets [N]: flatten two dimensions of the one and all of the "
+            "other. Clear right before you need clean gradients, not after you have made them.",
+            "optimizer.zero_grad(); loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten()); then backward, then "
+            "step. loss.item() is the float.",
+        ),
+        checks=(
+            Check(
+                "train_step/loss",
+                "returns the loss before the update, a float",
+                points=3,
+                probe="one_step",
+                judge=all_of(a_float, value("loss", "the loss")),
+            ),
+            Check(
+                "train_step/update",
+                "moves the weights once, along this batch's gradient",
+                points=3,
+                probe="one_step",
+                judge=same_weights("after one step of SGD"),
+            ),
+            Check(
+                "train_step/steps",
+                "follows each batch alone when called again",
+                points=2,
+                probe="three_steps",
+                judge=same_weights("after three steps on three batches"),
+                requires=("train_step/update",),
+            ),
+            Check(
+                "train_step/stale",
+                "is not misled by gradients that were there before",
+                points=2,
+                probe="after_a_strange_backward",
+                judge=same_weights("after a step with old gradients in place"),
+                requires=("train_step/update",),
+            ),
+        ),
+    ),
+    Exercise(
+        name="evaluate",
+        functions=("evaluate",),
+        minutes=15,
+        difficulty="easy",
+        proves="your validation loss measures the model you have, costs no training memory and disturbs nothing",
+        hints=(
+            "There are two switches, model.eval() and torch.no_grad(), and neither does the other's work.",
+            'Batches differ in size. Add up losses with reduction="sum" and count tokens; divide once, at the end.',
+            "was_training = model.training; model.eval(); with torch.no_grad(): loop over the batches; "
+            "model.train(was_training); return total / tokens.",
+        ),
+        checks=(
+            Check(
+                "evaluate/mean",
+                "weighs every token the same",
+                points=3,
+                probe="ragged",
+                judge=all_of(a_float, value("loss", "the mean over batches of 5, 5 and 1 sequences")),
+            ),
+            Check(
+                "evaluate/dropout",
+                "measures the model without dropout",
+                points=2,
+                probe="with_dropout",
+                judge=value("loss", "the loss of a model with dropout 0.5"),
+                requires=("evaluate/mean",),
+            ),
+            Check(
+                "evaluate/no-graph",
+                "keeps nothing for a backward pass, and trains nothing",
+                points=2,
+                probe="what_is_kept",
+                judge=all_of(nothing_is_kept, same_weights("after an evaluation")),
+            ),
+            Check(
+                "evaluate/mode",
+                "leaves the model in the mode it was found in",
+                points=2,
+                probe="modes",
+                judge=mode_is_restored,
+            ),
+            Check(
+                "evaluate/grad-mode",
+                "leaves gradients switched on for whoever comes next",
+                points=1,
+                probe="modes",
+                judge=agrees("grad", 0, lambda got, expected: "gradients are switched off for good after it."),
+            ),
+        ),
+    ),
+    Exercise(
+        name="learning_rate",
+        functions=("learning_rate",),
+        minutes=15,
+        difficulty="medium",
+        proves="you can write a schedule whose every step is what you say it is",
+        hints=(
+            "Three pieces: the warm-up, the cosine, and after the end. Write down the rate of the first and last "
+            "step of each piece before you write code.",
+            "The warm-up's step 0 has peak / warmup_steps, so count (step + 1). The cosine's progress runs from 0 at "
+            "warmup_steps to 1 at total_steps, and must not run on.",
+            "floor + (peak - floor) * 0.5 * (1 + math.cos(math.pi * progress)), with progress = "
+            "min(1, (step - warmup_steps) / (total_steps - warmup_steps)).",
+        ),
+        checks=(
+            Check(
+                "learning_rate/warm-up",
+                "rises in equal parts and starts above 0",
+                points=3,
+                probe="schedule",
+                judge=each_rate("warmup", "zero"),
+            ),
+            Check(
+                "learning_rate/cosine",
+                "falls from the peak to the floor along a cosine",
+                points=4,
+                probe="schedule",
+                judge=each_rate("cosine", "warmup"),
+            ),
+            Check(
+                "learning_rate/after",
+                "stays at the floor after the last step",
+                points=1,
+                probe="schedule",
+                judge=each_rate("after", "total"),
+            ),
+            Check(
+                "learning_rate/no-warm-up",
+                "works without a warm-up",
+                points=2,
+                probe="no_warmup",
+                judge=each_rate("rates", "zero"),
+                requires=("learning_rate/cosine",),
+            ),
+        ),
+    ),
+    Exercise(
+        name="overfit_one_batch",
+        functions=("overfit_one_batch",),
+        minutes=15,
+        difficulty="easy",
+        proves="you can test any training loop in a minute, before it costs a night",
+        hints=(
+            "One optimizer for the whole function: AdamW's averages are part of the run.",
+            "Call your train_step and append its loss, until the last loss is below the target or the list is full.",
+            "while len(losses) < max_steps and (not losses or losses[-1] >= target): "
+            "losses.append(train_step(model, optimizer, x, y))",
+        ),
+        checks=(
+            Check(
+                "overfit_one_batch/losses",
+                "takes the steps of one AdamW, and returns each loss from before its update",
+                points=4,
+                probe="overfit",
+                judge=all_of(
+                    is_list,
+                    agrees(
+                        "losses",
+                        CLOSE,
+                        lambda got, expected: f"the first losses are {_list(got)}; expected {_list(expected)}.",
+                    ),
+                ),
+                requires=("train_step/update", "train_step/steps"),
+            ),
+            Check(
+                "overfit_one_batch/stops",
+                "takes no step after the first loss below the target, and that one's update still happens",
+                points=4,
+                probe="overfit",
+                judge=all_of(value("count", "the number of losses"), same_weights("at the end")),
+                requires=("overfit_one_batch/losses",),
+            ),
+            Check(
+                "overfit_one_batch/gives-up",
+                "stops at max_steps when the target is out of reach",
+                points=2,
+                probe="gives_up",
+                judge=value("count", "the number of losses for a target of 0"),
+                requires=("train_step/update",),
+            ),
+        ),
+    ),
+    Exercise(
+        name="checkpoint",
+        functions=("save_checkpoint", "load_checkpoint"),
+        minutes=20,
+        difficulty="medium",
+        proves="your run can die at any step and nobody can tell from its losses",
+        hints=(
+            "List what the next step depends on. The weights are one of four things.",
+            "AdamW's averages are in optimizer.state_dict(). Dropout draws from a generator whose state "
+            "torch.get_rng_state() returns and torch.set_rng_state() puts back.",
+            'torch.save({"model": ..., "optimizer": ..., "step": ..., "rng": ...}, path), the first two being '
+            "state_dict(); torch.load(path, weights_only=True) reads it.",
+        ),
+        checks=(
+            Check(
+                "checkpoint/file",
+                "writes a file that opens with weights_only=True",
+                points=1,
+                probe="file_is_safe",
+                judge=file_opens,
+            ),
+            Check(
+                "checkpoint/step",
+                "gives the step back",
+                points=1,
+                probe="resume",
+                judge=value("step", "the step that load_checkpoint returns"),
+            ),
+            Check(
+                "checkpoint/weights",
+                "restores the weights: the first loss after loading",
+                points=2,
+                probe="resume",
+                judge=same_losses(slice(0, 1), "it depends on the weights alone"),
+            ),
+            Check(
+                "checkpoint/optimizer",
+                "restores the optimizer: the losses after that",
+                points=3,
+                probe="resume",
+                judge=same_losses(slice(1, None), "it depends on what the optimizer remembers"),
+                requires=("checkpoint/weights",),
+            ),
+            Check(
+                "checkpoint/random",
+                "restores the random generator: the losses of a model with dropout",
+                points=2,
+                probe="resume_with_dropout",
+                judge=same_losses(slice(None), "dropout draws from torch's generator"),
+                requires=("checkpoint/weights", "checkpoint/optimizer"),
+            ),
+            Check(
+                "checkpoint/undisturbed",
+                "does not disturb the run that saves",
+                points=1,
+                probe="resume_with_dropout",
+                judge=agrees(
+                    "uninterrupted",
+                    0.0,
+                    lambda got, expected: "the run that saved goes on differently than if it had not saved.",
+                ),
+            ),
+        ),
+    ),
+)
+
+
+def _list(values: object) -> str:
+    return "[" + ", ".join(_short(value) for value in values) + "]" if isinstance(values, list) else str(values)

@@ -1,0 +1,117 @@
+"""Every lab's exercises: the reference gets all points, the stub none, and each known-wrong solution loses its own."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rankzero.curriculum import ROOT, Lab, all_labs
+from rankzero.exercises.check import Exercise
+from rankzero.exercises.misconceptions import Misconception, misconceptions
+from rankzero.exercises.runner import Worker, check_file, exercises_of
+from rankzero.publish.stubs import answers
+
+LABS = [lab for lab in all_labs() if lab.checks.exists()]
+WRONG = [(lab, wrong) for lab in LABS for wrong in misconceptions(lab)]
+SEEDS = range(20)
+
+
+@pytest.fixture(scope="module")
+def worker() -> Iterator[Worker]:
+    with Worker() as running:
+        yield running
+
+
+def each_lab() -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("lab", LABS, ids=lambda lab: lab.slug)
+
+
+def each_wrong() -> pytest.MarkDecorator:
+    return pytest.mark.parametrize(("lab", "wrong"), WRONG, ids=lambda value: getattr(value, "name", "wrong"))
+
+
+def only(exercises: tuple[Exercise, ...], name: str) -> tuple[Exercise, ...]:
+    return tuple(exercise for exercise in exercises if exercise.name == name)
+
+
+@each_lab()
+def test_the_reference_passes_every_check_for_20_seeds(lab: Lab, worker: Worker) -> None:
+    for seed in SEEDS:
+        report = check_file(lab, lab.reference, exercises_of(lab), seed=seed, worker=worker)
+        assert [result for result in report.results if result.status != "pass"] == []
+        assert report.points == report.max_points > 0
+
+
+@each_lab()
+def test_the_untouched_stub_fails_every_check_and_is_named(lab: Lab, worker: Worker) -> None:
+    exercises = exercises_of(lab)
+    report = check_file(lab, lab.stubs, exercises, seed=1, worker=worker)
+    functions = {exercise.name: exercise.functions for exercise in exercises}
+    for result in report.results:
+        assert result.status == "fail", result
+        assert any(f"{name} is not written yet" in result.text for name in functions[result.exercise]), result
+    assert report.points == 0
+    assert report.diagnoses == ()
+
+
+@each_wrong()
+def test_a_known_wrong_solution_loses_exactly_its_checks_and_is_recognized(
+    lab: Lab, wrong: Misconception, worker: Worker
+) -> None:
+    exercises = only(exercises_of(lab), wrong.exercise)
+    for seed in SEEDS:
+        report = check_file(lab, wrong.file, exercises, seed=seed, worker=worker, over=lab.reference)
+        failed = {result.check for result in report.results if result.status not in ("pass", "skipped")}
+        assert failed == wrong.fails, f"seed {seed}"
+        assert [diagnosis.name for diagnosis in report.diagnoses] == [wrong.name], f"seed {seed}"
+
+
+@each_lab()
+def test_every_exercise_has_two_known_wrong_solutions_hints_and_points(lab: Lab) -> None:
+    wrong = misconceptions(lab)
+    assert len(wrong) >= 12
+    for exercise in exercises_of(lab):
+        assert sum(one.exercise == exercise.name for one in wrong) >= 2, exercise.name
+        assert len(exercise.hints) >= 2, exercise.name
+        assert exercise.points > 0
+        assert exercise.minutes > 0
+    names = [check.name for exercise in exercises_of(lab) for check in exercise.checks]
+    assert len(names) == len(set(names))
+    required = {name for exercise in exercises_of(lab) for check in exercise.checks for name in check.requires}
+    assert required <= set(names)
+
+
+@each_lab()
+def test_the_page_tells_of_every_exercise_what_the_checks_say(lab: Lab) -> None:
+    page = lab.page.read_text(encoding="utf-8")
+    for exercise in exercises_of(lab):
+        facts = f"{exercise.points} points · {exercise.minutes} minutes · {exercise.difficulty}"
+        assert f"### `{exercise.name}`\n\n{facts} · proves that {exercise.proves}.\n" in page
+        assert all(hint in page for hint in exercise.hints), exercise.name
+        for function in exercise.functions:
+            assert f"<!-- excerpt: solutions/{lab.slug}/exercises.py#{function} body -->" in page
+
+
+@each_wrong()
+def test_a_misconception_points_to_a_heading_that_exists(lab: Lab, wrong: Misconception) -> None:
+    page, _, anchor = wrong.read.partition("#")
+    headings = [line.lstrip("# ") for line in (ROOT / page).read_text(encoding="utf-8").splitlines() if line[:1] == "#"]
+    slugs = ["".join(c for c in heading.lower().replace(" ", "-") if c.isalnum() or c in "-_") for heading in headings]
+    assert anchor in slugs, wrong.read
+
+
+def generated_files() -> list[Path]:
+    return [
+        *(ROOT / "code").glob("lab-*/exercises.py"),
+        *(ROOT / "notebooks").glob("*.ipynb"),
+    ]
+
+
+@each_lab()
+def test_no_answer_leaks_into_a_generated_file(lab: Lab) -> None:
+    secret = {line for line in answers(lab.reference) if len(line) > 25 and not line.startswith("return")}
+    assert len(secret) > 10
+    for file in generated_files():
+        text = file.read_text(encoding="utf-8").replace("\\", "")
+        assert [line for line in secret if line in text] == [], file
+        assert "SOLUTION" not in text
