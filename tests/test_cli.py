@@ -3,6 +3,7 @@
 import json
 import os
 import pty
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -103,6 +104,27 @@ def test_run_keeps_the_starters_exit_code() -> None:
     assert done.returncode == 2
     assert "Open next" not in done.stdout
     assert done.stderr.count("\n") == 1
+
+
+def test_ctrl_c_reaches_the_starter_and_waits_for_it_to_save(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "rankzero.cli", "run", "02", "--steps", "100000", "--batch-size", "64"]
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    process = subprocess.Popen(
+        [*command, "--out", str(tmp_path)],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=environment,
+        start_new_session=True,  # a process group of its own, as a shell gives to a command
+    )
+    assert process.stdout is not None
+    while not process.stdout.readline().startswith("step     1/"):
+        assert process.poll() is None
+    os.killpg(process.pid, signal.SIGINT)
+    rest = process.communicate(timeout=100)[0]
+    assert process.returncode == 130
+    assert "Stopped by Ctrl-C after step" in rest
+    assert "Open next" not in rest
+    assert (tmp_path / "lab-02-001" / "checkpoint.pt").is_file()
 
 
 def test_a_terminal_gets_a_progress_bar(tmp_path: Path) -> None:

@@ -64,7 +64,7 @@ def test_a_file_that_is_no_text(tmp_path: Path, content: bytes, said: str) -> No
 def test_a_missing_file_and_a_folder(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"none.txt does not exist: pass a text file, 'embedded' or 'tinyshakespeare'"):
         load_corpus(str(tmp_path / "none.txt"))
-    with pytest.raises(UserError, match=r"cannot be read \(Is a directory\)"):
+    with pytest.raises(UserError, match=r"cannot be read .*Is a directory"):
         load_corpus(str(tmp_path))
 
 

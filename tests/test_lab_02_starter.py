@@ -102,7 +102,7 @@ def test_a_named_checkpoint_is_gone_on_with_in_place(tmp_path: Path) -> None:
     train(tmp_path, "--steps", "5", "--checkpoint", str(file), "--resume")
     assert torch.load(file, weights_only=True)["step"] == 5
     assert file.read_bytes() != first
-    assert list(tmp_path.glob("*.partial")) == []
+    assert list(tmp_path.glob(".*.partial")) == []
 
 
 def test_a_seed_decides_the_run(tmp_path: Path) -> None:
@@ -127,6 +127,14 @@ BAD_OPTIONS = [
     (["--batch-size", "0"], "--batch-size: '0' must be a whole number of at least 1"),
     (["--lr", "-0.1"], "--lr: '-0.1' must be a number above 0"),
     (["--seed", "x"], "--seed: 'x' must be a whole number of at least 0"),
+    (["--batch-size", "1000000000"], "out of memory: this would need about"),
+    (["--hidden-dim", "200000"], "out of memory: this would need about"),
+    (["--layers", "1000000000"], "out of memory: this would need about"),
+    (["--lr", "1e300"], "--lr: '1e300' must be a number above 0 and at most 1e38"),
+    (["--resume", ""], "is damaged, or is not a checkpoint"),
+    (["--corpus", "loop.txt"], "corpus loop.txt cannot be read"),
+    (["--checkpoint", "x" * 300 + ".pt"], "cannot write to"),
+    (["--out", "x" * 300], "cannot write to"),
     (["--hidden-dim", "130"], "hidden_dim 130 does not divide into 4 attention heads: use a multiple of 4"),
     (["--device", "tpu"], "device 'tpu' is not known"),
     (["--device", "cuda:99"], "device cuda:99 is not there"),
@@ -157,9 +165,10 @@ def test_bad_input_is_one_sentence_and_nothing_is_written(
     Path("short.txt").write_text("too short\n")
     Path("picture.png").write_bytes(b"\x89PNG\r\n\x1a\n")
     torch.save({"weights": torch.zeros(2)}, "other.pt")
-    before = {file: file.read_bytes() for file in tmp_path.iterdir()}
+    Path("loop.txt").symlink_to("loop.txt")
+    before = {file: file.read_bytes() for file in tmp_path.iterdir() if file.name != "loop.txt"}
     assert said in fails(arguments, capsys)
-    assert {file: file.read_bytes() for file in tmp_path.iterdir()} == before
+    assert {file: file.read_bytes() for file in tmp_path.iterdir() if file.name != "loop.txt"} == before
 
 
 def test_a_checkpoint_of_another_model_or_text_says_which(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -181,6 +190,9 @@ def test_a_checkpoint_of_another_model_or_text_says_which(tmp_path: Path, capsys
         {"model": 3},
         {"optimizer": {}},
         {"optimizer": {"state": {}, "param_groups": []}},
+        {"optimizer": saved["optimizer"] | {"state": {}}},
+        {"optimizer": saved["optimizer"] | {"param_groups": [saved["optimizer"]["param_groups"][0] | {"betas": None}]}},
+        {"model": {name: tensor.int() for name, tensor in saved["model"].items()}},
     ]
     for change in changes:
         torch.save(saved | change, checkpoint)
@@ -188,11 +200,40 @@ def test_a_checkpoint_of_another_model_or_text_says_which(tmp_path: Path, capsys
     assert not (tmp_path / "more").exists()
 
 
+@pytest.mark.parametrize(
+    "change", [{"batch_size": -1}, {"lr": None}, {"corpus": 5}, {"seed": [1]}, {"hidden_dim": 8.5}]
+)
+def test_hostile_settings_in_a_checkpoint_are_a_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], change: dict[str, object]
+) -> None:
+    checkpoint = train(tmp_path, "--steps", "2") / "checkpoint.pt"
+    saved = torch.load(checkpoint, weights_only=True)
+    torch.save(saved | {"settings": saved["settings"] | change}, checkpoint)
+    capsys.readouterr()
+    fails(["--resume", str(checkpoint), "--steps", "4", "--out", str(tmp_path / "more")], capsys)
+    assert not (tmp_path / "more").exists()
+
+
+def test_a_diverged_model_is_not_saved(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        starter.main([*TINY, "--steps", "1", "--lr", "1e30", "--warmup-steps", "0", "--out", str(tmp_path)])
+    assert stopped.value.code == 2
+    assert "the validation loss became" in capsys.readouterr().err
+    assert not list(tmp_path.rglob("*.pt"))
+
+
+def test_a_neighbor_named_like_a_partial_file_is_left_alone(tmp_path: Path) -> None:
+    neighbor = tmp_path / "mine.pt.partial"
+    neighbor.write_text("precious")
+    train(tmp_path, "--steps", "2", "--checkpoint", str(tmp_path / "mine.pt"))
+    assert neighbor.read_text() == "precious"
+
+
 def test_a_loss_that_explodes_stops_the_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stopped:
         starter.main([*TINY, "--lr", "1e38", "--out", str(tmp_path)])
     assert stopped.value.code == 2
-    assert "the loss became nan at step" in capsys.readouterr().err
+    assert "loss became nan at step" in capsys.readouterr().err
 
 
 def test_out_of_memory_is_a_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: Any) -> None:
@@ -219,7 +260,7 @@ def test_a_full_disk_keeps_the_checkpoint_that_was_there(tmp_path: Path, monkeyp
     with pytest.raises(SystemExit):
         starter.main([*TINY, "--steps", "4", "--checkpoint", str(file), "--resume", "--out", str(tmp_path / "runs")])
     assert file.read_bytes() == before
-    assert list(tmp_path.glob("*.partial")) == []
+    assert list(tmp_path.glob(".*.partial")) == []
 
 
 def interrupt(arguments: list[str], cwd: Path, times: int) -> tuple[int, str, str]:

@@ -24,13 +24,13 @@ from torch import Tensor, nn
 from torch.optim import AdamW, Optimizer
 
 from rankzero.learn.batches import check_length, random_batch, to_device, validation_batches
-from rankzero.learn.checkpoints import read_checkpoint
+from rankzero.learn.checkpoints import check_training_state, read_checkpoint
 from rankzero.learn.corpus import Corpus, load_corpus
 from rankzero.learn.device import choose_device, device_name, seed_everything
 from rankzero.learn.errors import UserError, out_of_memory
 from rankzero.learn.fingerprint import fingerprint
 from rankzero.learn.gpt import GPT, GPTConfig
-from rankzero.learn.memory import MIB, PhaseMemory, memory_now
+from rankzero.learn.memory import MIB, PhaseMemory, check_fits, memory_now
 from rankzero.learn.meter import StepMeter
 from rankzero.learn.options import StarterParser, non_negative_int, positive_float, positive_int
 from rankzero.learn.plots import plot_run
@@ -119,51 +119,47 @@ def evaluate(model: nn.Module, batches: Iterable[tuple[Tensor, Tensor]], device:
 # --------------------------------------------------------------------------------------------------- save and restore
 def save_checkpoint(path: Path, model: nn.Module, optimizer: Optimizer, **state: Any) -> None:
     """Writes everything the next step depends on. A kill in the middle leaves the file that was there before."""
-    partial = path.with_name(path.name + ".partial")
+    partial = path.with_name(f".{os.getpid()}.partial")
     try:
         torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), **state}, partial)
         partial.replace(path)  # one atomic rename
     except (OSError, RuntimeError) as error:  # torch reports a full disk as a RuntimeError
-        partial.unlink(missing_ok=True)
         raise UserError(f"could not save {path} ({error}): free some space or choose another --checkpoint.") from None
+    finally:
+        partial.unlink(missing_ok=True)
 
 
-def restore(path: Path, options: argparse.Namespace, corpus: Corpus, model: GPT, optimizer: Optimizer) -> int:
-    """Puts the state saved in `path` into `model` and `optimizer`; returns how many steps they have been trained."""
-    saved = read(path)
+def restore(saved: dict[str, Any], options: argparse.Namespace, corpus: Corpus, model: GPT, optimizer: AdamW) -> int:
+    """Puts a checkpoint's state into `model` and `optimizer`; returns how many steps they have been trained."""
+    path = saved["path"]
     for name in MODEL_SHAPE:
         theirs, ours, option = saved["settings"][name], getattr(options, name), "--" + name.replace("_", "-")
         if theirs != ours:
-            raise UserError(f"checkpoint {path} holds a model of {option} {theirs}, not {ours}: leave {option} out.")
+            raise UserError(f"checkpoint {path} holds a model of {option} {theirs!r}, not {ours}: leave {option} out.")
     if saved["corpus_sha256"] != corpus.sha256:
         raise UserError(f"checkpoint {path} was trained on another text than {corpus.name}: pass the same --corpus.")
-    try:
-        model.load_state_dict(saved["model"])
-        optimizer.load_state_dict(saved["optimizer"])  # AdamW's averages: without them training goes on differently
-    except (RuntimeError, ValueError, KeyError, TypeError, AttributeError):
-        raise UserError(f"checkpoint {path} holds another model: resume from another, or start anew.") from None
+    check_training_state(saved, model)
+    model.load_state_dict(saved["model"])
+    optimizer.load_state_dict(saved["optimizer"])  # AdamW's averages: without them training goes on differently
     if saved["step"] >= options.steps:
         raise UserError(f"checkpoint {path} is at step {saved['step']} already: ask for more than that with --steps.")
     return int(saved["step"])
 
 
-def read(path: Path) -> dict[str, Any]:
-    return read_checkpoint(path, keys={"model", "optimizer", "step", "corpus_sha256"}, settings=SETTINGS)
-
-
 # ------------------------------------------------------------------------------------------------------------ the run
-def train(options: argparse.Namespace, resume_from: Path | None) -> int:
+def train(options: argparse.Namespace, saved: dict[str, Any] | None) -> int:
     """Trains as `options` say; returns the exit code. Every mistake in them raises before anything is written."""
     seed_everything(options.seed, deterministic=options.deterministic)
     device = choose_device(options.device)
     corpus = load_corpus(options.corpus)
     check_length(corpus.val, options.block_size, f"the validation part of corpus {corpus.name}")
     config = GPTConfig(corpus.vocab_size, options.block_size, options.layers, options.heads, options.hidden_dim)
+    check_fits(config.training_bytes(options.batch_size), device)
     model = GPT(config).to(device)
     optimizer = AdamW(model.parameters(), lr=options.lr)
-    first_step = restore(resume_from, options, corpus, model, optimizer) if resume_from else 0
+    first_step = restore(saved, options, corpus, model, optimizer) if saved else 0
     if options.checkpoint:
-        check_new_file(options.checkpoint, may_replace=resume_from)
+        check_new_file(options.checkpoint, may_replace=saved["path"] if saved else None)
     folder = new_run_folder(options.out, "lab-02")
     checkpoint = options.checkpoint or folder / "checkpoint.pt"
     batch = {name: getattr(options, name) for name in ("batch_size", "block_size")}
@@ -202,16 +198,16 @@ def train(options: argparse.Namespace, resume_from: Path | None) -> int:
 
             if meter.done % options.eval_every == 0 or meter.done == options.steps or interrupted:
                 with meter.paused():
-                    val_loss = evaluate(model, validation_batches(corpus.val, count=8, **batch), device)
+                    meter.evaluation(evaluate(model, validation_batches(corpus.val, count=8, **batch), device))
                     state = {"step": meter.done, "settings": settings, "corpus_sha256": corpus.sha256}
                     save_checkpoint(checkpoint, model, optimizer, **state)
-                meter.evaluation(val_loss)
             if interrupted:
                 break
 
     plot_run(folder / "log.jsonl").savefig(folder / "curves.png", dpi=110)
-    go_on = shlex.join(["python", os.path.relpath(__file__), "--resume", str(checkpoint), "--steps"])
-    if interrupted:
+    same_file = ["--checkpoint", str(checkpoint)] if options.checkpoint else []
+    go_on = shlex.join(["python", os.path.relpath(__file__), "--resume", str(checkpoint), *same_file, "--steps"])
+    if meter.done < options.steps:
         print(f"\nStopped by Ctrl-C after step {meter.done}, which is saved. Go on with\n  {go_on} {options.steps}")
         return 130
     start = torch.zeros(1, 1, dtype=torch.int64, device=device)
@@ -227,14 +223,15 @@ def main(arguments: list[str] | None = None) -> int:
     parser = make_parser()
     options = parser.parse_args(arguments)
     try:
-        resume_from = Path(options.resume) if options.resume else None
-        if options.resume == "newest":
-            resume_from = options.checkpoint or latest_checkpoint(options.out, "lab-02")
-        if resume_from:
+        saved = None
+        if options.resume is not None:
+            newest = options.resume == "newest"
+            path = (options.checkpoint or latest_checkpoint(options.out, "lab-02")) if newest else Path(options.resume)
+            saved = read_checkpoint(path, settings=SETTINGS)
             # The checkpoint's settings become the defaults; what the command line names still wins.
-            parser.set_defaults(**{name: read(resume_from)["settings"][name] for name in SETTINGS})
+            parser.set_defaults(**{name: str(saved["settings"][name]) for name in SETTINGS})  # str: parsed like options
             options = parser.parse_args(arguments)
-        return train(options, resume_from)
+        return train(options, saved)
     except UserError as error:
         parser.error(str(error))
     except (MemoryError, RuntimeError) as error:
@@ -242,7 +239,7 @@ def main(arguments: list[str] | None = None) -> int:
             raise
         parser.error("out of memory: use a smaller --batch-size, --block-size, --hidden-dim or --layers.")
     except KeyboardInterrupt:
-        print("\nStopped by Ctrl-C in mid-step: what was saved before is kept, nothing else.", file=sys.stderr)
+        print("\nStopped by Ctrl-C at once: what was saved before is kept.", file=sys.stderr)
         return 130
 
 

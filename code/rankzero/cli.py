@@ -76,10 +76,10 @@ def run(number: str, arguments: typer.Context) -> None:
         lab = find_lab(number)
     except (LookupError, ManifestError) as error:
         _fail(str(error.args[0]))
-    try:
-        code = subprocess.run([sys.executable, str(lab.starter), *arguments.args]).returncode
-    except KeyboardInterrupt:  # the starter had it too, and has said what it saved
-        code = 130
+    starter = subprocess.Popen([sys.executable, str(lab.starter), *arguments.args])
+    while (code := starter.poll()) is None:
+        with contextlib.suppress(KeyboardInterrupt):  # the starter gets Ctrl-C too: let it finish its step and save
+            code = starter.wait()
     if code == 0 and not {"-h", "--help"} & set(arguments.args):
         _next(lab)
     raise typer.Exit(code)

@@ -68,7 +68,7 @@ def load_corpus(spec: str = "embedded") -> Corpus:
         return make_corpus(spec, _embedded_text(), PRINTABLE_ASCII)
     if spec == "tinyshakespeare":
         return make_corpus(spec, _tinyshakespeare_text())
-    return make_corpus(str(Path(spec).resolve()), _file_text(Path(spec)))
+    return make_corpus(os.path.abspath(spec), _file_text(Path(spec)))
 
 
 def make_corpus(name: str, text: str, characters: str | None = None) -> Corpus:
@@ -154,8 +154,8 @@ def _file_text(path: Path) -> str:
         content = path.read_bytes()
     except FileNotFoundError:
         raise UserError(f"corpus {path} does not exist: pass a text file, 'embedded' or 'tinyshakespeare'.") from None
-    except OSError as error:
-        raise UserError(f"corpus {path} cannot be read ({error.strerror}): pass a text file.") from None
+    except (OSError, ValueError) as error:  # ValueError: a zero byte in the path
+        raise UserError(f"corpus {path} cannot be read ({error}): pass a text file.") from None
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -37,6 +37,18 @@ class GPTConfig:
         if not 0.0 <= self.dropout < 1.0:
             raise UserError(f"dropout is {self.dropout}: it must be at least 0 and below 1.")
 
+    def parameter_count(self) -> int:
+        """Learned numbers in a GPT of this shape, without making one."""
+        C = self.hidden_dim
+        return (self.vocab_size + self.block_size + 1) * C + self.n_layer * (12 * C**2 + 2 * C)
+
+    def training_bytes(self, batch_size: int) -> int:
+        """About what training in fp32 with AdamW holds at its peak: 16 bytes a parameter, and the activations."""
+        kept = (
+            self.n_layer * 16 * self.hidden_dim + 3 * self.vocab_size
+        )  # numbers a token; see handbook/forward-pass.md
+        return 16 * self.parameter_count() + 4 * batch_size * self.block_size * kept
+
     def summary(self) -> str:
         """The shape in words."""
         return (

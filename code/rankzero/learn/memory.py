@@ -15,6 +15,8 @@ import psutil
 import torch
 from torch import Tensor, nn
 
+from rankzero.learn.errors import UserError
+
 MIB = 2**20
 
 
@@ -39,6 +41,19 @@ def memory_now(device: torch.device) -> dict[str, int]:
     resident = psutil.Process().memory_info().rss
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
     return {"resident": resident, "peak": max(resident, peak)}  # the kernel updates its peak with a delay
+
+
+def check_fits(needed: int, device: torch.device) -> None:
+    """UserError if `needed` bytes are more than the device, or this machine, has in all."""
+    if device.type == "cuda":
+        there = torch.cuda.get_device_properties(device).total_memory
+    else:
+        there = psutil.virtual_memory().total
+    if needed > there:
+        raise UserError(
+            f"out of memory: this would need about {needed / 2**30:,.0f} GiB and there are {there / 2**30:,.0f}: "
+            "use a smaller --batch-size, --block-size, --hidden-dim or --layers."
+        )
 
 
 def tensor_bytes(tensors: Iterable[Tensor]) -> int:

@@ -106,8 +106,12 @@ class StepMeter:
         self._started = time.perf_counter()
 
     def evaluation(self, val_loss: float) -> None:
-        """Reports the validation loss after the steps so far."""
+        """Reports the validation loss after the steps so far. UserError where it is no longer a finite number."""
         self.write("eval", step=self.done, val_loss=val_loss)
+        if not math.isfinite(val_loss):
+            raise UserError(
+                f"the validation loss became {val_loss} at step {self.done}: start again with a smaller --lr."
+            )
         self.print(f"step {self.done:>5}/{self.last_step}  validation loss {val_loss:.4f}")
 
     def overall(self) -> str:

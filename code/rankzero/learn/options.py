@@ -5,6 +5,8 @@ import difflib
 import math
 from typing import Any, NoReturn
 
+LARGEST = 10**12
+
 
 class StarterParser(argparse.ArgumentParser):
     """An ArgumentParser whose errors are one sentence and whose help shows every default."""
@@ -44,13 +46,13 @@ def non_negative_int(text: str) -> int:
 
 
 def positive_float(text: str) -> float:
-    """A finite number above 0."""
+    """A number above 0, of fp32's range."""
     try:
         number = float(text)
     except ValueError:
         number = math.nan
-    if not (math.isfinite(number) and number > 0):
-        raise argparse.ArgumentTypeError(f"{text!r} must be a number above 0.")
+    if not 0 < number <= 1e38:
+        raise argparse.ArgumentTypeError(f"{text!r} must be a number above 0 and at most 1e38.")
     return number
 
 
@@ -61,6 +63,6 @@ def _int(text: str, at_least: int) -> int:
         number = at_least - 1
     if number < at_least:
         raise argparse.ArgumentTypeError(f"{text!r} must be a whole number of at least {at_least}.")
-    if number >= 2**63:
-        raise argparse.ArgumentTypeError(f"{text!r} must be a whole number of at least {at_least} and below 2^63.")
+    if number > LARGEST:
+        raise argparse.ArgumentTypeError(f"{text!r} must be a whole number of at most {LARGEST}.")
     return number

@@ -23,7 +23,7 @@ def new_run_folder(parent: Path, name: str) -> Path:
             folder.mkdir(parents=True)
             return folder
         except FileExistsError:
-            if not folder.exists():  # something in the way of `parent` itself
+            if not folder.is_dir():  # something in the way of `parent` itself
                 raise _unwritable(parent, "a file is in the way", "--out") from None
             number += 1  # another run took it between the look and the making
         except OSError as error:
@@ -40,16 +40,19 @@ def latest_checkpoint(parent: Path, name: str) -> Path:
 
 def check_new_file(file: Path, *, may_replace: Path | None) -> None:
     """UserError unless `file` can be made without losing anything: it is not there yet, or is `may_replace` itself."""
-    if file.exists() and not (file.is_file() and may_replace and file.samefile(may_replace)):
-        raise UserError(f"{file} exists: resume from it with --resume, or choose another --checkpoint.")
     try:
+        if file.exists() and not (file.is_file() and may_replace and file.samefile(may_replace)):
+            raise UserError(f"{file} exists: resume from it with --resume, or choose another --checkpoint.")
         tempfile.TemporaryFile(dir=file.parent).close()
     except OSError as error:
         raise _unwritable(file.parent, error.strerror, "--checkpoint") from None
 
 
 def _runs(parent: Path, name: str) -> list[Path]:
-    return [path for path in parent.glob(f"{name}-*") if path.name.removeprefix(f"{name}-").isdecimal()]
+    try:
+        return [path for path in parent.glob(f"{name}-*") if path.name.removeprefix(f"{name}-").isdecimal()]
+    except OSError:  # a name that is too long, say; making the folder will say what is wrong
+        return []
 
 
 def _unwritable(folder: Path, reason: str | None, option: str) -> UserError:

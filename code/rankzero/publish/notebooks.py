@@ -66,8 +66,11 @@ def is_stale(made: Path, fresh: NotebookNode, *, executed: bool) -> bool:
     """Whether the notebook file `made` differs from `fresh` in its cells, or lacks outputs where it must have them."""
     if not made.is_file():
         return True
-    notebook = nbformat.read(made, as_version=4)
-    if _content(notebook) != _content(fresh):
+    try:
+        notebook = nbformat.read(made, as_version=4)
+    except Exception:  # cut off or edited by hand into something else
+        return True
+    if notebook.metadata.get("kernelspec") != fresh.metadata.kernelspec or _content(notebook) != _content(fresh):
         return True
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
     if not executed:
