@@ -9,6 +9,7 @@ reference's. Its docstring explains the misconception to whoever holds it, and t
 """
 
 import ast
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,6 +45,7 @@ class Misconception:
     read: str
 
 
+@functools.cache
 def misconceptions(lab: Lab) -> tuple[Misconception, ...]:
     """The lab's known-wrong solutions, read without running them. ValueError for one that lacks a constant."""
     return tuple(_read(file) for file in sorted((lab.solutions / "wrong").glob("*.py")))

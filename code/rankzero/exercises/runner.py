@@ -53,40 +53,45 @@ class Worker:
     ) -> None:
         os.close(self._requests)
         os.close(self._replies)
-        try:
-            self._process.wait(timeout=5)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+        self._process.kill()  # it holds nothing to lose, and taking torch down in order would cost half a second
+        self._process.wait()
 
     def ask(self, lab: Lab, file: Path, check: Check, seed: int, over: Path | None = None) -> Reply:
         """Runs `check`'s probe on the code in `file`. The same question gets the same reply until `forget`."""
-        request = {
-            "file": str(file.resolve()),
-            "over": str(over.resolve()) if over else None,
-            "probes": str(lab.probes),
-            "probe": check.probe,
-            "seed": seed,
-            "seconds": check.seconds,
-        }
-        key = json.dumps(request)
-        if key not in self._known:
-            if not self._ready:
-                self._read()
-                self._ready = True
-            write_frame(self._requests, key.encode())
-            self._known[key] = _reply(json.loads(self._read()))
-        return self._known[key]
+        request = _request(lab, file, check.probe, seed, check.seconds, over)
+        if request not in self._known:
+            self._known[request] = _reply(self._send(request))
+        return self._known[request]
+
+    def ask_reference(self, lab: Lab, exercises: tuple[Exercise, ...], seed: int) -> None:
+        """Asks the reference for all that `exercises` will compare with, in one go: faster than a process for each."""
+        seconds = {check.probe: check.seconds for exercise in exercises for check in exercise.checks}
+        raw = self._send(_request(lab, lab.reference, list(seconds), seed, sum(seconds.values()), None))
+        for probe, answers in raw.get("every", {}).items():
+            request = _request(lab, lab.reference, probe, seed, seconds[probe], None)
+            self._known[request] = _reply({"status": "answered", "answers": answers, "printed": ""})
 
     def forget(self) -> None:
         """Forgets all replies: the learner's file has changed."""
         self._known.clear()
+
+    def _send(self, request: str) -> dict[str, Any]:
+        if not self._ready:
+            self._read()
+            self._ready = True
+        write_frame(self._requests, request.encode())
+        return dict(json.loads(self._read()))
 
     def _read(self) -> bytes:
         data = read_frame(self._replies)
         if data is None:
             raise RuntimeError(f"the worker process ended with exit code {self._process.wait()}")
         return data
+
+
+def _request(lab: Lab, file: Path, probe: str | list[str], seed: int, seconds: float, over: Path | None) -> str:
+    files = {"file": str(file.resolve()), "over": str(over.resolve()) if over else None, "probes": str(lab.probes)}
+    return json.dumps(files | {"probe": probe, "seed": seed, "seconds": seconds})
 
 
 def _reply(raw: dict[str, Any]) -> Reply:
@@ -170,6 +175,7 @@ def check_file(
 ) -> Report:
     """Judges `file` on the checks of `exercises`. `over` as in `load`; `progress` hears the name of each check."""
     wrong = misconceptions(lab)
+    worker.ask_reference(lab, exercises, seed)
     results: list[Result] = []
     diagnoses: list[Diagnosis] = []
     for exercise in exercises:

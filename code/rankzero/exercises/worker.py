@@ -153,6 +153,9 @@ def _answer(request: dict[str, Any]) -> dict[str, Any]:
         return {"status": "error", "text": str(error), "loading": True}
     probes = load(Path(request["probes"]))
     try:
+        if isinstance(request["probe"], list):  # several at once, for code that is trusted
+            every = {name: getattr(probes, name)(learner, request["seed"]) for name in request["probe"]}
+            return {"status": "answered", "every": {name: encode(answers).decode() for name, answers in every.items()}}
         answers = getattr(probes, request["probe"])(learner, request["seed"])
         return {"status": "answered", "answers": encode(answers).decode()}
     except NotImplementedError as error:
