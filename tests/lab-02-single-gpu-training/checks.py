@@ -22,6 +22,13 @@ def a_float(got: Answers, expected: Answers) -> str | None:
     return None
 
 
+def an_int(got: Answers, expected: Answers) -> str | None:
+    """The step is a Python int."""
+    return (
+        None if got["type"] == "int" else f"load_checkpoint returned a {got['type']}; the step, an int, was expected."
+    )
+
+
 def value(name: str, what: str) -> Judge:
     """The number `name` is the reference's."""
     return agrees(name, CLOSE, lambda got, expected: f"{what} is {_short(got)}; expected {_short(expected)}.")
@@ -156,10 +163,21 @@ EXERCISES = (
             Check(
                 "train_step/stale",
                 "is not misled by gradients that were there before",
-                points=2,
+                points=1,
                 probe="after_a_strange_backward",
                 judge=same_weights("after a step with old gradients in place"),
                 requires=("train_step/update",),
+            ),
+            Check(
+                "train_step/mode",
+                "trains the model in the mode it is in, with its dropout",
+                points=1,
+                probe="with_the_models_dropout",
+                judge=all_of(
+                    value("loss", "the loss of a model with dropout 0.5 in training mode"),
+                    agrees("training", 0, lambda got, expected: "the model was left in evaluation mode."),
+                ),
+                requires=("train_step/loss",),
             ),
         ),
     ),
@@ -207,10 +225,16 @@ EXERCISES = (
             ),
             Check(
                 "evaluate/grad-mode",
-                "leaves gradients switched on for whoever comes next",
+                "leaves gradients and weights switched on for training",
                 points=1,
                 probe="modes",
-                judge=agrees("grad", 0, lambda got, expected: "gradients are switched off for good after it."),
+                judge=agrees(
+                    "grad",
+                    0,
+                    lambda got, expected: (
+                        "gradients are switched off for good after it, for all tensors or for the weights."
+                    ),
+                ),
             ),
         ),
     ),
@@ -332,7 +356,7 @@ EXERCISES = (
                 "gives the step back",
                 points=1,
                 probe="resume",
-                judge=value("step", "the step that load_checkpoint returns"),
+                judge=all_of(an_int, value("step", "the step that load_checkpoint returns")),
             ),
             Check(
                 "checkpoint/weights",

@@ -85,6 +85,14 @@ def after_a_strange_backward(learner: ModuleType, seed: int) -> dict[str, Any]:
     return {"weights": weights(model)}
 
 
+def with_the_models_dropout(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """One step of a model with dropout, in training mode; dropout draws from a generator seeded just before."""
+    model, (x, y) = make_model(seed, dropout=0.5), make_batch(seed)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    torch.manual_seed(seed)
+    return {"loss": number(learner.train_step(model, optimizer, x, y)), "training": model.training}
+
+
 # ----------------------------------------------------------------------------------------------------------- evaluate
 def batches(seed: int) -> Iterator[tuple[Tensor, Tensor]]:
     """Three batches of 5, 5 and 1 sequences; the last one alone is hard. A generator: it has no length."""
@@ -121,12 +129,13 @@ def what_is_kept(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 def modes(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Which mode the model is left in, and whether gradients are still on."""
-    left = []
+    left, trainable = [], True
     for training in (True, False):
         model = make_model(seed).train(training)
         learner.evaluate(model, batches(seed))
         left.append(model.training)
-    return {"left": left, "grad": torch.is_grad_enabled()}
+        trainable = trainable and all(parameter.requires_grad for parameter in model.parameters())
+    return {"left": left, "grad": torch.is_grad_enabled(), "trainable": trainable}
 
 
 # ------------------------------------------------------------------------------------------------------ learning_rate
@@ -201,6 +210,9 @@ def _save_and_load(learner: ModuleType, seed: int, dropout: float) -> dict[str, 
         _go_on(model, optimizer, seed, range(3))
         learner.save_checkpoint(path, model, optimizer, 3)
         uninterrupted = _go_on(model, optimizer, seed, range(3, 7))
+        learner.save_checkpoint(
+            path.with_name("later.pt"), model, optimizer, 7
+        )  # another file: no concern of the first
 
         other = make_model(seed + 1, dropout)  # other weights, another state of the generator
         fresh = torch.optim.AdamW(other.parameters(), lr=0.05)

@@ -24,7 +24,7 @@ class Check:
     probe: str
     judge: Judge
     requires: tuple[str, ...] = ()
-    seconds: float = 10.0  # time limit of the probe
+    seconds: float = 5.0  # time limit of the probe, where it runs alone
 
 
 @dataclass(frozen=True)

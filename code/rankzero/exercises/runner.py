@@ -18,6 +18,8 @@ from rankzero.exercises.loader import load
 from rankzero.exercises.misconceptions import Misconception, diagnose, misconceptions
 from rankzero.exercises.worker import read_frame, write_frame
 
+GROUP_SECONDS = 5.0  # for all probes of an exercise together; they take a tenth of a second
+
 
 @dataclass(frozen=True)
 class Reply:
@@ -43,7 +45,7 @@ class Worker:
         os.close(child_in)
         os.close(child_out)
         self._ready = False
-        self._known: dict[str, Reply] = {}
+        self._known: dict[tuple[str, str, int, str], Reply] = {}
 
     def __enter__(self) -> "Worker":
         return self
@@ -56,42 +58,51 @@ class Worker:
         self._process.kill()  # it holds nothing to lose, and taking torch down in order would cost half a second
         self._process.wait()
 
-    def ask(self, lab: Lab, file: Path, check: Check, seed: int, over: Path | None = None) -> Reply:
-        """Runs `check`'s probe on the code in `file`. The same question gets the same reply until `forget`."""
-        request = _request(lab, file, check.probe, seed, check.seconds, over)
-        if request not in self._known:
-            self._known[request] = _reply(self._send(request))
-        return self._known[request]
+    def ask(self, lab: Lab, file: Path, exercise: Exercise, check: Check, seed: int, over: Path | None = None) -> Reply:
+        """The reply of the code in `file` to `check`'s probe. The same question gets the same reply until `forget`.
 
-    def ask_reference(self, lab: Lab, exercises: tuple[Exercise, ...], seed: int) -> None:
-        """Asks the reference for all that `exercises` will compare with, in one go: faster than a process for each."""
-        seconds = {check.probe: check.seconds for exercise in exercises for check in exercise.checks}
-        raw = self._send(_request(lab, lab.reference, list(seconds), seed, sum(seconds.values()), None))
-        for probe, answers in raw.get("every", {}).items():
-            request = _request(lab, lab.reference, probe, seed, seconds[probe], None)
-            self._known[request] = _reply({"status": "answered", "answers": answers, "printed": ""})
+        All probes of the exercise run in one process, which is fast. If that hangs or dies, each gets one of its own,
+        so that a function that misbehaves costs its own checks only.
+        """
+        key = (str(file), str(over), seed, check.probe)
+        if key not in self._known:
+            wanted = list(dict.fromkeys(one.probe for one in exercise.checks))
+            replies = self._send(lab, file, wanted, seed, GROUP_SECONDS, over)
+            if all(reply.status in ("timeout", "killed", "oom") for reply in replies.values()):
+                replies = self._send(lab, file, [check.probe], seed, check.seconds, over)
+            for probe, reply in replies.items():
+                self._known[(str(file), str(over), seed, probe)] = reply
+        return self._known[key]
 
     def forget(self) -> None:
         """Forgets all replies: the learner's file has changed."""
         self._known.clear()
 
-    def _send(self, request: str) -> dict[str, Any]:
+    def _send(
+        self, lab: Lab, file: Path, probes: list[str], seed: int, seconds: float, over: Path | None
+    ) -> dict[str, Reply]:
+        """Runs `probes` in one process. One reply for each; the same for all if they never came back."""
+        request = {
+            "file": str(file.resolve()),
+            "over": str(over.resolve()) if over else None,
+            "probes": str(lab.probes),
+            "probes_wanted": probes,
+            "seed": seed,
+            "seconds": seconds,
+        }
         if not self._ready:
             self._read()
             self._ready = True
-        write_frame(self._requests, request.encode())
-        return dict(json.loads(self._read()))
+        write_frame(self._requests, json.dumps(request).encode())
+        raw = json.loads(self._read())
+        every = raw.get("every") or dict.fromkeys(probes, raw)
+        return {probe: _reply({"printed": raw["printed"]} | every[probe]) for probe in probes}
 
     def _read(self) -> bytes:
         data = read_frame(self._replies)
         if data is None:
             raise RuntimeError(f"the worker process ended with exit code {self._process.wait()}")
         return data
-
-
-def _request(lab: Lab, file: Path, probe: str | list[str], seed: int, seconds: float, over: Path | None) -> str:
-    files = {"file": str(file.resolve()), "over": str(over.resolve()) if over else None, "probes": str(lab.probes)}
-    return json.dumps(files | {"probe": probe, "seed": seed, "seconds": seconds})
 
 
 def _reply(raw: dict[str, Any]) -> Reply:
@@ -175,7 +186,6 @@ def check_file(
 ) -> Report:
     """Judges `file` on the checks of `exercises`. `over` as in `load`; `progress` hears the name of each check."""
     wrong = misconceptions(lab)
-    worker.ask_reference(lab, exercises, seed)
     results: list[Result] = []
     diagnoses: list[Diagnosis] = []
     for exercise in exercises:
@@ -201,7 +211,7 @@ def _exercise(
     for check in exercise.checks:
         progress(check.name)
         missing = [name for name in check.requires if not passed.get(name, True)]
-        reply = worker.ask(lab, file, check, seed, over)
+        reply = worker.ask(lab, file, exercise, check, seed, over)
         if missing and reply.status != "todo":
             result = _result(exercise, check, "skipped", f"waits for {missing[0]}")
         else:
@@ -215,7 +225,7 @@ def _judge(exercise: Exercise, check: Check, reply: Reply, lab: Lab, seed: int, 
         return _result(exercise, check, "fail", reply.text or f"{exercise.name} is not written yet.", reply.printed)
     if reply.status != "answered":
         return _result(exercise, check, reply.status, reply.text, reply.printed)
-    reference = worker.ask(lab, lab.reference, check, seed)
+    reference = worker.ask(lab, lab.reference, exercise, check, seed)
     if reference.status != "answered":
         raise RuntimeError(f"the reference of {lab.slug} does not answer {check.name}: {reference.text}")
     said = check.judge(reply.answers, reference.answers)
@@ -244,8 +254,8 @@ def _explain(
 
     def answers(check: Check, of: Misconception | None) -> Reply:
         if of is None:
-            return worker.ask(lab, file, check, seed, over)
-        return worker.ask(lab, of.file, check, seed, lab.reference)
+            return worker.ask(lab, file, exercise, check, seed, over)
+        return worker.ask(lab, of.file, exercise, check, seed, lab.reference)
 
     candidates = [one for one in wrong if one.exercise == exercise.name]
     return diagnose(failed, checks, candidates, answers)

@@ -1,9 +1,9 @@
 """Runs probes beside the learner's code, in a process that may hang, crash or lie without harm to who asked.
 
 One server process imports torch once. For each request it forks a child, and the child loads the learner's file afresh,
-runs one probe and writes its answers to a pipe. Nothing that a learner's file does to its process outlives the request,
-and the next one starts in milliseconds. The server itself runs no tensor operation: a fork is safe only while torch has
-not started its threads.
+runs the probes of the request and writes their answers to a pipe. Nothing that a learner's file does to its process
+outlives the request, and the next one starts in milliseconds. The server itself runs no tensor operation: a fork is
+safe only while torch has not started its threads.
 
 Run as `python -m rankzero.exercises.worker READ_FD WRITE_FD` by `Worker` in runner.py.
 """
@@ -19,6 +19,7 @@ import sys
 import time
 from contextlib import suppress
 from pathlib import Path
+from types import ModuleType
 from typing import Any, NoReturn
 
 from rankzero.exercises.answers import MAX_BYTES
@@ -142,9 +143,7 @@ def _limit(seconds: float) -> None:
 
 
 def _answer(request: dict[str, Any]) -> dict[str, Any]:
-    from rankzero.exercises.answers import encode
-    from rankzero.exercises.loader import LoadError, describe, load
-    from rankzero.learn.errors import out_of_memory
+    from rankzero.exercises.loader import LoadError, load
 
     file = Path(request["file"])
     try:
@@ -152,12 +151,20 @@ def _answer(request: dict[str, Any]) -> dict[str, Any]:
     except LoadError as error:
         return {"status": "error", "text": str(error), "loading": True}
     probes = load(Path(request["probes"]))
+    every = {name: _probe(getattr(probes, name), learner, request["seed"], file) for name in request["probes_wanted"]}
+    return {"status": "answered", "every": every}
+
+
+def _probe(probe: Any, learner: ModuleType, seed: int, file: Path) -> dict[str, Any]:
+    import torch
+
+    from rankzero.exercises.answers import encode
+    from rankzero.exercises.loader import describe
+    from rankzero.learn.errors import out_of_memory
+
+    torch.set_grad_enabled(True)  # whatever the probe before left behind
     try:
-        if isinstance(request["probe"], list):  # several at once, for code that is trusted
-            every = {name: getattr(probes, name)(learner, request["seed"]) for name in request["probe"]}
-            return {"status": "answered", "every": {name: encode(answers).decode() for name, answers in every.items()}}
-        answers = getattr(probes, request["probe"])(learner, request["seed"])
-        return {"status": "answered", "answers": encode(answers).decode()}
+        return {"status": "answered", "answers": encode(probe(learner, seed)).decode()}
     except NotImplementedError as error:
         return {"status": "todo", "text": str(error)}
     except BaseException as error:
