@@ -83,7 +83,7 @@ def test_an_endless_loop_is_stopped(tmp_path: Path, worker: Worker) -> None:
     )
     started = time.monotonic()
     report = check_file(LAB, with_step(tmp_path, "    while True: pass"), quick, seed=3, worker=worker)
-    assert [result.status for result in report.results] == ["timeout", "timeout", "skipped", "skipped"]
+    assert [result.status for result in report.results] == ["timeout", "timeout", "skipped", "skipped", "skipped"]
     assert "no answer after 1 s" in report.results[0].text
     assert time.monotonic() - started < 30
     assert check(LAB.reference, worker).points == 50, "the worker lives on"

@@ -23,8 +23,8 @@ def train_step(model: nn.Module, optimizer: Optimizer, x: Tensor, y: Tensor) -> 
     """One update of `model` on one batch.
 
     `model` maps token ids int64 [B, T] to logits [B, T, V]; `x` and `y` are int64 [B, T], `y` the token after each `x`.
-    The update follows this batch alone: gradients that are there from before must not count. The model stays in the mode
-    it is in.
+    The update follows this batch alone: gradients that are there from before must not count. The model stays in the
+    mode it is in.
 
     Returns the loss before the update, a Python float: the mean cross-entropy over the B*T tokens, in nats.
     Read: handbook/training-loop.md
@@ -42,8 +42,8 @@ def evaluate(model: nn.Module, batches: Iterable[tuple[Tensor, Tensor]]) -> floa
     """Mean loss of `model` over all tokens of `batches`, without training it.
 
     Each batch is a pair of int64 [B, T]; B may differ from batch to batch. Dropout is off while this runs, nothing is
-    kept for a backward pass, and afterwards everything is as it was found: the model's mode (training or evaluation), its
-    weights, and whether gradients are on.
+    kept for a backward pass, and afterwards everything is as it was found: the model's mode (training or evaluation),
+    its weights, and whether gradients are on.
 
     Returns nats a token, every token counting the same. Read: handbook/forward-pass.md, "Two switches"
     """

@@ -228,12 +228,9 @@ EXERCISES = (
                 "leaves gradients and weights switched on for training",
                 points=1,
                 probe="modes",
-                judge=agrees(
-                    "grad",
-                    0,
-                    lambda got, expected: (
-                        "gradients are switched off for good after it, for all tensors or for the weights."
-                    ),
+                judge=all_of(
+                    agrees("grad", 0, lambda got, expected: "gradients are switched off for good after it."),
+                    agrees("trainable", 0, lambda got, expected: "the weights no longer ask for gradients after it."),
                 ),
             ),
         ),

@@ -1,5 +1,5 @@
-"""The state is kept in a variable of the program instead of in the file. It is gone when the process is, and a second save
-replaces the first, whatever its path."""
+"""The state is kept in a variable of the program instead of in the file. It is gone when the process is, and a second
+save replaces the first, whatever its path."""
 
 import copy
 
