@@ -168,13 +168,14 @@ def watch(number: Number, name: Name = None, file: File = None) -> None:
 
     screen = display.make_console()
     latest: list[Report] = []
+    seed = new_seed()  # one for the session: the reference's answers need computing only once
     with _sentences(), Worker() as worker:
         lab, chosen = _exercises(number, name)
         mine = workspace.work_file(lab, file)
 
         def again() -> None:
-            worker.forget()
-            latest[:] = [check_file(lab, mine, chosen, seed=new_seed(), worker=worker)]
+            worker.forget(mine)
+            latest[:] = [check_file(lab, mine, chosen, seed=seed, worker=worker)]
             if file is None:
                 _remember(lab, latest[0])
             screen.rule()

@@ -74,9 +74,9 @@ class Worker:
                 self._known[(str(file), str(over), seed, probe)] = reply
         return self._known[key]
 
-    def forget(self) -> None:
-        """Forgets all replies: the learner's file has changed."""
-        self._known.clear()
+    def forget(self, file: Path) -> None:
+        """Forgets the replies of `file`: it has changed."""
+        self._known = {key: reply for key, reply in self._known.items() if key[0] != str(file)}
 
     def _send(
         self, lab: Lab, file: Path, probes: list[str], seed: int, seconds: float, over: Path | None
