@@ -168,7 +168,7 @@ def watch(number: Number, name: Name = None, file: File = None) -> None:
 
     screen = display.make_console()
     latest: list[Report] = []
-    seed = new_seed()  # one for the session: the reference's answers need computing only once
+    seed = new_seed()  # one while it watches: the reference's answers need computing only once
     with _sentences(), Worker() as worker:
         lab, chosen = _exercises(number, name)
         mine = workspace.work_file(lab, file)
