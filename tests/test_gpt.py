@@ -38,6 +38,7 @@ def test_parameter_count_is_the_formula_and_counts_the_tied_matrix_once() -> Non
     model = make(n_layer=4, n_head=4, hidden_dim=128, block_size=64)
     V, T, C, L = 96, 64, 128, 4
     assert model.parameter_count() == V * C + T * C + L * (12 * C**2 + 2 * C) + C == 808_064
+    assert model.config.parameter_count() == model.parameter_count()
     assert model.head.weight is model.token_embedding.weight
 
 

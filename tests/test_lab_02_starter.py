@@ -66,6 +66,16 @@ def test_the_default_options_stay_those_that_the_page_shows() -> None:
     assert (options["steps"], options["batch_size"], options["block_size"], options["hidden_dim"]) == (600, 12, 64, 128)
 
 
+def test_help_names_every_option_with_its_default(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        starter.main(["--help"])
+    assert stopped.value.code == 0
+    text = " ".join(capsys.readouterr().out.split())
+    for option in ("--steps", "--batch-size", "--hidden-dim", "--checkpoint", "--corpus", "--device", "--seed", "--lr"):
+        assert option in text
+    assert "sequences a step (default: 12)" in text
+
+
 def test_a_small_run_learns(tmp_path: Path) -> None:
     folder = train(tmp_path, "--steps", "200", "--lr", "5e-3", "--eval-every", "100")
     log = read_log(folder / "log.jsonl")

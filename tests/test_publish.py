@@ -5,7 +5,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from rankzero.curriculum import ROOT, Lab, all_labs
+from rankzero.curriculum import Lab, all_labs
 from rankzero.publish import excerpts, notebooks
 from rankzero.publish.excerpts import ExcerptError
 from rankzero.publish.notebooks import NotebookError
@@ -172,4 +172,3 @@ def test_sync_check_writes_nothing_and_names_the_stale(tmp_path: Path) -> None:
     assert page.read_text() == before
     assert sync(tmp_path) == [page]
     assert sync(tmp_path) == []
-    assert ROOT not in page.parents
