@@ -1,0 +1,261 @@
+"""The measured ledger: builds the model, runs two training steps, and counts the bytes of every tensor that is held.
+
+With fake tensors (`device="fake"`) PyTorch runs the same step with shapes and dtypes but no data, so a model of 70
+billion parameters is measured without its memory.
+"""
+
+import contextlib
+import re
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.distributed._tools.mem_tracker import MemTracker
+from torch.optim import SGD, AdamW
+from torch.optim import Optimizer as TorchOptimizer
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from rankzero.learn.errors import UserError
+from rankzero.ledger.ledger import BEGIN, FORWARD, PHASES, UPDATE, Kind, Ledger, Row
+from rankzero.ledger.models import Config, build
+from rankzero.ledger.recipes import Optimizer, Recipe
+
+BYTES_TO_DTYPE = {2: torch.bfloat16, 4: torch.float32}
+
+
+def storage_bytes(tensors: Iterable[Tensor]) -> int:
+    """Bytes behind `tensors`; memory that several of them share counts once. Works on fake tensors too."""
+    storages = {tensor.untyped_storage()._cdata: tensor.untyped_storage() for tensor in tensors}
+    return sum(storage.nbytes() for storage in storages.values())
+
+
+class SavedTensors:
+    """While active, notes what autograd saves for backward: bytes by the module that was running."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self.by_module: dict[str, int] = {}
+        self._names = {module: name for name, module in model.named_modules()}
+        self._running = [""]
+        self._seen = {p.untyped_storage()._cdata for p in model.parameters()}
+        self._alive: list[Any] = []  # keeps storages, so that no address is used twice
+        self.storages: set[int] = set()
+
+    @contextlib.contextmanager
+    def active(self, left_out: Callable[[], set[int]] = set) -> Iterator["SavedTensors"]:
+        """`left_out` gives storages that are not activations, such as copies of weights."""
+        hooks = [
+            nn.modules.module.register_module_forward_pre_hook(self._enter),
+            nn.modules.module.register_module_forward_hook(self._leave),
+        ]
+
+        def pack(tensor: Tensor) -> Tensor:
+            storage = tensor.untyped_storage()
+            if storage._cdata not in self._seen | left_out():
+                self._seen.add(storage._cdata)
+                self._alive.append(storage)
+                name = re.sub(r"\.\d+\.", ".*.", self._running[-1])  # all blocks together
+                self.by_module[name] = self.by_module.get(name, 0) + storage.nbytes()
+            return tensor
+
+        try:
+            with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+                yield self
+        finally:
+            for hook in hooks:
+                hook.remove()
+
+    def _enter(self, module: nn.Module, inputs: Any) -> None:
+        self._running.append(self._names.get(module, ""))
+
+    def _leave(self, module: nn.Module, inputs: Any, output: Any) -> None:
+        self._running.pop()
+
+
+class WeightCopies(TorchDispatchMode):
+    """While active, notes the copies of parameters in another dtype: autocast makes them."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self._weights = {p.untyped_storage()._cdata for p in model.parameters()}
+        self._copies: dict[int, Any] = {}
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        out = func(*args, **(kwargs or {}))
+        if func is torch.ops.aten._to_copy.default and args[0].untyped_storage()._cdata in self._weights:
+            self._copies[out.untyped_storage()._cdata] = out.untyped_storage()
+        return out
+
+    def storages(self) -> set[int]:
+        """Which storages they are."""
+        return set(self._copies)
+
+    def bytes(self) -> int:
+        """How large they are together."""
+        return sum(storage.nbytes() for storage in self._copies.values())
+
+
+class KeysAndValues(TorchFunctionMode):
+    """While active, counts the bytes of keys and values that attention is called with: what a KV cache must keep."""
+
+    bytes = 0
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is F.scaled_dot_product_attention:
+            self.bytes += sum(tensor.numel() * tensor.element_size() for tensor in args[1:3])
+        return func(*args, **(kwargs or {}))
+
+
+class RecipeOptimizer:
+    """Updates a model as a recipe says: on its own weights, or on fp32 master copies of them."""
+
+    def __init__(self, model: nn.Module, recipe: Recipe, optimizer: Optimizer) -> None:
+        self.recipe = recipe
+        self.parameters = list(model.parameters())
+        self.masters = [p.detach().float() for p in self.parameters] if recipe.master else []
+        self.accumulators = (
+            [torch.zeros_like(p, dtype=torch.float32) for p in self.parameters] if recipe.accumulator else []
+        )
+        for accumulator, parameter in zip(self.accumulators, self.parameters, strict=False):
+            parameter.register_post_accumulate_grad_hook(self._adds_to(accumulator))
+        self.torch = self._make(optimizer, self.masters or self.parameters)
+
+    def _adds_to(self, accumulator: Tensor) -> Callable[[Tensor], None]:
+        def add(parameter: Tensor) -> None:
+            accumulator.add_(parameter.grad)  # type: ignore[arg-type]
+            if not self.recipe.gradient:
+                parameter.grad = None
+
+        return add
+
+    @staticmethod
+    def _make(optimizer: Optimizer, parameters: list[Any]) -> TorchOptimizer:
+        if optimizer.name == "sgd":
+            return SGD(parameters, lr=0.1)
+        if optimizer.name == "momentum":
+            return SGD(parameters, lr=0.1, momentum=0.9)
+        if optimizer.name == "adamw":
+            return AdamW(parameters, lr=1e-3)
+        raise UserError(f"{optimizer.name} is not in PyTorch, so it is predicted only: measure sgd, momentum or adamw.")
+
+    def step(self) -> None:
+        """One update; the gradients of the model's own dtype stay until `zero_grad`."""
+        updated = self.masters or self.parameters
+        own = [parameter.grad for parameter in self.parameters]
+        for target, gradient in zip(updated, self.accumulators or own, strict=True):
+            target.grad = None if gradient is None else gradient.to(target.dtype)
+        self.torch.step()
+        for parameter, gradient in zip(self.parameters, own, strict=True):
+            parameter.grad = gradient
+        with torch.no_grad():
+            for master, parameter in zip(self.masters, self.parameters, strict=False):
+                parameter.copy_(master)
+                master.grad = None
+
+    def zero_grad(self) -> None:
+        """Ready for the next step."""
+        for parameter in self.parameters:
+            parameter.grad = None
+        for accumulator in self.accumulators:
+            accumulator.zero_()
+
+    def gradient_tensors(self) -> list[Tensor]:
+        """The gradients in the model's own dtype."""
+        return [parameter.grad for parameter in self.parameters if parameter.grad is not None]
+
+    def state_tensors(self, name: str) -> list[Tensor]:
+        """What the optimizer keeps under `name`, such as "exp_avg"."""
+        return [state[name] for state in self.torch.state.values() if isinstance(state.get(name), Tensor)]
+
+
+STATE_NAMES = {"m": "exp_avg", "v": "exp_avg_sq", "step counts": "step", "velocity": "momentum_buffer"}
+
+
+def measure(
+    config: Config,
+    recipe: Recipe,
+    optimizer: Optimizer,
+    *,
+    batch_size: int,
+    seq_len: int,
+    device: str = "cpu",
+    peaks: bool = True,
+) -> Ledger:
+    """Counts one training step of the model. `device` is "cpu", "fake" or a CUDA device.
+
+    `peaks` also lets PyTorch's memory tracker find the temporary buffers, which takes a second step and more time.
+    """
+    mode = FakeTensorMode() if device == "fake" else contextlib.nullcontext()
+    where = torch.device("cpu" if device == "fake" else device)
+    with mode, where:
+        default = torch.get_default_dtype()
+        torch.set_default_dtype(BYTES_TO_DTYPE[recipe.weight])
+        try:
+            model = build(config)
+        finally:
+            torch.set_default_dtype(default)
+        updater = RecipeOptimizer(model, recipe, optimizer)
+        x, y = torch.randint(config.vocab_size, (2, batch_size, seq_len))
+        rows = _count(model, updater, recipe, x, y)
+        if peaks:
+            rows += _temporary(model, updater, recipe, x, y)
+    return Ledger("measured", tuple(row for row in rows if row.bytes))
+
+
+def loss_of(model: nn.Module, recipe: Recipe, x: Tensor, y: Tensor) -> Tensor:
+    """Mean cross-entropy; under autocast if the recipe says so."""
+    with torch.autocast(x.device.type, dtype=torch.bfloat16, enabled=bool(recipe.copy)):
+        return F.cross_entropy(model(x).flatten(0, 1), y.flatten())
+
+
+def _count(model: nn.Module, updater: RecipeOptimizer, recipe: Recipe, x: Tensor, y: Tensor) -> list[Row]:
+    saved, copies, cache = SavedTensors(model), WeightCopies(model), KeysAndValues()
+    with copies, cache, saved.active(left_out=copies.storages):
+        loss = loss_of(model, recipe, x, y)
+    loss.backward()
+    gradients = storage_bytes(updater.gradient_tensors())
+    updater.step()
+    rows = [
+        Row(Kind.WEIGHTS, "parameters", storage_bytes(model.parameters())),
+        Row(Kind.WEIGHTS, "autocast's bf16 copies", copies.bytes(), phases=(FORWARD, BEGIN)),
+        Row(Kind.GRADIENTS, "of this backward", gradients),
+        Row(Kind.GRADIENTS, "fp32 sum of micro-batches", storage_bytes(updater.accumulators), phases=PHASES),
+        Row(Kind.OPTIMIZER, "master weights", storage_bytes(updater.masters)),
+        *(Row(Kind.OPTIMIZER, name, storage_bytes(updater.state_tensors(key))) for name, key in STATE_NAMES.items()),
+        *(Row(Kind.ACTIVATIONS, name or "loss", size) for name, size in saved.by_module.items()),
+        Row(Kind.KV_CACHE, "keys and values", cache.bytes),
+    ]
+    updater.zero_grad()
+    return rows
+
+
+def _temporary(model: nn.Module, updater: RecipeOptimizer, recipe: Recipe, x: Tensor, y: Tensor) -> list[Row]:
+    """How far the tracked total rises above what the forward pass left, and above what the update leaves."""
+    tracker = MemTracker()
+    tracker.track_external(model, updater.torch, x, y, *updater.masters, *updater.accumulators)
+
+    def total(which: str) -> int:
+        return sum(snapshot["Total"] for snapshot in tracker.get_tracker_snapshot(which).values())
+
+    def above(base: int) -> int:
+        peak = total("peak") - base
+        tracker._peak_mem, tracker._peak_mem_snap = {}, {}  # so that the next peak is the next phase's
+        return max(0, peak)
+
+    with tracker, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the tracker warns about parameters without a gradient
+        loss = loss_of(model, recipe, x, y)
+        before = total("current")
+        tracker._peak_mem, tracker._peak_mem_snap = {}, {}
+        loss.backward()
+        backward = above(before)
+        updater.step()
+        update = above(total("current"))
+    return [
+        Row(Kind.TEMPORARY, "peak of backward", backward),
+        Row(Kind.TEMPORARY, "peak of the update", update, phases=(UPDATE,)),
+    ]
