@@ -111,6 +111,27 @@ def sync(
         console.print("Every generated file equals its source.")
 
 
+@app.command()
+def claims(
+    slug: Annotated[str | None, typer.Argument(metavar="[SLUG]", help="Measure this one and show how.")] = None,
+    page: Annotated[str | None, typer.Option(help="Only claims of this page, such as memory.")] = None,
+    jobs: Annotated[int, typer.Option(min=1, help="Processes side by side.")] = os.cpu_count() or 1,
+    bare_figures: Annotated[bool, typer.Option("--bare-figures", help="List figures that nothing backs.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Measures what the text states; writes handbook/claims.md. Exit code 1 if a number is not what the text says."""
+    from rankzero.claims import report
+
+    with _sentences():
+        if bare_figures:
+            found = report.all_bare_figures()
+            console.print("\n".join(escape(figure) for figure in found) or "Every figure has something behind it.")
+            raise typer.Exit(int(bool(found)))
+        if slug:
+            raise typer.Exit(report.show_one(slug, console, as_json=as_json))
+        raise typer.Exit(report.measure_all(page, jobs, console, as_json=as_json))
+
+
 Number = Annotated[str, typer.Argument(metavar="LAB", help="The lab's number, such as 02.")]
 Name = Annotated[str | None, typer.Argument(metavar="[EXERCISE]", help="One exercise; without it, all of the lab.")]
 File = Annotated[Path | None, typer.Option("--file", help="Your exercises.py, if not the one of the last `start`.")]
@@ -297,12 +318,13 @@ def _list_exercises(exercises: "tuple[Exercise, ...]", screen: Console) -> None:
 @contextlib.contextmanager
 def _sentences() -> Iterator[None]:
     """Turns the mistakes of a user into one sentence and exit code 2, and Ctrl-C into exit code 130."""
+    from rankzero.claims.claim import ClaimError
     from rankzero.exercises.progress import ProgressError
     from rankzero.exercises.workspace import WorkspaceError
 
     try:
         yield
-    except (LookupError, ManifestError, ProgressError, WorkspaceError) as error:
+    except (ClaimError, LookupError, ManifestError, ProgressError, WorkspaceError) as error:
         _fail(str(error.args[0]))
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
