@@ -14,7 +14,7 @@ from markdown_it.token import Token
 
 NUMBER = r"\d[\d,]*(?:\.\d+)?(?:e-?\d+)?"
 UNITS = (
-    r"bytes?|B|[kKMGT]i?B|bits?|%|per ?cent|×(?! ?\d)|FLOPs?|[MGTP]FLOPs?|[MGTP]?FLOP/s|[MGT]i?B/s|tokens/s|tokens a second|"
+    r"bytes?|B|[kKMGT]i?B|bits?|%|per ?cent|×(?! ?\d)|[MGTP]?FLOPs?|[MGTP]?FLOP/s|[MGT]i?B/s|tokens/s|tokens a second|"
     "ns|µs|us|ms|s|seconds?|nats?"
 )
 FIGURE = re.compile(rf"(?<![\w.,^/-])({NUMBER})[ \u00a0]?({UNITS})(?![\w/])")
