@@ -21,7 +21,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from rankzero.learn.errors import UserError
-from rankzero.ledger.ledger import BEGIN, FORWARD, PHASES, UPDATE, Kind, Ledger, Row
+from rankzero.ledger.ledger import BEGIN, END, FORWARD, PHASES, UPDATE, Kind, Ledger, Row
 from rankzero.ledger.models import Config, build
 from rankzero.ledger.recipes import Optimizer, Recipe
 
@@ -184,10 +184,13 @@ def measure(
     seq_len: int,
     device: str = "cpu",
     peaks: bool = True,
+    after: Callable[[str], None] = lambda phase: None,
 ) -> Ledger:
     """Counts one training step of the model. `device` is "cpu", "fake" or a CUDA device.
 
     `peaks` also lets PyTorch's memory tracker find the temporary buffers, which takes a second step and more time.
+    `after` is called with the name of each phase of the counted step when it ends: what an allocator says then can be
+    laid beside the ledger.
     """
     mode = FakeTensorMode() if device == "fake" else contextlib.nullcontext()
     where = torch.device("cpu" if device == "fake" else device)
@@ -200,7 +203,7 @@ def measure(
             torch.set_default_dtype(default)
         updater = RecipeOptimizer(model, recipe, optimizer)
         x, y = torch.randint(config.vocab_size, (2, batch_size, seq_len))
-        rows = _count(model, updater, recipe, x, y)
+        rows = _count(model, updater, recipe, x, y, after)
         if peaks:
             rows += _temporary(model, updater, recipe, x, y)
     return Ledger("measured", tuple(row for row in rows if row.bytes))
@@ -212,13 +215,18 @@ def loss_of(model: nn.Module, recipe: Recipe, x: Tensor, y: Tensor) -> Tensor:
         return F.cross_entropy(model(x).flatten(0, 1), y.flatten())
 
 
-def _count(model: nn.Module, updater: RecipeOptimizer, recipe: Recipe, x: Tensor, y: Tensor) -> list[Row]:
+def _count(
+    model: nn.Module, updater: RecipeOptimizer, recipe: Recipe, x: Tensor, y: Tensor, after: Callable[[str], None]
+) -> list[Row]:
     saved, copies, cache = SavedTensors(model), WeightCopies(model), KeysAndValues()
     with copies, cache, saved.active(left_out=copies.storages):
-        loss = loss_of(model, recipe, x, y)
-    loss.backward()
+        loss = loss_of(model, recipe, x, y)  # from here on autograd holds the activations
+    after(FORWARD)
+    loss.backward()  # turns them into gradients, and lets go of them
+    after(END)
     gradients = storage_bytes(updater.gradient_tensors())
-    updater.step()
+    updater.step()  # the first time, the optimizer makes its state
+    after(UPDATE)
     rows = [
         Row(Kind.WEIGHTS, "parameters", storage_bytes(model.parameters())),
         Row(Kind.WEIGHTS, "autocast's bf16 copies", copies.bytes(), phases=(FORWARD, BEGIN)),
