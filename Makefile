@@ -26,6 +26,7 @@ lint: $(READY) ## check style and types only
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check --quiet . || { echo 'Some files are not formatted: run `.venv/bin/ruff format .`'; exit 1; }
 	@$(BIN)/mypy
+	@for lab in code/lab-*; do $(BIN)/mypy --no-error-summary $$lab/*.py tests/$${lab#code/}/*.py || exit 1; done
 
 claims: $(READY) ## measure every number of the text again and write handbook/claims.md
 	@$(BIN)/rankzero claims $(ARGS)

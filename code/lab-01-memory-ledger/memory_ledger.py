@@ -1,12 +1,12 @@
 """Lab 01: the memory ledger. Where every byte of a training step goes, predicted and then measured.
 
 Read `run` first: it predicts from sizes alone, runs one training step of the model, and lays the two side by side. The
-formulas are in rankzero/ledger/predict.py and activations.py, the counting in measure.py: short, and part of the lesson.
+formulas are in rankzero/ledger/predict.py and activations.py, the counting in measure.py: short, part of the lesson.
 B = sequences a micro-batch, T = tokens a sequence, C = width, H = heads, K = heads of keys and values,
 D = C / H, F = width of Llama's MLP, L = blocks, V = tokens in the vocabulary.
 
     python memory_ledger.py                                                   # GPT-2 small, seconds
-    python memory_ledger.py --preset llama-2-7b --batch-size 1 --recipe mixed  # 7 billion, still on a laptop
+    python memory_ledger.py --preset llama-2-7b --batch-size 1 --recipe mixed # 7 billion, still on a laptop
     python memory_ledger.py --layers 4 --heads 4 --hidden-dim 128 --vocab-size 96 --seq-len 64 --batch-size 12
     python memory_ledger.py --parameters 7.5e9 --recipe mixed                 # ZeRO's table
 """
@@ -86,7 +86,7 @@ def describe(name: str, config: Config, options: argparse.Namespace, seq_len: in
     recipe, optimizer = RECIPES[options.recipe], OPTIMIZERS[options.optimizer]
     shape = f"{config.n_layer} blocks of {config.n_head} heads, {config.hidden_dim} wide, {config.vocab_size:,} tokens"
     print(f"model   {name}: {shape}, {parameter_count(config):,} parameters")
-    print(f"step    {options.batch_size} sequences of {seq_len:,} tokens")
+    print(f"step    {options.batch_size} sequence{'s' * (options.batch_size > 1)} of {seq_len:,} tokens")
     each = f"{bytes_per_parameter(recipe, optimizer):g} B a parameter"
     print(f"recipe  {recipe.name} ({recipe.says}), {optimizer.name}: {each} before activations\n")
 

@@ -50,7 +50,7 @@ def read_measurements(folder: Path = FOLDER) -> dict[str, Measurement]:
 def write_measurements(claims: dict[str, Claim], outcomes: Iterable[Outcome], folder: Path = FOLDER) -> list[Path]:
     """Adds outcomes to the files of this machine's devices, drops claims that are gone, and returns the files.
 
-    A value that was measured before and comes out the same keeps its date, so that a second run changes nothing.
+    A claim that held when it was measured before, and holds now, keeps its entry: a second run changes nothing.
     """
     measured = {outcome.slug: outcome for outcome in outcomes if outcome.measured is not None}
     files = []
@@ -61,11 +61,11 @@ def write_measurements(claims: dict[str, Claim], outcomes: Iterable[Outcome], fo
         new = {slug: fields for slug, fields in old.items() if slug in claims}
         for slug, outcome in mine.items():
             same = slug in old and old[slug]["digest"] == claims[slug].digest
-            if not (same and old[slug]["measured"] == outcome.measured):
+            if not (same and claims[slug].holds(old[slug]["measured"]) and claims[slug].holds(outcome.measured)):
                 new[slug] = asdict(_dated(outcome, claims[slug], torch.device(kind)))
         if new != old:
             folder.mkdir(exist_ok=True)
-            file.write_text(json.dumps(new, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+            file.write_text(json.dumps(dict(sorted(new.items())), indent=2) + "\n", encoding="utf-8")
             files.append(file)
     return files
 
