@@ -93,11 +93,11 @@ def describe(name: str, config: Config, options: argparse.Namespace, seq_len: in
 
 def print_moments(ledger: Ledger) -> None:
     """What is held at each moment of a step; the fullest one decides whether it fits."""
-    kinds = [kind for kind in Kind if kind is not Kind.KV_CACHE]
-    print(f"{'GB when':<17}" + "".join(f"{kind.split()[0]:>14}" for kind in kinds) + f"{'total':>10}")
+    names = ("weights", "gradients", "optimizer", "activat.", "temporary", "commun.")  # in the order of Kind
+    print(f"{'GB when':<16}" + "".join(f"{name:>10}" for name in (*names, "total")))
     for phase in PHASES:
-        sizes = [ledger.at(phase)[kind] / 1e9 for kind in kinds]
-        print(f"{phase:<17}" + "".join(f"{size:>14.3f}" for size in sizes) + f"{sum(sizes):>10.3f}")
+        sizes = [size / 1e9 for kind, size in ledger.at(phase).items() if kind is not Kind.KV_CACHE]
+        print(f"{phase:<16}" + "".join(f"{size:>10.3f}" for size in (*sizes, sum(sizes))))
 
 
 def print_states(parameters: float, recipe: Recipe, optimizer: Optimizer, ranks: int) -> None:

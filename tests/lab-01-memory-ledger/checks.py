@@ -27,7 +27,7 @@ def _off(got: object, expected: int) -> str:
         return " A whole number (int) is wanted."
     if got and expected % got == 0:
         return f" That is {expected // got} times too few."
-    if expected and got % expected == 0:
+    if got and expected and got % expected == 0:
         return f" That is {got // expected} times too many."
     return f" That is {abs(got - expected):,} too {'many' if got > expected else 'few'}."
 
@@ -55,14 +55,14 @@ def roles(got: Answers, expected: Answers) -> str | None:
     return None
 
 
-def states(got: Answers, expected: Answers) -> str | None:
-    """Optimizer state of SGD and momentum; names the first case that is off."""
-    for case, bytes_, wanted in zip(expected["cases"], got["states"], expected["states"], strict=True):
-        if bytes_ != wanted:
-            return (
-                f"optimizer state of {expected['parameters']:,} parameters, {case}, is {_text(bytes_)}; "
-                f"expected {wanted:,}."
-            )
+def every_case(got: Answers, expected: Answers) -> str | None:
+    """SGD and momentum by every recipe; names the first case and role that is off."""
+    for case, found, wanted in zip(expected["cases"], got["roles"], expected["roles"], strict=True):
+        for role, bytes_, right in zip(ROLES, found or [None] * 3, wanted, strict=True):
+            if bytes_ != right or type(bytes_) is not int:
+                return (
+                    f"{role} of {expected['parameters']:,} parameters, {case}, is {_text(bytes_)}; expected {right:,}."
+                )
     return None
 
 
@@ -174,7 +174,7 @@ EXERCISES = (
                 "knows what SGD and momentum keep",
                 points=2,
                 probe="other_optimizers",
-                judge=states,
+                judge=every_case,
             ),
         ),
     ),
@@ -238,7 +238,7 @@ EXERCISES = (
             Check(
                 "saved_bytes/chain",
                 "counts what two layers share once, and no weights",
-                points=4,
+                points=3,
                 probe="chain",
                 judge=whole_number("bytes", "what linear, ReLU, linear keep", "shape"),
             ),
@@ -257,9 +257,23 @@ EXERCISES = (
                 judge=whole_number("bytes", "what linear and GELU keep in bf16", "shape"),
             ),
             Check(
+                "saved_bytes/square",
+                "tells a weight from an input of the same shape",
+                points=1,
+                probe="square",
+                judge=whole_number("bytes", "what a linear layer keeps", "shape"),
+            ),
+            Check(
+                "saved_bytes/frozen",
+                "runs the model as it is, a frozen layer and all",
+                points=1,
+                probe="frozen",
+                judge=whole_number("bytes", "what a frozen linear, GELU, linear keep", "shape"),
+            ),
+            Check(
                 "saved_bytes/whole-storage",
                 "counts all of the memory that a view holds on to",
-                points=2,
+                points=1,
                 probe="part_of_a_storage",
                 judge=whole_number("bytes", "what the product of half of x with a weight keeps", "shape"),
             ),

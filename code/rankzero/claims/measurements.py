@@ -52,7 +52,7 @@ def write_measurements(claims: dict[str, Claim], outcomes: Iterable[Outcome], fo
 
     A claim that held when it was measured before, and holds now, keeps its entry: a second run changes nothing.
     """
-    measured = {outcome.slug: outcome for outcome in outcomes if outcome.measured is not None}
+    measured = {one.slug: one for one in outcomes if one.measured is not None}
     files = []
     for kind in ("cpu", "cuda"):
         mine = {slug: one for slug, one in measured.items() if ("cuda" in claims[slug].needs) == (kind == "cuda")}
@@ -61,7 +61,7 @@ def write_measurements(claims: dict[str, Claim], outcomes: Iterable[Outcome], fo
         new = {slug: fields for slug, fields in old.items() if slug in claims}
         for slug, outcome in mine.items():
             same = slug in old and old[slug]["digest"] == claims[slug].digest
-            if not (same and claims[slug].holds(old[slug]["measured"]) and claims[slug].holds(outcome.measured)):
+            if not (same and outcome.holds and claims[slug].holds(old[slug]["measured"])):
                 new[slug] = asdict(_dated(outcome, claims[slug], torch.device(kind)))
         if new != old:
             folder.mkdir(exist_ok=True)
