@@ -15,7 +15,7 @@ from rankzero.claims.claim import Claim, Value
 from rankzero.claims.run import Outcome
 from rankzero.curriculum import ROOT
 from rankzero.learn.device import device_name
-from rankzero.learn.fingerprint import fingerprint
+from rankzero.learn.fingerprint import cpu_model, fingerprint
 
 FOLDER = ROOT / "handbook" / "measurements"
 
@@ -62,7 +62,7 @@ def write_measurements(claims: dict[str, Claim], outcomes: Iterable[Outcome], fo
         for slug, outcome in mine.items():
             same = slug in old and old[slug]["digest"] == claims[slug].digest
             if not (same and outcome.holds and claims[slug].holds(old[slug]["measured"])):
-                new[slug] = asdict(_dated(outcome, claims[slug], torch.device(kind)))
+                new[slug] = asdict(_dated(outcome, claims[slug], kind))
         if new != old:
             folder.mkdir(exist_ok=True)
             file.write_text(json.dumps(dict(sorted(new.items())), indent=2) + "\n", encoding="utf-8")
@@ -70,14 +70,15 @@ def write_measurements(claims: dict[str, Claim], outcomes: Iterable[Outcome], fo
     return files
 
 
-def _dated(outcome: Outcome, claim: Claim, device: torch.device) -> Measurement:
+def _dated(outcome: Outcome, claim: Claim, kind: str) -> Measurement:
     facts = fingerprint()
+    machine = f"{cpu_model()}, {facts['cpu_cores']} cores" if kind == "cpu" else device_name(torch.device(kind))
     assert outcome.measured is not None
     return Measurement(
         outcome.measured,
         round(outcome.seconds, 2),
         str(facts["date"])[:10],
-        device_name(device),
+        machine,
         f"Python {facts['python']}, torch {facts['torch']}",
         claim.digest,
     )
