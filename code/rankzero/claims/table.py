@@ -51,7 +51,7 @@ def _section(
 def _row(claim: Claim, measurement: Measurement | None, machines: list[tuple[str, str]]) -> str:
     tolerance = f" ± {text_of(claim.tolerance)}" if claim.tolerance else ""
     unit = f" {claim.unit}" if claim.unit else ""
-    source = f" Source: {claim.source}." if claim.source else ""
+    source = f" Source: {claim.source.removesuffix('.')}" if claim.source else ""
     if measurement is None:
         measured = ["not measured", "–", "–", f"needs {', '.join(claim.needs)}"]
     else:
