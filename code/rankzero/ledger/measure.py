@@ -19,8 +19,10 @@ from torch.optim import SGD, AdamW
 from torch.optim import Optimizer as TorchOptimizer
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.checkpoint import checkpoint
 
 from rankzero.learn.errors import UserError
+from rankzero.ledger.layout import Layout
 from rankzero.ledger.ledger import BEGIN, END, FORWARD, PHASES, UPDATE, Kind, Ledger, Row
 from rankzero.ledger.models import Config, build
 from rankzero.ledger.recipes import Optimizer, Recipe
@@ -172,6 +174,18 @@ class RecipeOptimizer:
         return [state[name] for state in self.torch.state.values() if isinstance(state.get(name), Tensor)]
 
 
+class RunAgain(nn.Module):
+    """A block that keeps its inputs only, and runs again in backward."""
+
+    def __init__(self, block: nn.Module) -> None:
+        super().__init__()
+        self.block = block
+
+    def forward(self, *inputs: Tensor) -> Tensor:
+        """What the block gives."""
+        return checkpoint(self.block, *inputs, use_reentrant=False)
+
+
 STATE_NAMES = {"m": "exp_avg", "v": "exp_avg_sq", "step counts": "step", "velocity": "momentum_buffer"}
 
 
@@ -183,15 +197,17 @@ def measure(
     batch_size: int,
     seq_len: int,
     device: str = "cpu",
+    checkpointing: str = "none",
     peaks: bool = True,
     after: Callable[[str], None] = lambda phase: None,
 ) -> Ledger:
-    """Counts one training step of the model. `device` is "cpu", "fake" or a CUDA device.
+    """Counts one training step of the model. `device` is "cpu", "fake" or a CUDA device; `checkpointing` as in Layout.
 
     `peaks` also lets PyTorch's memory tracker find the temporary buffers, which takes a second step and more time.
     `after` is called with the name of each phase of the counted step when it ends: what an allocator says then can be
     laid beside the ledger.
     """
+    Layout(checkpointing=checkpointing).check(config)
     mode = FakeTensorMode() if device == "fake" else contextlib.nullcontext()
     where = torch.device("cpu" if device == "fake" else device)
     with mode, where:
@@ -201,6 +217,8 @@ def measure(
             model = build(config)
         finally:
             torch.set_default_dtype(default)
+        if checkpointing == "block":
+            model.blocks = nn.ModuleList(RunAgain(block) for block in model.get_submodule("blocks").children())
         updater = RecipeOptimizer(model, recipe, optimizer)
         x, y = torch.randint(config.vocab_size, (2, batch_size, seq_len))
         rows = _count(model, updater, recipe, x, y, after)
