@@ -123,7 +123,8 @@ def run(options: argparse.Namespace) -> None:
     # From sizes alone: nothing is built, so this takes no time, whatever the model.
     predicted = predict(config, recipe, optimizer, batch_size=options.batch_size, seq_len=seq_len, layout=layout)
     device = options.device if options.device == "fake" else choose_device(options.device).type
-    measurable = layout == Layout() and not optimizer.eight_bit  # one process, and an optimizer that torch has
+    alone = Layout(checkpointing=options.checkpointing)
+    measurable = layout == alone and not optimizer.eight_bit  # one process, and an optimizer that torch has
     if measurable and device != "fake":
         check_fits(predicted.peak()[1], torch.device(device))
     folder = None if options.json else new_run_folder(options.out, "lab-01")
@@ -146,6 +147,7 @@ def run(options: argparse.Namespace) -> None:
             batch_size=options.batch_size,
             seq_len=seq_len,
             device=device,
+            checkpointing=options.checkpointing,
             peaks=options.peaks,
             after=lambda phase: print_allocator(phase, device),
         )
@@ -159,7 +161,7 @@ def run(options: argparse.Namespace) -> None:
         if not options.peaks:
             print("temporary buffers were not measured: --peaks does")
     else:
-        print("\nonly predicted: measured is one process with one of torch's own optimizers, without checkpointing")
+        print("\nonly predicted: measured is one process, with one of torch's own optimizers")
 
     phase, peak = predicted.peak()
     budget = int(options.budget_gb * 1e9)

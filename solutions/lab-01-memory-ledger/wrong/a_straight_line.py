@@ -4,7 +4,7 @@ it."""
 
 EXERCISE = "largest_micro_batch"
 FAILS = ("largest_micro_batch/fits",)
-READ = "handbook/memory.md#kv-cache"
+READ = "handbook/memory.md#seven-kinds-four-moments"
 
 
 def largest_micro_batch(peak, budget):

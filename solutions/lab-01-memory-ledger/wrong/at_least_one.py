@@ -3,7 +3,7 @@ that runs out of memory."""
 
 EXERCISE = "largest_micro_batch"
 FAILS = ("largest_micro_batch/nothing",)
-READ = "handbook/memory.md#kv-cache"
+READ = "handbook/memory.md#seven-kinds-four-moments"
 
 
 def largest_micro_batch(peak, budget):

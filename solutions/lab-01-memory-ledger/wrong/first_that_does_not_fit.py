@@ -6,7 +6,7 @@ FAILS = (
     "largest_micro_batch/exactly",
     "largest_micro_batch/nothing",
 )
-READ = "handbook/memory.md#kv-cache"
+READ = "handbook/memory.md#seven-kinds-four-moments"
 
 
 def largest_micro_batch(peak, budget):

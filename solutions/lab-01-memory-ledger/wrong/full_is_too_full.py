@@ -2,7 +2,7 @@
 
 EXERCISE = "largest_micro_batch"
 FAILS = ("largest_micro_batch/exactly",)
-READ = "handbook/memory.md#kv-cache"
+READ = "handbook/memory.md#seven-kinds-four-moments"
 
 
 def largest_micro_batch(peak, budget):

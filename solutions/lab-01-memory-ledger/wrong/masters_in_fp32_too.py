@@ -6,7 +6,7 @@ FAILS = (
     "state_bytes/fp32",
     "state_bytes/optimizers",
 )
-READ = "handbook/memory.md#bytes-per-parameter"
+READ = "handbook/memory.md#bytes-a-parameter-8-12-16-18-20"
 
 
 def state_bytes(n_parameters, n_tensors, recipe, optimizer):

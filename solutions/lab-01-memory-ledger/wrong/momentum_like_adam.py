@@ -2,7 +2,7 @@
 
 EXERCISE = "state_bytes"
 FAILS = ("state_bytes/optimizers",)
-READ = "handbook/memory.md#optimizer-state"
+READ = "handbook/memory.md#what-optimizers-remember"
 
 
 def state_bytes(n_parameters, n_tensors, recipe, optimizer):

@@ -6,7 +6,7 @@ FAILS = (
     "state_bytes/mixed",
     "state_bytes/bf16",
 )
-READ = "handbook/memory.md#optimizer-state"
+READ = "handbook/memory.md#what-optimizers-remember"
 
 
 def state_bytes(n_parameters, n_tensors, recipe, optimizer):

@@ -3,7 +3,7 @@ not fit, then halve the range."""
 
 EXERCISE = "largest_micro_batch"
 FAILS = ("largest_micro_batch/calls",)
-READ = "handbook/memory.md#kv-cache"
+READ = "handbook/memory.md#seven-kinds-four-moments"
 
 
 def largest_micro_batch(peak, budget):

@@ -3,7 +3,7 @@ positions have none, this one has."""
 
 EXERCISE = "parameter_count"
 FAILS = ("parameter_count/tied",)
-READ = "handbook/memory.md#weights"
+READ = "handbook/memory.md#seven-kinds-four-moments"
 
 
 def parameter_count(vocab_size, block_size, n_layer, hidden_dim, tied):

@@ -5,7 +5,7 @@ FAILS = (
     "largest_micro_batch/fits",
     "largest_micro_batch/exactly",
 )
-READ = "handbook/memory.md#kv-cache"
+READ = "handbook/memory.md#seven-kinds-four-moments"
 
 
 def largest_micro_batch(peak, budget):

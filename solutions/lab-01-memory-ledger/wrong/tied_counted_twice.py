@@ -6,7 +6,7 @@ FAILS = (
     "parameter_count/tied",
     "parameter_count/untied",
 )
-READ = "handbook/memory.md#weights"
+READ = "handbook/memory.md#seven-kinds-four-moments"
 
 
 def parameter_count(vocab_size, block_size, n_layer, hidden_dim, tied):

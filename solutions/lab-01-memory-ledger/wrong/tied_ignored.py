@@ -3,7 +3,7 @@ models with large vocabularies it is most of the model."""
 
 EXERCISE = "parameter_count"
 FAILS = ("parameter_count/untied",)
-READ = "handbook/memory.md#weights"
+READ = "handbook/memory.md#seven-kinds-four-moments"
 
 
 def parameter_count(vocab_size, block_size, n_layer, hidden_dim, tied):
