@@ -19,7 +19,8 @@ from rankzero.terminal import Json, console, fail, relative, sentences
 
 app = typer.Typer(
     name="rankzero",
-    help="Labs on training infrastructure in which every statement is executable. Start with: rankzero run 02",
+    help="Labs on training infrastructure in which every statement is executable. Start with: rankzero run 02, "
+    "then rankzero start 02 for its exercises.",
     no_args_is_help=True,
     add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -106,7 +107,7 @@ def sync(
 
 @app.command()
 def claims(
-    slug: Annotated[str | None, typer.Argument(metavar="[SLUG]", help="Measure this one and show how.")] = None,
+    slug: Annotated[str | None, typer.Argument(metavar="SLUG", help="Measure this one and show how.")] = None,
     page: Annotated[str | None, typer.Option(help="Only claims of this page, such as memory.")] = None,
     jobs: Annotated[int, typer.Option(min=1, help="Processes side by side.")] = os.cpu_count() or 1,
     bare_figures: Annotated[bool, typer.Option("--bare-figures", help="List figures that nothing backs.")] = False,

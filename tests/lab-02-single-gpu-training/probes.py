@@ -4,6 +4,7 @@ Everything is computed in float64, so that a different but equal way to compute 
 1e-9 separates right from wrong with room on both sides.
 """
 
+import math
 import os
 import random
 import tempfile
@@ -231,7 +232,7 @@ def at_the_target(learner: ModuleType, seed: int) -> dict[str, Any]:
         losses = learner.overfit_one_batch(make_model(seed), *make_batch(seed), 0.02, target, max_steps)
         return numbers(losses) or []
 
-    first = train(-1.0, 1)
+    first = train(math.inf, 1)  # every loss is below that
     return {"count": len(train(first[0] or 0.0, 3)) if first else None}
 
 

@@ -1,11 +1,10 @@
-"""The commands for exercises: start, check, watch, hint, status, reset."""
+"""The commands for exercises: start, check, watch, hint, status, reset. Each a few lines that call this room."""
 
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 
 from rankzero.curriculum import Lab, all_labs, find_lab
@@ -13,11 +12,10 @@ from rankzero.terminal import Json, console, relative, sentences
 
 if TYPE_CHECKING:
     from rankzero.exercises.check import Exercise
-    from rankzero.exercises.runner import Report
 
 commands = typer.Typer()
 Number = Annotated[str, typer.Argument(metavar="LAB", help="The lab's number, such as 02.")]
-Name = Annotated[str | None, typer.Argument(metavar="[EXERCISE]", help="One exercise; without it, all of the lab.")]
+Name = Annotated[str | None, typer.Argument(metavar="EXERCISE", help="One exercise; without it, all of the lab.")]
 File = Annotated[Path | None, typer.Option("--file", help="Your exercises.py, if not the one of the last `start`.")]
 Seed = Annotated[int | None, typer.Option(help="Repeat a check's random inputs; each report names its seed.")]
 
@@ -25,23 +23,28 @@ Seed = Annotated[int | None, typer.Option(help="Repeat a check's random inputs; 
 @commands.command()
 def start(
     number: Number,
-    folder: Annotated[Path, typer.Option(help="Where your copy goes, as FOLDER/lab-NN/exercises.py.")] = Path("work"),
+    folder: Annotated[
+        Path | None, typer.Option(help="Where your copy goes, as FOLDER/lab-NN/exercises.py; at first, work.")
+    ] = None,
 ) -> None:
     """Copies a lab's exercises into a work folder. What you wrote there before stays."""
     from rankzero.exercises import workspace
 
     with sentences():
         lab = _lab_with_exercises(number)
-        file, new = workspace.start(lab, folder)
+        file, new, before = workspace.start(lab, folder)
     console.print(f"{'Made' if new else 'You have started already; nothing was changed:'} {relative(file)}")
+    if before:
+        console.print(f"You now work on this copy; the one before is {relative(before)}")
     console.print(f"Write the functions in it, then: rankzero check {lab.number}   (or rankzero watch {lab.number})")
 
 
 @commands.command()
 def check(number: Number, name: Name = None, file: File = None, seed: Seed = None, as_json: Json = False) -> None:
     """Checks your exercises and says what is wrong and why. Exit code 0 only if everything passes."""
-    from rankzero.exercises import display, workspace
-    from rankzero.exercises.runner import Worker, check_file, new_seed
+    from rankzero.exercises import display, progress, workspace
+    from rankzero.exercises.client import Worker
+    from rankzero.exercises.runner import check_file, new_seed
 
     with sentences():
         lab, chosen = _exercises(number, name)
@@ -56,65 +59,51 @@ def check(number: Number, name: Name = None, file: File = None, seed: Seed = Non
                 progress=lambda what: status.update(f"checking {what}"),
             )
         if file is None:
-            _remember(lab, report)
-    if as_json:
-        print(report.as_json())
-    else:
-        display.show(report, chosen, display.make_console())
+            progress.remember(report)
+        if as_json:
+            print(report.as_json())
+        else:
+            screen = display.make_console()
+            display.show(report, chosen, screen)
+            display.show_next(lab, report, screen)
     raise typer.Exit(int(report.points < report.max_points))
 
 
 @commands.command()
 def watch(number: Number, name: Name = None, file: File = None) -> None:
     """Checks again on every save. Keys: h for a hint, l for the list of exercises, q to quit."""
-    from rankzero.exercises import display, workspace
-    from rankzero.exercises.runner import Report, Worker, check_file, new_seed
-    from rankzero.exercises.watch import watch as follow
+    from rankzero.exercises import workspace
+    from rankzero.exercises.client import Worker
+    from rankzero.exercises.watch import Session
 
-    screen = display.make_console()
-    latest: list[Report] = []
-    seed = new_seed()  # one while it watches: the reference's answers need computing only once
-    with sentences(), Worker() as worker:
+    with sentences():
         lab, chosen = _exercises(number, name)
         mine = workspace.work_file(lab, file)
-
-        def again() -> None:
-            worker.forget(mine)
-            latest[:] = [check_file(lab, mine, chosen, seed=seed, worker=worker)]
-            if file is None:
-                _remember(lab, latest[0])
-            screen.rule()
-            display.show(latest[0], chosen, screen)
-            screen.print("h hint   l list   q quit   (checks again when you save)", style="dim")
-
-        def hint() -> None:
-            open_ones = {result.exercise for result in latest[0].results if result.status != "pass"}
-            exercise = next((one for one in chosen if one.name in open_ones), None)
-            if exercise:
-                display.show_hint(exercise, _next_hint(lab, exercise), screen)
-            else:
-                screen.print("Nothing is left to hint at.")
-
-        follow(mine, again, {"h": hint, "l": lambda: _list_exercises(chosen, screen)})
+        with Worker() as worker:
+            Session(lab, chosen, mine, worker, remember=file is None).run()
 
 
 @commands.command()
 def hint(
     number: Number,
-    name: Annotated[str, typer.Argument(metavar="EXERCISE", help="The exercise, or one of its functions.")],
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="EXERCISE", help="The exercise, or a function of it; at first, one not solved yet."),
+    ] = None,
 ) -> None:
     """Shows the next hint of an exercise: first a nudge, at last nearly the answer."""
-    from rankzero.exercises import display
+    from rankzero.exercises import display, progress
 
     with sentences():
-        lab, (exercise,) = _exercises(number, name)
-        display.show_hint(exercise, _next_hint(lab, exercise), display.make_console())
+        lab, chosen = _exercises(number, name)
+        exercise = chosen[0] if name else progress.first_open(chosen, progress.of_lab(lab).points)
+        display.show_hint(exercise, progress.next_hint(lab, exercise), display.make_console())
 
 
 @commands.command()
 def status(as_json: Json = False) -> None:
-    """Shows your progress over all labs."""
-    from rankzero.exercises.progress import read_progress
+    """Shows your progress over all labs: the best of each exercise."""
+    from rankzero.exercises.progress import LabProgress, read_progress
     from rankzero.exercises.runner import exercises_of
 
     with sentences():
@@ -125,11 +114,15 @@ def status(as_json: Json = False) -> None:
         print(json.dumps({number: vars(lab) for number, lab in progress.items()}, indent=2))
         return
     for lab in labs:
-        known = progress.get(lab.number)
-        got, most = sum(known.points.values()) if known else 0, totals[lab.number]
-        bar = "#" * round(20 * got / most)
-        state = "not started" if not known else f"{got} of {most} points"
+        known, most = progress.get(lab.number, LabProgress()), totals[lab.number]
+        best, last = sum(known.points.values()), sum(known.last.values())
+        state = f"{best} of {most} points" if lab.number in progress else "not started"
+        bar = "#" * round(20 * best / most)
         console.print(f"{lab.number}  {escape(f'[{bar:<20}]')}  {state:<18}  {lab.title}")
+        if known.last and last < best:
+            console.print(
+                f"    Your file had {last} points when it was last checked; the best of each exercise counts."
+            )
     if not progress:
         console.print("\nBegin with: rankzero start 02")
 
@@ -145,7 +138,8 @@ def reset(
     with sentences():
         lab = _lab_with_exercises(number)
         file = workspace.work_file(lab)
-        if not yes and not typer.confirm(f"Replace {relative(file)} by the untouched exercises?"):
+        question = f"Replace {relative(file)} by the untouched exercises, and forget points and hints?"
+        if not yes and not typer.confirm(question):
             console.print("Nothing was changed.")
             return
         backup = workspace.reset(lab)
@@ -172,28 +166,3 @@ def _lab_with_exercises(number: str) -> Lab:
     if not lab.checks.exists():
         raise LookupError(f"lab {lab.number} has no exercises yet.")
     return lab
-
-
-def _next_hint(lab: Lab, exercise: "Exercise") -> int:
-    from rankzero.exercises.progress import LabProgress, read_progress, write_progress
-
-    known = read_progress().get(lab.number, LabProgress())
-    tier = min(known.hints.get(exercise.name, 0) + 1, len(exercise.hints))
-    known.hints[exercise.name] = tier
-    write_progress(lab.number, known)
-    return tier
-
-
-def _remember(lab: Lab, report: "Report") -> None:
-    from rankzero.exercises.progress import LabProgress, now, read_progress, write_progress
-
-    known = read_progress().get(lab.number, LabProgress())
-    for exercise in {result.exercise for result in report.results}:
-        known.points[exercise] = sum(result.points for result in report.results if result.exercise == exercise)
-    known.checked = now()
-    write_progress(lab.number, known)
-
-
-def _list_exercises(exercises: "tuple[Exercise, ...]", screen: Console) -> None:
-    for exercise in exercises:
-        screen.print(f"{exercise.name}   {exercise.points} points, {exercise.minutes} minutes, {exercise.difficulty}")
