@@ -7,8 +7,9 @@ import pytest
 
 from rankzero.curriculum import ROOT, Lab, all_labs
 from rankzero.exercises.check import Exercise
+from rankzero.exercises.client import Worker
 from rankzero.exercises.misconceptions import Misconception, misconceptions
-from rankzero.exercises.runner import Worker, check_file, exercises_of
+from rankzero.exercises.runner import check_file, exercises_of
 from rankzero.publish.stubs import answers
 
 LABS = [lab for lab in all_labs() if lab.checks.exists()]
