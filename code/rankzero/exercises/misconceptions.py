@@ -104,7 +104,7 @@ def diagnose(
         }
         for candidate in possible
     }
-    found = []
+    found: list[Misconception] = []
     while possible:
         # The one that explains the most; of equals, the one that supposes the least.
         best = max(possible, key=lambda candidate: (len(explains[candidate.name] & names), -len(candidate.fails)))
@@ -112,7 +112,8 @@ def diagnose(
             break
         found.append(best)
         names -= explains[best.name]
-    return found
+    order = [check.name for check in failed]
+    return sorted(found, key=lambda candidate: min(map(order.index, explains[candidate.name])))
 
 
 def same_answers(one: Replied, other: Replied, names: set[str] | None = None) -> bool:

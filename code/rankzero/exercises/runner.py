@@ -76,6 +76,7 @@ class _Run:
     progress: Callable[[str], None]
     unusable: str = ""  # why the file does not load
     status: dict[str, str] = field(default_factory=dict)  # of each check so far
+    waits: dict[str, str] = field(default_factory=dict)  # for what, of each check that waits for another
     late: set[str] = field(default_factory=set)  # checks that ran out of time, or wait for one that did
     read: dict[str, set[str]] = field(default_factory=dict)  # which answers decided about a check that failed
 
@@ -100,10 +101,14 @@ class _Run:
         if self.unusable:
             return "error", self.unusable, ""
         missing = next((name for name in check.requires if self.status.get(name, "pass") != "pass"), "")
-        waits = f"waits until {says[missing]}" if missing else ""
+        if missing:
+            ours = missing in self.late and missing.startswith(f"{exercise.name}/")
+            waits = LATE if ours else self.waits.get(missing, f"waits until {says[missing]}")
+            if not ours:
+                self.waits[check.name] = waits
         if missing in self.late:
             self.late.add(check.name)
-            return "skipped", LATE if missing.startswith(f"{exercise.name}/") else waits, ""
+            return "skipped", waits, ""
         reply = self.ask(exercise, check)
         if reply.loading:
             self.unusable = reply.text
@@ -111,8 +116,10 @@ class _Run:
             self.late.add(check.name)
         if reply.status == "todo":
             return "fail", reply.text or f"{exercise.name} is not written yet.", reply.printed
-        if missing or reply.status != "answered":
-            return ("skipped", waits, reply.printed) if missing else (reply.status, reply.text, reply.printed)
+        if missing:
+            return "skipped", waits, ""
+        if reply.status != "answered":
+            return reply.status, reply.text, reply.printed
         said = self._judge(exercise, check, reply)
         return "fail" if said else "pass", said or "", reply.printed
 
