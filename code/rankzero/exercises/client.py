@@ -65,16 +65,28 @@ class Worker:
                 self._known[(str(file), str(over), seed, probe)] = reply
         return self._known[key]
 
+    def ask_ahead(self, lab: Lab, file: Path, exercise: Exercise, seeds: list[int], over: Path | None = None) -> None:
+        """Asks all probes of the exercise for many seeds in one process; `ask` then knows most replies already.
+
+        Many times faster than a process a seed, and only as trustworthy as `file`: it is loaded afresh for each seed,
+        but what it does to its process lasts.
+        """
+        wanted = [(probe, seed) for seed in seeds for probe in _probes(exercise)]
+        for (probe, seed), reply in self._send(lab, file, exercise, wanted, over).items():
+            if reply.status in ("answered", "todo", "error"):
+                self._known[(str(file), str(over), seed, probe)] = reply
+
     def _run(self, lab: Lab, file: Path, exercise: Exercise, seed: int, over: Path | None) -> dict[str, Reply]:
         """The replies to all probes of the exercise. They run one after another in one process, which is fast.
 
         Those after one that kills the process go on in another. Those after one that runs out of time are not waited
         for: an endless loop would cost its time over and over.
         """
-        probes = list(dict.fromkeys(check.probe for check in exercise.checks))
+        probes = _probes(exercise)
         replies: dict[str, Reply] = {}
         while wanted := probes[len(replies) :]:
-            replies |= self._send(lab, file, exercise, wanted, seed, over)
+            sent = self._send(lab, file, exercise, [(probe, seed) for probe in wanted], over)
+            replies |= {probe: reply for (probe, _), reply in sent.items()}
             if any(reply.status == "timeout" for reply in replies.values()):
                 waits = Reply("skipped", text=LATE)
                 return dict.fromkeys(probes, waits) | replies
@@ -85,16 +97,15 @@ class Worker:
         self._known = {key: reply for key, reply in self._known.items() if key[0] != str(file)}
 
     def _send(
-        self, lab: Lab, file: Path, exercise: Exercise, probes: list[str], seed: int, over: Path | None
-    ) -> dict[str, Reply]:
-        """Runs `probes` in one process. The replies up to one that never came back, its own included."""
+        self, lab: Lab, file: Path, exercise: Exercise, wanted: list[tuple[str, int]], over: Path | None
+    ) -> dict[tuple[str, int], Reply]:
+        """Runs probes, each with its seed, in one process. The replies up to one that never came, its own included."""
         request = {
             "file": str(file.resolve()),
             "over": str(over.resolve()) if over else None,
             "functions": exercise.functions,
             "probes": str(lab.probes),
-            "wanted": probes,
-            "seed": seed,
+            "wanted": wanted,
             "seconds": max(check.seconds for check in exercise.checks),
         }
         if not self._ready:
@@ -102,13 +113,18 @@ class Worker:
             self._ready = True
         write_frame(self._requests, json.dumps(request).encode())
         raw = json.loads(self._read())
-        return {probe: _reply(reply, raw["printed"]) for probe, reply in raw["every"].items()}
+        replies = [_reply(reply, raw["printed"]) for reply in raw["every"]]
+        return dict(zip(wanted, replies, strict=False))
 
     def _read(self) -> bytes:
         data = read_frame(self._replies)
         if data is None:
             raise RuntimeError(f"the worker process ended with exit code {self._process.wait()}")
         return data
+
+
+def _probes(exercise: Exercise) -> list[str]:
+    return list(dict.fromkeys(check.probe for check in exercise.checks))
 
 
 def _reply(raw: dict[str, Any], printed: str) -> Reply:

@@ -91,7 +91,7 @@ def _supervise(request: dict[str, Any], others: tuple[int, ...]) -> dict[str, An
             replies = replies[:1] * len(wanted)
         elif len(replies) < len(wanted) and not (replies and replies[-1]["status"] == "timeout"):
             replies.append(_silence(expired, status, request["seconds"]))
-        return {"every": dict(zip(wanted, replies, strict=False)), "printed": prints.text()}
+        return {"every": replies, "printed": prints.text()}
 
 
 def _decoded(line: bytes) -> dict[str, Any]:
@@ -217,21 +217,23 @@ def _limit(seconds: float) -> None:
 def _answer(request: dict[str, Any], say: Callable[[dict[str, Any]], None]) -> None:
     from rankzero.exercises.loader import LoadError, load
 
-    file = Path(request["file"])
-    _set_alarm(request["seconds"], file, say, loading=True)
-    try:
-        learner = load(file, over=Path(request["over"]) if request.get("over") else None)
-    except LoadError as error:
-        say({"status": "error", "text": str(error), "loading": True})
-        return
-    missing = [name for name in request["functions"] if not callable(getattr(learner, name, None))]
+    file, loaded_for = Path(request["file"]), None
     probes = load(Path(request["probes"]))
-    for name in request["wanted"]:
+    for name, seed in request["wanted"]:
+        if seed != loaded_for:
+            _set_alarm(request["seconds"], file, say, loading=True)
+            try:
+                learner = load(file, over=Path(request["over"]) if request.get("over") else None)
+            except LoadError as error:
+                say({"status": "error", "text": str(error), "loading": True})
+                return
+            missing = [one for one in request["functions"] if not callable(getattr(learner, one, None))]
+            loaded_for = seed
         _set_alarm(request["seconds"], file, say)
         if missing:
             say({"status": "todo", "text": f"{missing[0]} is missing from {file.name}: put its `def` line back."})
         else:
-            say(_probe(getattr(probes, name), learner, request["seed"], file))
+            say(_probe(getattr(probes, name), learner, seed, file))
 
 
 def _probe(probe: Any, learner: ModuleType, seed: int, file: Path) -> dict[str, Any]:
