@@ -8,7 +8,7 @@ READY := .venv/ready
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help test lint sync doctor list benchmark clean
+.PHONY: help test lint claims sync doctor list benchmark clean
 
 help: ## list the commands
 	@grep -hE '^[a-z%-]+[^=]*:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([^:]+):.*## /\1\t/' | sed "s/%/NN/" | awk -F'\t' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -26,6 +26,10 @@ lint: $(READY) ## check style and types only
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check --quiet . || { echo 'Some files are not formatted: run `.venv/bin/ruff format .`'; exit 1; }
 	@$(BIN)/mypy
+	@for lab in code/lab-*; do $(BIN)/mypy --no-error-summary $$lab/*.py tests/$${lab#code/}/*.py || exit 1; done
+
+claims: $(READY) ## measure every number of the text again and write handbook/claims.md
+	@$(BIN)/rankzero claims $(ARGS)
 
 sync: $(READY) ## regenerate notebooks and the excerpts in pages from their sources
 	@$(BIN)/rankzero sync $(ARGS)

@@ -1,5 +1,6 @@
 """Every lab's exercises: the reference gets all points, the stub none, and each known-wrong solution loses its own."""
 
+import functools
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -7,8 +8,9 @@ import pytest
 
 from rankzero.curriculum import ROOT, Lab, all_labs
 from rankzero.exercises.check import Exercise
+from rankzero.exercises.client import Worker
 from rankzero.exercises.misconceptions import Misconception, misconceptions
-from rankzero.exercises.runner import Worker, check_file, exercises_of
+from rankzero.exercises.runner import check_file, exercises_of
 from rankzero.publish.stubs import answers
 
 LABS = [lab for lab in all_labs() if lab.checks.exists()]
@@ -34,8 +36,20 @@ def only(exercises: tuple[Exercise, ...], name: str) -> tuple[Exercise, ...]:
     return tuple(exercise for exercise in exercises if exercise.name == name)
 
 
+@functools.cache
+def ask_all_ahead(lab: Lab, name: str, worker: Worker) -> None:
+    """Runs every solution to an exercise, right or wrong, for all seeds: one process each, instead of one a seed."""
+    (exercise,) = only(exercises_of(lab), name)
+    worker.ask_ahead(lab, lab.reference, exercise, [*SEEDS])
+    for wrong in misconceptions(lab):
+        if wrong.exercise == name:
+            worker.ask_ahead(lab, wrong.file, exercise, [*SEEDS], over=lab.reference)
+
+
 @each_lab()
 def test_the_reference_passes_every_check_for_20_seeds(lab: Lab, worker: Worker) -> None:
+    for exercise in exercises_of(lab):
+        ask_all_ahead(lab, exercise.name, worker)
     for seed in SEEDS:
         report = check_file(lab, lab.reference, exercises_of(lab), seed=seed, worker=worker)
         assert [result for result in report.results if result.status != "pass"] == []
@@ -59,6 +73,7 @@ def test_a_known_wrong_solution_loses_exactly_its_checks_and_is_recognized(
     lab: Lab, wrong: Misconception, worker: Worker
 ) -> None:
     exercises = only(exercises_of(lab), wrong.exercise)
+    ask_all_ahead(lab, exercises[0].name, worker)
     for seed in SEEDS:
         report = check_file(lab, wrong.file, exercises, seed=seed, worker=worker, over=lab.reference)
         failed = {result.check for result in report.results if result.status not in ("pass", "skipped")}

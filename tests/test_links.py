@@ -29,7 +29,7 @@ def links(text: str) -> list[str]:
 
 def anchors(text: str) -> set[str]:
     """The anchors GitHub gives to headings: lower case, punctuation gone, spaces to hyphens, numbered when repeated."""
-    found: set[str] = set()
+    found: set[str] = set(re.findall(r'<a id="([^"]+)">', text))  # those of the table of claims
     for opening, inline in itertools.pairwise(MarkdownIt("commonmark").parse(text)):
         if opening.type != "heading_open":
             continue

@@ -67,6 +67,16 @@ def test_an_excerpt_is_filled(tmp_path: Path, spec: str, language: str, code: st
     assert fill(tmp_path, spec) == filled(spec, language, code)
 
 
+def test_a_diff_shows_what_changed_and_no_more(tmp_path: Path) -> None:
+    (tmp_path / "old.py").write_text(SOURCE.replace("A module", "Another").replace("b = 2", "b = 3"))
+    assert fill(tmp_path, 'a.py#one since="old.py"') == filled(
+        'a.py#one since="old.py"', "diff", "     a = 1\n-    b = 3\n+    b = 2\n     return a + b"
+    )
+    assert fill(tmp_path, 'a.py since="old.py"').count("\n-") == 1  # the docstrings differ too, and do not show
+    with pytest.raises(ExcerptError, match="nothing changed since"):
+        fill(tmp_path, 'a.py#three since="old.py"')
+
+
 def test_filling_twice_changes_nothing(tmp_path: Path) -> None:
     text = fill(tmp_path, "a.py#one")
     (tmp_path / "page.md").write_text(text)

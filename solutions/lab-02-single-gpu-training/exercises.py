@@ -23,8 +23,8 @@ def train_step(model: nn.Module, optimizer: Optimizer, x: Tensor, y: Tensor) -> 
     """One update of `model` on one batch.
 
     `model` maps token ids int64 [B, T] to logits [B, T, V]; `x` and `y` are int64 [B, T], `y` the token after each `x`.
-    The update follows this batch alone: gradients that are there from before must not count. The model stays in the
-    mode it is in.
+    The update follows this batch's gradient, however large, and it alone: gradients that are there from before must not
+    count. The model stays in the mode it is in.
 
     Returns the loss before the update, a Python float: the mean cross-entropy over the B*T tokens, in nats.
     Read: handbook/training-loop.md
@@ -43,7 +43,7 @@ def evaluate(model: nn.Module, batches: Iterable[tuple[Tensor, Tensor]]) -> floa
 
     Each batch is a pair of int64 [B, T]; B may differ from batch to batch. Dropout is off while this runs, nothing is
     kept for a backward pass, and afterwards everything is as it was found: the model's mode (training or evaluation),
-    its weights, and whether gradients are on.
+    its weights, which of them are frozen, their gradients, torch's random generator, and whether gradients are on.
 
     Returns nats a token, every token counting the same. Read: handbook/forward-pass.md, "Two switches"
     """
@@ -81,7 +81,7 @@ def overfit_one_batch(model: nn.Module, x: Tensor, y: Tensor, lr: float, target:
     """Trains `model` on this one batch until it knows it by heart: the first test of any new training loop.
 
     Uses one AdamW with rate `lr` and its other settings as they are. Takes at most `max_steps` steps, and no further
-    step once a loss is below `target`. The model is trained in place.
+    step once a loss is below `target`. The model is trained in place, in the mode it is in.
 
     Returns the losses in nats, one a step, each from before that step's update; the last one is the first below
     `target`, if any is. Its own update still happens. Read: handbook/training-loop.md, "The order is the algorithm"
@@ -116,8 +116,9 @@ def save_checkpoint(path: Path, model: nn.Module, optimizer: Optimizer, step: in
 def load_checkpoint(path: Path, model: nn.Module, optimizer: Optimizer) -> int:
     """Puts what `save_checkpoint` saved into `model`, `optimizer` and torch's CPU generator, and returns the step.
 
-    `model` and `optimizer` are of the same kind as those saved, freshly made. After this the run goes on as if it had
-    never stopped: the same losses, bit for bit.
+    `model` and `optimizer` are of the same kind as those saved, freshly made, the optimizer perhaps with other
+    settings. After this the run goes on as if it had never stopped: the same losses, bit for bit. A file that does not
+    open with `weights_only=True` is refused.
     """
     ### BEGIN SOLUTION
     state = torch.load(path, weights_only=True)

@@ -3,50 +3,13 @@
 A judge sees answers only: what a probe returned from the learner's code, and from the reference on the same inputs.
 """
 
-import numpy as np
-
 from rankzero.exercises.answers import Answers, equal
-from rankzero.exercises.check import Check, Exercise, Judge, agrees, all_of
+from rankzero.exercises.check import Check, Exercise, Judge
+from rankzero.exercises.judges import CLOSE, agrees, all_of, is_a, is_but_expected, same_weights, value, values
 
-# In float64 two right ways to compute differ by some 1e-13 here (a few hundred operations of 1e-16, amplified by a few
-# steps of training); the smallest known mistake differs by more than 1e-4.
-CLOSE = 1e-9
-
-
-def a_float(got: Answers, expected: Answers) -> str | None:
-    """The loss is a Python float."""
-    if got["type"] == "Tensor":
-        return "the loss that came back is a tensor, which keeps this step's graph alive; return a Python float."
-    if got["type"] != "float":
-        return f"what came back is of type {got['type']}; the loss, a Python float, was expected."
-    return None
-
-
-def an_int(got: Answers, expected: Answers) -> str | None:
-    """The step is a Python int."""
-    return (
-        None if got["type"] == "int" else f"load_checkpoint returned a {got['type']}; the step, an int, was expected."
-    )
-
-
-def value(name: str, what: str) -> Judge:
-    """The number `name` is the reference's."""
-    return agrees(name, CLOSE, lambda got, expected: f"{what} is {_short(got)}; expected {_short(expected)}.")
-
-
-def same_weights(when: str) -> Judge:
-    """The weights are the reference's."""
-
-    def judge(got: Answers, expected: Answers) -> str | None:
-        if equal(got["weights"], expected["weights"], CLOSE):
-            return None
-        worst = int(np.nanargmax(np.abs(np.nan_to_num(got["weights"], nan=np.inf) - expected["weights"])))
-        return (
-            f"{when}, weight {worst} of {len(expected['weights'])} is {got['weights'][worst]:.6f}; "
-            f"expected {expected['weights'][worst]:.6f}."
-        )
-
-    return judge
+OF_BOTH_MODES = [f"the loss of a model with dropout 0.5 in {mode} mode" for mode in ("training", "evaluation")]
+OF_TWO_STEPS = [f"loss {n} of a model with dropout 0.5 in {m} mode" for m in ("training", "evaluation") for n in (1, 2)]
+A_FLOAT = is_a("float", "the loss, a Python float,", ": loss.item() makes one")
 
 
 def each_rate(name: str, first: str) -> Judge:
@@ -56,7 +19,7 @@ def each_rate(name: str, first: str) -> Judge:
         start = {"zero": 0, "warmup": expected.get("warmup_steps"), "total": expected.get("total_steps", 0) + 1}[first]
         for offset, (rate, wanted) in enumerate(zip(got[name], expected[name], strict=True)):
             if not equal(rate, wanted, CLOSE):
-                return f"step {start + offset}{_settings(expected)} has rate {_short(rate)}; expected {_short(wanted)}."
+                return f"the rate of step {start + offset}{_settings(expected)} {is_but_expected(rate, wanted)}"
         return None
 
     return judge
@@ -87,10 +50,30 @@ def nothing_is_kept(got: Answers, expected: Answers) -> str | None:
     return None
 
 
-def is_list(got: Answers, expected: Answers) -> str | None:
+def grad_is_restored(got: Answers, expected: Answers) -> str | None:
+    """Gradients are on or off as before, and the same weights ask for them."""
+    for found, left in zip(("on", "off"), got["grad"], strict=True):
+        if left is not (found == "on"):
+            return f"gradients were {found} before it and are {'on' if left else 'off'} after it."
+    frozen = [wanted for mine, wanted in zip(got["trainable"], expected["trainable"], strict=True) if mine != wanted]
+    if frozen:
+        return "weights no longer ask for gradients after it." if frozen[0] else "a layer that was frozen no longer is."
+    return None
+
+
+def a_list_of_losses(got: Answers, expected: Answers) -> str | None:
     """The losses came back as a list of numbers."""
-    if got["type"] != "list" or None in (got["losses"] or []):
-        return f"what came back is of type {got['type']}; a list of floats was expected."
+    for kind in got.get("types") or [got["type"]]:
+        if kind != "list":
+            return f"what came back is of type {kind}; a list of floats was expected."
+    return "the list that came back holds something that is no number." if None in got.get("losses", []) else None
+
+
+def counts(got: Answers, expected: Answers) -> str | None:
+    """As many losses as steps."""
+    for max_steps, count, wanted in zip(got["max_steps"], got["counts"], expected["counts"], strict=True):
+        if count != wanted:
+            return f"the number of losses for a target of 0 and max_steps={max_steps} is {count}; expected {wanted}."
     return None
 
 
@@ -101,10 +84,8 @@ def same_losses(part: slice, what: str) -> Judge:
         pairs = list(enumerate(zip(got["resumed"], expected["uninterrupted"], strict=True), start=1))
         for number, (loss, wanted) in pairs[part]:
             if not equal(loss, wanted, 0.0):
-                return (
-                    f"loss {number} after loading is {loss:.9f}; the uninterrupted run had {wanted:.9f}, and every bit "
-                    f"must agree: {what}."
-                )
+                both = is_but_expected(loss, wanted).rstrip(".")
+                return f"loss {number} after loading {both}, as in the uninterrupted run and in every bit: {what}."
         return None
 
     return judge
@@ -116,11 +97,9 @@ def file_opens(got: Answers, expected: Answers) -> str | None:
         return "there is no file at `path` after save_checkpoint."
     if got["file"] == "refused":
         return "torch.load(path, weights_only=True) refuses the file: it holds more than tensors and plain values."
+    if got["sprung"]:
+        return "load_checkpoint ran what a hostile file asked it to; torch.load(path, weights_only=True) refuses such."
     return None
-
-
-def _short(number: object) -> str:
-    return f"{number:.6f}" if isinstance(number, float) else str(number)
 
 
 EXERCISES = (
@@ -143,7 +122,7 @@ EXERCISES = (
                 "returns the loss before the update, a float",
                 points=3,
                 probe="one_step",
-                judge=all_of(a_float, value("loss", "the loss")),
+                judge=all_of(A_FLOAT, value("loss", "the loss")),
             ),
             Check(
                 "train_step/update",
@@ -172,11 +151,8 @@ EXERCISES = (
                 "train_step/mode",
                 "trains the model in the mode it is in, with its dropout",
                 points=1,
-                probe="with_the_models_dropout",
-                judge=all_of(
-                    value("loss", "the loss of a model with dropout 0.5 in training mode"),
-                    agrees("training", 0, lambda got, expected: "the model was left in evaluation mode."),
-                ),
+                probe="step_in_both_modes",
+                judge=all_of(values("losses", *OF_BOTH_MODES), mode_is_restored),
                 requires=("train_step/loss",),
             ),
         ),
@@ -199,7 +175,7 @@ EXERCISES = (
                 "weighs every token the same",
                 points=3,
                 probe="ragged",
-                judge=all_of(a_float, value("loss", "the mean over batches of 5, 5 and 1 sequences")),
+                judge=all_of(A_FLOAT, value("loss", "the mean over batches of 5, 5 and 1 sequences")),
             ),
             Check(
                 "evaluate/dropout",
@@ -219,18 +195,25 @@ EXERCISES = (
             Check(
                 "evaluate/mode",
                 "leaves the model in the mode it was found in",
-                points=2,
+                points=1,
                 probe="modes",
                 judge=mode_is_restored,
             ),
             Check(
                 "evaluate/grad-mode",
-                "leaves gradients and weights switched on for training",
+                "leaves gradients on or off, and weights frozen or not, as it found them",
                 points=1,
-                probe="modes",
+                probe="switches",
+                judge=grad_is_restored,
+            ),
+            Check(
+                "evaluate/undisturbed",
+                "leaves gradients and the random generator to the run",
+                points=1,
+                probe="what_is_disturbed",
                 judge=all_of(
-                    agrees("grad", 0, lambda got, expected: "gradients are switched off for good after it."),
-                    agrees("trainable", 0, lambda got, expected: "the weights no longer ask for gradients after it."),
+                    agrees("gradients", CLOSE, lambda *_: "gradients that were there before it are changed after it."),
+                    agrees("random", 0, lambda *_: "the run draws other random numbers after it: was it seeded anew?"),
                 ),
             ),
         ),
@@ -297,24 +280,25 @@ EXERCISES = (
             Check(
                 "overfit_one_batch/losses",
                 "takes the steps of one AdamW, and returns each loss from before its update",
-                points=4,
+                points=3,
                 probe="overfit",
-                judge=all_of(
-                    is_list,
-                    agrees(
-                        "losses",
-                        CLOSE,
-                        lambda got, expected: f"the first losses are {_list(got)}; expected {_list(expected)}.",
-                    ),
-                ),
+                judge=all_of(a_list_of_losses, value("losses", "the list of the first losses")),
                 requires=("train_step/update", "train_step/steps"),
             ),
             Check(
                 "overfit_one_batch/stops",
                 "takes no step after the first loss below the target, and that one's update still happens",
-                points=4,
+                points=3,
                 probe="overfit",
                 judge=all_of(value("count", "the number of losses"), same_weights("at the end")),
+                requires=("overfit_one_batch/losses",),
+            ),
+            Check(
+                "overfit_one_batch/below",
+                "goes on at a loss that equals the target: it is not below it",
+                points=1,
+                probe="at_the_target",
+                judge=value("count", "with the first loss as target and max_steps=3, the number of losses"),
                 requires=("overfit_one_batch/losses",),
             ),
             Check(
@@ -322,8 +306,16 @@ EXERCISES = (
                 "stops at max_steps when the target is out of reach",
                 points=2,
                 probe="gives_up",
-                judge=value("count", "the number of losses for a target of 0"),
+                judge=all_of(a_list_of_losses, counts),
                 requires=("train_step/update",),
+            ),
+            Check(
+                "overfit_one_batch/mode",
+                "trains the model in the mode it is in, with its dropout",
+                points=1,
+                probe="overfit_in_both_modes",
+                judge=all_of(values("losses", *OF_TWO_STEPS), mode_is_restored),
+                requires=("train_step/mode", "overfit_one_batch/losses"),
             ),
         ),
     ),
@@ -343,7 +335,7 @@ EXERCISES = (
         checks=(
             Check(
                 "checkpoint/file",
-                "writes a file that opens with weights_only=True",
+                "writes a file that opens with weights_only=True, and opens no other",
                 points=1,
                 probe="file_is_safe",
                 judge=file_opens,
@@ -353,7 +345,9 @@ EXERCISES = (
                 "gives the step back",
                 points=1,
                 probe="resume",
-                judge=all_of(an_int, value("step", "the step that load_checkpoint returns")),
+                judge=all_of(
+                    is_a("int", "the step, an int,"), value("step", "the step that load_checkpoint returns", 0)
+                ),
             ),
             Check(
                 "checkpoint/weights",
@@ -383,16 +377,11 @@ EXERCISES = (
                 "does not disturb the run that saves",
                 points=1,
                 probe="resume_with_dropout",
-                judge=agrees(
-                    "uninterrupted",
-                    0.0,
-                    lambda got, expected: "the run that saved goes on differently than if it had not saved.",
+                judge=all_of(
+                    agrees("uninterrupted", 0, lambda *_: "the run that saved goes on differently than without it."),
+                    agrees("gradients", 0, lambda *_: "gradients that were there before it are changed after it."),
                 ),
             ),
         ),
     ),
 )
-
-
-def _list(values: object) -> str:
-    return "[" + ", ".join(_short(value) for value in values) + "]" if isinstance(values, list) else str(values)

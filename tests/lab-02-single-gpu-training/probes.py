@@ -4,9 +4,11 @@ Everything is computed in float64, so that a different but equal way to compute 
 1e-9 separates right from wrong with room on both sides.
 """
 
+import math
+import os
 import random
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -21,13 +23,14 @@ from rankzero.learn.gpt import GPT, GPTConfig
 VOCAB, BLOCK = 13, 6
 
 
-def make_model(seed: int, dropout: float = 0.0) -> GPT:
-    """A tiny GPT in float64, in training mode."""
+def make_model(seed: int, dropout: float = 0.0, sure: float = 1.0) -> GPT:
+    """A tiny GPT in float64, in training mode. `sure` scales its logits: at 10, losses are above 10 nats."""
     torch.manual_seed(seed)
     model = GPT(GPTConfig(VOCAB, BLOCK, n_layer=1, n_head=2, hidden_dim=8, dropout=dropout))
     with torch.no_grad():  # larger weights than usual, so that the loss is far from ln V and mistakes show
         for parameter in model.parameters():
             parameter.add_(0.3 * torch.randn_like(parameter))
+        model.head.weight.mul_(sure)
     return model.double()
 
 
@@ -43,14 +46,16 @@ def loss_of(model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
     return F.cross_entropy(model(x).flatten(0, 1), y.flatten())
 
 
-def number(value: Any) -> float | None:
+def number(value: Any) -> int | float | None:
     """The value of a number or of a one-element tensor; None for anything else."""
     if isinstance(value, Tensor) and value.numel() == 1:
         return float(value.detach())
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return int(value) if isinstance(value, int) and abs(value) < 2**53 else float(value)
 
 
-def numbers(values: Any) -> list[float | None] | None:
+def numbers(values: Any) -> list[int | float | None] | None:
     """The same for a list."""
     return [number(value) for value in values] if isinstance(values, list) else None
 
@@ -60,10 +65,31 @@ def weights(model: nn.Module) -> np.ndarray:
     return torch.cat([parameter.detach().flatten() for parameter in model.parameters()]).numpy().copy()
 
 
+def gradients(model: nn.Module) -> np.ndarray:
+    """All gradients in one array; nan where there is none."""
+    every = [torch.full_like(p, torch.nan) if p.grad is None else p.grad for p in model.parameters()]
+    return torch.cat([gradient.detach().flatten() for gradient in every]).numpy().copy()
+
+
+def in_both_modes(train: Callable[[nn.Module, Tensor, Tensor], Any], seed: int) -> dict[str, Any]:
+    """What `train` returns for a model with dropout, found in training and in evaluation mode, and the modes it leaves.
+
+    Dropout draws from a generator that is seeded just before.
+    """
+    losses, left = [], []
+    for training in (True, False):
+        model = make_model(seed, dropout=0.5).train(training)
+        torch.manual_seed(seed)
+        found = train(model, *make_batch(seed))
+        losses += (numbers(found) or []) if isinstance(found, list) else [number(found)]
+        left.append(model.training)
+    return {"losses": losses, "left": left}
+
+
 # --------------------------------------------------------------------------------------------------------- train_step
 def one_step(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """One step of plain SGD, which shows every scale that AdamW would hide."""
-    model, (x, y) = make_model(seed), make_batch(seed)
+    """One step of plain SGD, which shows every scale that AdamW would hide. The loss and its gradients are large."""
+    model, (x, y) = make_model(seed, sure=10.0), make_batch(seed)
     loss = learner.train_step(model, torch.optim.SGD(model.parameters(), lr=0.1), x, y)
     return {"type": type(loss).__name__, "loss": number(loss), "weights": weights(model)}
 
@@ -85,12 +111,13 @@ def after_a_strange_backward(learner: ModuleType, seed: int) -> dict[str, Any]:
     return {"weights": weights(model)}
 
 
-def with_the_models_dropout(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """One step of a model with dropout, in training mode; dropout draws from a generator seeded just before."""
-    model, (x, y) = make_model(seed, dropout=0.5), make_batch(seed)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    torch.manual_seed(seed)
-    return {"loss": number(learner.train_step(model, optimizer, x, y)), "training": model.training}
+def step_in_both_modes(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """One step of a model with dropout, in training and in evaluation mode."""
+
+    def train(model: nn.Module, x: Tensor, y: Tensor) -> Any:
+        return learner.train_step(model, torch.optim.SGD(model.parameters(), lr=0.1), x, y)
+
+    return in_both_modes(train, seed)
 
 
 # ----------------------------------------------------------------------------------------------------------- evaluate
@@ -128,14 +155,32 @@ def what_is_kept(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 
 def modes(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Which mode the model is left in, and whether gradients are still on."""
-    left, trainable = [], True
+    """Which mode the model is left in."""
+    left = []
     for training in (True, False):
         model = make_model(seed).train(training)
         learner.evaluate(model, batches(seed))
         left.append(model.training)
-        trainable = trainable and all(parameter.requires_grad for parameter in model.parameters())
-    return {"left": left, "grad": torch.is_grad_enabled(), "trainable": trainable}
+    return {"left": left}
+
+
+def switches(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Whether gradients are on after it, found on and off, and which weights ask for them; one layer is frozen."""
+    left, model = [], make_model(seed)
+    model.position_embedding.requires_grad_(False)
+    for on in (True, False):
+        with torch.set_grad_enabled(on):
+            learner.evaluate(model, batches(seed))
+            left.append(torch.is_grad_enabled())
+    return {"grad": left, "trainable": [parameter.requires_grad for parameter in model.parameters()]}
+
+
+def what_is_disturbed(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Gradients that wait for their update, and the next random number."""
+    model = make_model(seed)
+    loss_of(model, *make_batch(seed)).backward()
+    learner.evaluate(model, batches(seed))
+    return {"gradients": gradients(model), "random": torch.rand(1).item()}
 
 
 # ------------------------------------------------------------------------------------------------------ learning_rate
@@ -180,13 +225,30 @@ def overfit(learner: ModuleType, seed: int) -> dict[str, Any]:
     }
 
 
+def at_the_target(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """To a target that is exactly the first loss."""
+
+    def train(target: float, max_steps: int) -> list[float | None]:
+        losses = learner.overfit_one_batch(make_model(seed), *make_batch(seed), 0.02, target, max_steps)
+        return numbers(losses) or []
+
+    first = train(math.inf, 1)  # every loss is below that
+    return {"count": len(train(first[0] or 0.0, 3)) if first else None}
+
+
 def gives_up(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """To a target out of reach."""
-    draw = random.Random(seed)
-    max_steps = draw.randrange(3, 9)
-    losses = learner.overfit_one_batch(make_model(seed), *make_batch(seed), lr=0.02, target=0.0, max_steps=max_steps)
-    found = numbers(losses)
-    return {"max_steps": max_steps, "count": len(found) if found is not None else None}
+    """To a target out of reach, with some steps and with none."""
+    steps, types, counts = random.Random(seed).randrange(3, 9), [], []
+    for max_steps in (steps, 0):
+        losses = learner.overfit_one_batch(make_model(seed), *make_batch(seed), 0.02, 0.0, max_steps)
+        types.append(type(losses).__name__)
+        counts.append(len(losses) if isinstance(losses, list) else None)
+    return {"types": types, "max_steps": [steps, 0], "counts": counts}
+
+
+def overfit_in_both_modes(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Two steps of a model with dropout, in training and in evaluation mode."""
+    return in_both_modes(lambda model, x, y: learner.overfit_one_batch(model, x, y, 0.02, 0.0, 2)[:2], seed)
 
 
 # --------------------------------------------------------------------------------------------------------- checkpoint
@@ -206,19 +268,22 @@ def _save_and_load(learner: ModuleType, seed: int, dropout: float) -> dict[str, 
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "checkpoint.pt"
         model = make_model(seed, dropout)
-        optimizer = torch.optim.AdamW(model.parameters(), lr=0.05)
+        optimizer = torch.optim.AdamW(model.parameters(), lr=0.05, betas=(0.8, 0.95))
         _go_on(model, optimizer, seed, range(3))
+        optimizer.param_groups[0]["lr"] = 0.02  # as a schedule does
         learner.save_checkpoint(path, model, optimizer, 3)
+        left = gradients(model)
         uninterrupted = _go_on(model, optimizer, seed, range(3, 7))
         learner.save_checkpoint(
             path.with_name("later.pt"), model, optimizer, 7
         )  # another file: no concern of the first
 
         other = make_model(seed + 1, dropout)  # other weights, another state of the generator
-        fresh = torch.optim.AdamW(other.parameters(), lr=0.05)
+        fresh = torch.optim.AdamW(other.parameters(), lr=0.05)  # other settings
         step = learner.load_checkpoint(path, other, fresh)
         resumed = _go_on(other, fresh, seed, range(3, 7))
-    return {"uninterrupted": uninterrupted, "resumed": resumed, "type": type(step).__name__, "step": number(step)}
+    returned = {"type": type(step).__name__, "step": number(step)}
+    return {"uninterrupted": uninterrupted, "resumed": resumed, "gradients": left} | returned
 
 
 def resume(learner: ModuleType, seed: int) -> dict[str, Any]:
@@ -231,16 +296,34 @@ def resume_with_dropout(learner: ModuleType, seed: int) -> dict[str, Any]:
     return _save_and_load(learner, seed, dropout=0.5)
 
 
+class Trap:
+    """A hostile file's content: whoever unpickles it makes a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os.mkdir, (str(self.folder),)
+
+
 def file_is_safe(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Whether the file opens with weights_only=True."""
+    """Whether the file opens with weights_only=True, and whether load_checkpoint runs what a hostile one names."""
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "checkpoint.pt"
+        path, sprung = Path(folder) / "checkpoint.pt", Path(folder) / "sprung"
         model = make_model(seed)
-        learner.save_checkpoint(path, model, torch.optim.AdamW(model.parameters()), 3)
+        optimizer = torch.optim.AdamW(model.parameters())
+        learner.save_checkpoint(path, model, optimizer, 3)
         if not path.exists():
-            return {"file": "missing"}
-        try:
-            torch.load(path, weights_only=True)
-        except Exception:  # whatever it is, the file did not open
-            return {"file": "refused"}
-        return {"file": "opens"}
+            return {"file": "missing", "sprung": False}
+        opens = _does(lambda: torch.load(path, weights_only=True))
+        torch.save(Trap(sprung), path)
+        _does(lambda: learner.load_checkpoint(path, model, optimizer))
+        return {"file": "opens" if opens else "refused", "sprung": sprung.exists()}
+
+
+def _does(action: Callable[[], object]) -> bool:
+    try:
+        action()
+    except Exception:  # whatever it is, it did not
+        return False
+    return True

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from rankzero.exercises.answers import Answers, equal
+from rankzero.exercises.answers import Answers
 
 # (what the learner's code answered, what the reference answered) -> None if right, or what is wrong, in a sentence.
 Judge = Callable[[Answers, Answers], str | None]
@@ -43,23 +43,3 @@ class Exercise:
     def points(self) -> int:
         """The most points to be had."""
         return sum(check.points for check in self.checks)
-
-
-def agrees(name: str, tolerance: float, says: Callable[[object, object], str]) -> Judge:
-    """A judge: the answer `name` equals the reference's within `tolerance`. `says(got, expected)` words the mistake."""
-
-    def judge(got: Answers, expected: Answers) -> str | None:
-        if equal(got.get(name), expected[name], tolerance):
-            return None
-        return says(got.get(name), expected[name])
-
-    return judge
-
-
-def all_of(*judges: Judge) -> Judge:
-    """A judge that is content when all are; it says what the first discontented one says."""
-
-    def judge(got: Answers, expected: Answers) -> str | None:
-        return next((said for one in judges if (said := one(got, expected))), None)
-
-    return judge

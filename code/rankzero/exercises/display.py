@@ -1,11 +1,16 @@
 """Shows reports to people: in colors on a terminal, in plain words in a log file, at most 80 columns wide."""
 
+import itertools
 import textwrap
 
 from rich.console import Console
 
+from rankzero.curriculum import Lab
 from rankzero.exercises.check import Exercise
-from rankzero.exercises.runner import Diagnosis, Report, Result
+from rankzero.exercises.progress import first_open, of_lab
+from rankzero.exercises.report import Diagnosis, Report, Result
+from rankzero.exercises.runner import exercises_of
+from rankzero.terminal import relative
 
 WORDS = {
     "pass": ("ok", "green"),
@@ -28,39 +33,71 @@ def make_console() -> Console:
 
 def show(report: Report, exercises: tuple[Exercise, ...], console: Console) -> None:
     """Prints a whole report."""
-    diagnoses = {diagnosis.exercise: diagnosis for diagnosis in report.diagnoses}
-    for exercise in exercises:
+    if report.unusable:
+        _line("error", f"{report.unusable} Nothing can be checked before that is mended.", console)
+        console.print()
+    for exercise in [] if report.unusable else exercises:
         results = [result for result in report.results if result.exercise == exercise.name]
-        _show_exercise(exercise, results, diagnoses.get(exercise.name), console)
+        _show_exercise(exercise, results, console)
+        for diagnosis in report.diagnoses:
+            if diagnosis.exercise == exercise.name:
+                _show_diagnosis(diagnosis, console)
         console.print()
     console.print(f"{report.points} of {report.max_points} points", style="bold", end="   ")
     console.print(f"seed {report.seed}   {report.file}", soft_wrap=True)
 
 
-def _show_exercise(exercise: Exercise, results: list[Result], diagnosis: Diagnosis | None, console: Console) -> None:
+def _show_exercise(exercise: Exercise, results: list[Result], console: Console) -> None:
     console.print(f"{exercise.name}  {sum(result.points for result in results)}/{exercise.points}", style="bold")
     says = {check.name: check.says for check in exercise.checks}
-    texts = {result.text for result in results}
-    if len(texts) == 1 and "" not in texts:
-        # One cause for all of it, such as a function that is not written yet: say it once.
-        _line(results[0].status, texts.pop(), console)
-    else:
-        for result in results:
-            _line(result.status, says[result.check], console)
-            if result.text:
-                _paragraph(result.text, INDENT, console)
-    printed = next((result.printed.strip() for result in results if result.printed.strip()), "")
+    for (status, text), alike in itertools.groupby(results, lambda result: (result.status, result.text)):
+        group = list(alike)
+        if text and len(group) == len(results):  # one cause for all of it, such as a function that is not written yet
+            _line(status, text.removeprefix("waits "), console)
+            continue
+        for result in group:
+            _line(status, says[result.check], console)
+        _paragraph(text, INDENT, console)
+    printed = next((result.printed for result in results if result.printed.strip()), "")
     if printed:
-        _paragraph(f"your code printed: {printed.splitlines()[0][:200]}", INDENT, console, "dim")
-    if diagnosis:
-        _paragraph(f"This is a known mistake: {diagnosis.name.replace('_', ' ')}.", 2, console, "yellow")
-        _paragraph(diagnosis.explanation, 2, console)
-        _paragraph(f"Read {diagnosis.read}", 2, console, "dim")
+        _paragraph("your code printed:", INDENT, console, "dim")
+        for line in printed.expandtabs().splitlines():
+            room = console.width - INDENT - 2
+            cut = line if len(line) <= room else f"{line[: room - 1]}…"
+            console.print(" " * (INDENT + 2) + cut, style="dim", soft_wrap=True)
+
+
+def _show_diagnosis(diagnosis: Diagnosis, console: Console) -> None:
+    _paragraph(f"This is a known mistake: {diagnosis.name.replace('_', ' ')}.", 2, console, "yellow")
+    _paragraph(diagnosis.explanation, 2, console)
+    _paragraph(f"Read {diagnosis.read}", 2, console, "dim")
+
+
+def show_next(lab: Lab, report: Report, console: Console) -> None:
+    """After a report without a mistake: what comes next. Nothing after another."""
+    if report.points < report.max_points:
+        return
+    try:
+        exercise = first_open(exercises_of(lab), of_lab(lab).points | report.by_exercise())
+    except LookupError:
+        _paragraph(f"Lab {lab.number} is done. Next: Break It, in {relative(lab.page)}", 0, console, "green")
+    else:
+        _paragraph(f"Next: rankzero watch {lab.number} {exercise.name}", 0, console, "green")
+
+
+def show_list(exercises: tuple[Exercise, ...], points: dict[str, int], console: Console) -> None:
+    """Prints one line for each exercise: what it has earned, and what it is."""
+    for exercise in exercises:
+        earned = points.get(exercise.name, 0)
+        what = (
+            f"{exercise.name}   {earned} of {exercise.points} points, {exercise.minutes} minutes, {exercise.difficulty}"
+        )
+        _line("pass" if earned == exercise.points else "fail", what, console)
 
 
 def _line(status: str, text: str, console: Console) -> None:
     word, style = WORDS[status]
-    first, *rest = textwrap.wrap(text, console.width - INDENT) or [""]
+    first, *rest = textwrap.wrap(text, console.width - INDENT, break_on_hyphens=False) or [""]
     console.print(f"  {word:<{INDENT - 2}}", style=style, end="")
     console.print(first, style="dim" if status == "skipped" else "", soft_wrap=True)
     for line in rest:
@@ -68,7 +105,7 @@ def _line(status: str, text: str, console: Console) -> None:
 
 
 def _paragraph(text: str, indent: int, console: Console, style: str = "") -> None:
-    for line in textwrap.wrap(text, console.width - indent):
+    for line in textwrap.wrap(text, console.width - indent, break_on_hyphens=False):
         console.print(" " * indent + line, style=style, soft_wrap=True)
 
 

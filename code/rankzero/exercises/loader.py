@@ -2,6 +2,7 @@
 
 import sys
 import traceback
+from bdb import BdbQuit
 from pathlib import Path
 from types import ModuleType
 
@@ -42,6 +43,8 @@ def describe(error: BaseException, path: Path) -> str:
     """What was raised, and on which line of `path`: 'line 12: ZeroDivisionError: division by zero'."""
     if isinstance(error, SystemExit):
         what = "called sys.exit()"
+    elif isinstance(error, BdbQuit):
+        what = "a breakpoint() is left here"
     else:
         text = str(error).strip().splitlines()
         what = f"{type(error).__name__}: {text[0]}" if text else type(error).__name__

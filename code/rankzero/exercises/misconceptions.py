@@ -10,7 +10,7 @@ reference's. Its docstring explains the misconception to whoever holds it, and t
 
 import ast
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -72,30 +72,58 @@ def _read(file: Path) -> Misconception:
     )
 
 
-def diagnose(
-    failed: set[str],
-    checks: Sequence[Check],
-    candidates: Sequence[Misconception],
-    reply: Callable[[Check, Misconception | None], Replied],
-) -> Misconception | None:
-    """The candidate that replies to each of `checks`, failed or skipped, as the learner's code does.
+class Same(Protocol):
+    """Whether the learner's code replies to a check's probe as a misconception's does.
 
-    `reply(check, None)` is the learner's. Of several that match, the one that fails exactly `failed` wins. No match is
-    no diagnosis; a guess would be worse.
+    `whole`: in everything. Otherwise in the answers that decided about the check.
     """
+
+    def __call__(self, check: Check, candidate: Misconception, *, whole: bool) -> bool: ...
+
+
+def diagnose(
+    failed: Sequence[Check], skipped: Sequence[Check], candidates: Sequence[Misconception], same: Same
+) -> list[Misconception]:
+    """The misconceptions that explain the failed checks. No match is no diagnosis; a guess would be worse.
+
+    If one replies to every failed or skipped check as the learner's code does, it is that one; of several, the one that
+    fails exactly what failed. Otherwise mistakes have been combined, and each failed check is explained by itself.
+    """
+    names = {check.name for check in failed}
     matching = [
         candidate
         for candidate in candidates
-        if failed and failed <= candidate.fails and all(_same(reply(c, None), reply(c, candidate)) for c in checks)
+        if names <= candidate.fails and all(same(check, candidate, whole=True) for check in [*failed, *skipped])
     ]
-    return min(matching, key=lambda candidate: len(candidate.fails - failed), default=None)
+    if matching:
+        return [min(matching, key=lambda candidate: len(candidate.fails - names))]
+    possible = [candidate for candidate in candidates if candidate.fails <= names | {check.name for check in skipped}]
+    explains = {
+        candidate.name: {
+            check.name for check in failed if check.name in candidate.fails and same(check, candidate, whole=False)
+        }
+        for candidate in possible
+    }
+    found: list[Misconception] = []
+    while possible:
+        # The one that explains the most; of equals, the one that supposes the least.
+        best = max(possible, key=lambda candidate: (len(explains[candidate.name] & names), -len(candidate.fails)))
+        if not explains[best.name] & names:
+            break
+        found.append(best)
+        names -= explains[best.name]
+    order = [check.name for check in failed]
+    return sorted(found, key=lambda candidate: min(map(order.index, explains[candidate.name])))
 
 
-def _same(one: Replied, other: Replied) -> bool:
+def same_answers(one: Replied, other: Replied, names: set[str] | None = None) -> bool:
+    """Whether two replies say the same, in all answers or in those of these names."""
     if one.status != other.status:
         return False
     if one.status != "answered":
         return one.text.split(": ", 1)[-1] == other.text.split(": ", 1)[-1]
-    return one.answers.keys() == other.answers.keys() and all(
-        equal(value, other.answers[name], SAME) for name, value in one.answers.items()
+    names = names or set(one.answers) | set(other.answers)
+    return all(
+        name in one.answers and name in other.answers and equal(one.answers[name], other.answers[name], SAME)
+        for name in names
     )

@@ -3,11 +3,14 @@
 import datetime
 import json
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rankzero.curriculum import ROOT
+from rankzero.curriculum import ROOT, Lab
+from rankzero.exercises.check import Exercise
+from rankzero.exercises.report import Report
 
 
 class ProgressError(Exception):
@@ -16,10 +19,11 @@ class ProgressError(Exception):
 
 @dataclass
 class LabProgress:
-    """What is known of one lab. `points` are the last check's, by exercise; `hints` how many were shown."""
+    """What is known of one lab, by exercise: the most `points` so far, those of the `last` check, `hints` shown."""
 
     file: str = ""
     points: dict[str, int] = field(default_factory=dict)
+    last: dict[str, int] = field(default_factory=dict)
     hints: dict[str, int] = field(default_factory=dict)
     checked: str = ""  # when, UTC
 
@@ -60,6 +64,33 @@ def write_progress(number: str, lab: LabProgress) -> None:
         ) from None
 
 
-def now() -> str:
-    """The date and time for the record."""
-    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+def of_lab(lab: Lab) -> LabProgress:
+    """What is known of that lab."""
+    return read_progress().get(lab.number, LabProgress())
+
+
+def remember(report: Report) -> None:
+    """Keeps the points of a check: the best of each exercise, so that a typo costs nothing, and the last."""
+    known = read_progress().get(report.lab, LabProgress())
+    for exercise, points in report.by_exercise().items():
+        known.points[exercise] = max(points, known.points.get(exercise, 0))
+        known.last[exercise] = points
+    known.checked = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    write_progress(report.lab, known)
+
+
+def first_open(exercises: Sequence[Exercise], points: dict[str, int]) -> Exercise:
+    """The first exercise that has not all of its points. LookupError if there is none."""
+    found = next((one for one in exercises if points.get(one.name, 0) < one.points), None)
+    if not found:
+        raise LookupError("every exercise is solved; nothing is left to hint at.")
+    return found
+
+
+def next_hint(lab: Lab, exercise: Exercise) -> int:
+    """Which hint is next, counted from 1; remembers that it was shown."""
+    known = of_lab(lab)
+    tier = min(known.hints.get(exercise.name, 0) + 1, len(exercise.hints))
+    known.hints[exercise.name] = tier
+    write_progress(lab.number, known)
+    return tier

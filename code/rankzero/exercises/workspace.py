@@ -5,19 +5,24 @@ from dataclasses import replace
 from pathlib import Path
 
 from rankzero.curriculum import Lab
-from rankzero.exercises.progress import LabProgress, read_progress, write_progress
+from rankzero.exercises.progress import LabProgress, of_lab, write_progress
 
 
 class WorkspaceError(Exception):
     """The work folder is not as it should be; the text says what to do."""
 
 
-def start(lab: Lab, folder: Path) -> tuple[Path, bool]:
-    """Copies the stubs to `folder/lab-NN/exercises.py` and remembers the place.
+def start(lab: Lab, folder: Path | None = None) -> tuple[Path, bool, Path | None]:
+    """Copies the stubs to `folder/lab-NN/exercises.py` and remembers the place; points and hints stay.
 
-    Returns the file, and whether it is new: a file that is there already is left as it is.
+    Without a folder it is the copy of the last start, wherever one stands, and `work/` if there is none. Returns the
+    file, whether it is new (one that is there already is left as it is), and the copy worked on before, if another.
     """
-    file = folder.resolve() / f"lab-{lab.number}" / "exercises.py"
+    known = of_lab(lab)
+    before = Path(known.file) if known.file else None
+    file = (
+        before if before and not folder else (folder or Path("work")).resolve() / f"lab-{lab.number}" / "exercises.py"
+    )
     new = not file.exists()
     try:
         if new:
@@ -26,10 +31,8 @@ def start(lab: Lab, folder: Path) -> tuple[Path, bool]:
                 copy.write(lab.stubs.read_bytes())
     except OSError as error:
         raise WorkspaceError(f"cannot write {file} ({error.strerror}): choose another folder with --folder.") from None
-    known = read_progress().get(lab.number, LabProgress())
-    same = known.file == str(file)
-    write_progress(lab.number, replace(known, file=str(file)) if same else LabProgress(file=str(file)))
-    return file, new
+    write_progress(lab.number, replace(known, file=str(file)))
+    return file, new, before if before and before != file and before.exists() else None
 
 
 def work_file(lab: Lab, named: Path | None = None) -> Path:
@@ -39,8 +42,8 @@ def work_file(lab: Lab, named: Path | None = None) -> Path:
         if not file.is_file():
             raise WorkspaceError(f"{file} does not exist: name your exercises.py, or make one with `rankzero start`.")
         return file
-    known = read_progress().get(lab.number)
-    if not known or not known.file:
+    known = of_lab(lab)
+    if not known.file:
         raise WorkspaceError(
             f"lab {lab.number} is not started yet: `rankzero start {lab.number}` copies its exercises."
         )

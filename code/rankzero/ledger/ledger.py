@@ -40,6 +40,9 @@ PRESENT = {
 }
 
 
+NOTES = {Kind.KV_CACHE: " (of generation, not of training)"}
+
+
 @dataclass(frozen=True)
 class Row:
     """Some bytes of one kind. `formula` says in words or symbols where the number comes from."""
@@ -125,7 +128,9 @@ class Ledger:
         for kind in Kind:
             of_kind = [row for row in self.rows if row.kind is kind]
             if of_kind:
-                lines.append(f"{kind:<58}{self.total(kind):>20,} B  {human(self.total(kind)):>10}")
+                lines.append(
+                    f"{kind + NOTES.get(kind, ''):<58}{self.total(kind):>20,} B  {human(self.total(kind)):>10}"
+                )
             lines += [f"  {row.name:<31}{row.formula:<25}{row.bytes:>20,} B" for row in of_kind]
         return "\n".join(lines)
 

@@ -19,9 +19,11 @@ from torch.optim import SGD, AdamW
 from torch.optim import Optimizer as TorchOptimizer
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.checkpoint import checkpoint
 
 from rankzero.learn.errors import UserError
-from rankzero.ledger.ledger import BEGIN, FORWARD, PHASES, UPDATE, Kind, Ledger, Row
+from rankzero.ledger.layout import Layout
+from rankzero.ledger.ledger import BEGIN, END, FORWARD, PHASES, UPDATE, Kind, Ledger, Row
 from rankzero.ledger.models import Config, build
 from rankzero.ledger.recipes import Optimizer, Recipe
 
@@ -172,6 +174,18 @@ class RecipeOptimizer:
         return [state[name] for state in self.torch.state.values() if isinstance(state.get(name), Tensor)]
 
 
+class RunAgain(nn.Module):
+    """A block that keeps its inputs only, and runs again in backward."""
+
+    def __init__(self, block: nn.Module) -> None:
+        super().__init__()
+        self.block = block
+
+    def forward(self, *inputs: Tensor) -> Tensor:
+        """What the block gives."""
+        return checkpoint(self.block, *inputs, use_reentrant=False)
+
+
 STATE_NAMES = {"m": "exp_avg", "v": "exp_avg_sq", "step counts": "step", "velocity": "momentum_buffer"}
 
 
@@ -183,12 +197,17 @@ def measure(
     batch_size: int,
     seq_len: int,
     device: str = "cpu",
+    checkpointing: str = "none",
     peaks: bool = True,
+    after: Callable[[str], None] = lambda phase: None,
 ) -> Ledger:
-    """Counts one training step of the model. `device` is "cpu", "fake" or a CUDA device.
+    """Counts one training step of the model. `device` is "cpu", "fake" or a CUDA device; `checkpointing` as in Layout.
 
     `peaks` also lets PyTorch's memory tracker find the temporary buffers, which takes a second step and more time.
+    `after` is called with the name of each phase of the counted step when it ends: what an allocator says then can be
+    laid beside the ledger.
     """
+    Layout(checkpointing=checkpointing).check(config)
     mode = FakeTensorMode() if device == "fake" else contextlib.nullcontext()
     where = torch.device("cpu" if device == "fake" else device)
     with mode, where:
@@ -198,9 +217,11 @@ def measure(
             model = build(config)
         finally:
             torch.set_default_dtype(default)
+        if checkpointing == "block":
+            model.blocks = nn.ModuleList(RunAgain(block) for block in model.get_submodule("blocks").children())
         updater = RecipeOptimizer(model, recipe, optimizer)
         x, y = torch.randint(config.vocab_size, (2, batch_size, seq_len))
-        rows = _count(model, updater, recipe, x, y)
+        rows = _count(model, updater, recipe, x, y, after)
         if peaks:
             rows += _temporary(model, updater, recipe, x, y)
     return Ledger("measured", tuple(row for row in rows if row.bytes))
@@ -212,13 +233,18 @@ def loss_of(model: nn.Module, recipe: Recipe, x: Tensor, y: Tensor) -> Tensor:
         return F.cross_entropy(model(x).flatten(0, 1), y.flatten())
 
 
-def _count(model: nn.Module, updater: RecipeOptimizer, recipe: Recipe, x: Tensor, y: Tensor) -> list[Row]:
+def _count(
+    model: nn.Module, updater: RecipeOptimizer, recipe: Recipe, x: Tensor, y: Tensor, after: Callable[[str], None]
+) -> list[Row]:
     saved, copies, cache = SavedTensors(model), WeightCopies(model), KeysAndValues()
     with copies, cache, saved.active(left_out=copies.storages):
-        loss = loss_of(model, recipe, x, y)
-    loss.backward()
+        loss = loss_of(model, recipe, x, y)  # from here on autograd holds the activations
+    after(FORWARD)
+    loss.backward()  # turns them into gradients, and lets go of them
+    after(END)
     gradients = storage_bytes(updater.gradient_tensors())
-    updater.step()
+    updater.step()  # the first time, the optimizer makes its state
+    after(UPDATE)
     rows = [
         Row(Kind.WEIGHTS, "parameters", storage_bytes(model.parameters())),
         Row(Kind.WEIGHTS, "autocast's bf16 copies", copies.bytes(), phases=(FORWARD, BEGIN)),

@@ -116,7 +116,7 @@ def _eight_bit(numbers: int) -> int:
 
 def activation_rows(config: Config, recipe: Recipe, batch_size: int, seq_len: int, layout: Layout) -> list[Row]:
     """What the forward pass leaves for backward, component by component."""
-    rows, recomputed = [], 0
+    rows = []
     for kept in kept_tensors(config, recipe):
         size = _kept_bytes(kept, batch_size, seq_len, layout)
         formula = {"token": "B·T·", "position": "T·", "batch": ""}[kept.per] + (
@@ -126,13 +126,10 @@ def activation_rows(config: Config, recipe: Recipe, batch_size: int, seq_len: in
             rows.append(Row(Kind.ACTIVATIONS, kept.name, size, formula))
         elif layout.checkpointing == "none":
             rows.append(Row(Kind.ACTIVATIONS, kept.name, size * config.n_layer, f"L·{formula}"))
-        else:
-            recomputed += size
     if layout.checkpointing == "block":
         stream = Kept("block inputs", "C", config.hidden_dim, sizes_of(recipe).residual)
         size = _kept_bytes(stream, batch_size, seq_len, layout) * config.n_layer
         rows.append(Row(Kind.ACTIVATIONS, stream.name, size, f"L·B·T·C·{stream.size}"))
-        rows.append(Row(Kind.TEMPORARY, "one block, run again", recomputed, "all it keeps"))
     return rows
 
 
@@ -143,8 +140,9 @@ def _kept_bytes(kept: Kept, batch_size: int, seq_len: int, layout: Layout) -> in
 
 
 def temporary_rows(config: Config, recipe: Recipe, batch_size: int, seq_len: int, layout: Layout) -> list[Row]:
-    """The largest short-lived buffers: in the loss, and in the update.
+    """The largest short-lived buffers: in backward, and in the update.
 
+    Backward's are the loss's, or a block that runs again if that is more: by then the loss is done.
     Exact for AdamW and PyTorch's CPU kernels where the loss has the largest tensors, that is with vocabularies of
     thousands. On CUDA, AdamW's default (foreach) takes its two buffers for all weights at once.
     """
@@ -153,8 +151,14 @@ def temporary_rows(config: Config, recipe: Recipe, batch_size: int, seq_len: int
     largest = max(n // weight.copies for n, weight in zip(numbers, weights_of(config), strict=True))
     updated, source = recipe.master or recipe.weight, recipe.accumulator or recipe.gradient
     converted = sum(numbers) * updated if updated != source else 0  # the update wants gradients in its own dtype
+    backward = Row(Kind.TEMPORARY, "loss: two gradients", 2 * logits, "2·B·T·V·bytes")
+    if layout.checkpointing == "block":
+        block = [kept for kept in kept_tensors(config, recipe) if kept.in_block]
+        size = sum(_kept_bytes(kept, batch_size, seq_len, layout) for kept in block) - logits  # log-probabilities go
+        if size > backward.bytes:
+            backward = Row(Kind.TEMPORARY, "one block, run again", size, "all it keeps, less B·T·V·bytes")
     return [
-        Row(Kind.TEMPORARY, "loss: two gradients", 2 * logits, "2·B·T·V·bytes"),
+        backward,
         Row(Kind.TEMPORARY, "gradients, converted", converted, f"{updated} B a parameter", (UPDATE,)),
         Row(Kind.TEMPORARY, "update of the largest weight", 2 * largest * recipe.state, "2·largest·bytes", (UPDATE,)),
     ]

@@ -8,9 +8,13 @@ A page names the source in an HTML comment; what follows up to the closing comme
 After `#` comes a function, a class or `Class.method`; ` body` after that leaves out its head and docstring.
 `from="..."` and `to="..."` narrow it to the lines between the two that contain those texts, both included. Lines that
 mark a solution are left out. A file that is not Python goes in as text.
+
+With `since="FILE"` the excerpt is a diff: what changed from that file to the first one, docstrings left out, or, if `#`
+names something, from what has that name there.
 """
 
 import ast
+import difflib
 import re
 import textwrap
 from pathlib import Path
@@ -19,7 +23,8 @@ from rankzero.publish.stubs import BEGIN, END
 
 _BLOCK = re.compile(r"(?P<open><!-- excerpt: (?P<spec>[^\n]+?) -->\n).*?(?P<close><!-- /excerpt -->)", re.DOTALL)
 _SPEC = re.compile(
-    r'(?P<file>[^\s#]+)(?:#(?P<symbol>[\w.]+)(?P<body> body)?)?(?: from="(?P<first>[^"]+)")?(?: to="(?P<last>[^"]+)")?'
+    r"(?P<file>[^\s#]+)(?:#(?P<symbol>[\w.]+)(?P<body> body)?)?"
+    r'(?: from="(?P<first>[^"]+)")?(?: to="(?P<last>[^"]+)")?(?: since="(?P<since>[^"]+)")?'
 )
 
 
@@ -46,7 +51,9 @@ def fill(page: Path, root: Path) -> str:
 def _excerpt(spec: str, root: Path) -> str:
     parts = _SPEC.fullmatch(spec)
     if parts is None:
-        raise LookupError('expected FILE#NAME from="text" to="text"')
+        raise LookupError('expected FILE#NAME from="text" to="text" since="FILE"')
+    if parts["since"]:
+        return _difference(parts["since"], parts["file"], parts["symbol"], root)
     source = (root / parts["file"]).read_text(encoding="utf-8")
     lines = source.splitlines()
     if parts["symbol"]:
@@ -56,6 +63,24 @@ def _excerpt(spec: str, root: Path) -> str:
     language = {".py": "python", ".toml": "toml"}.get(Path(parts["file"]).suffix, "text")
     code = textwrap.dedent("\n".join(lines)).strip("\n")
     return f"```{language}\n{code}\n```\n"
+
+
+def _difference(old: str, new: str, symbol: str | None, root: Path) -> str:
+    """What changed between two files, or between what `symbol` is in them, with one line around each change."""
+    before, after = (
+        _symbol_lines(source, symbol, body=False) if symbol else _without_docstring(source)
+        for source in ((root / file).read_text(encoding="utf-8") for file in (old, new))
+    )
+    changed = list(difflib.unified_diff(before, after, n=1, lineterm=""))[2:]  # without the names of the files
+    if not changed:
+        raise LookupError(f"nothing changed since {old}")
+    lines = ["" if line.startswith("@@") else line.rstrip() for line in changed]
+    return "```diff\n" + "\n".join(lines).strip("\n") + "\n```\n"
+
+
+def _without_docstring(source: str) -> list[str]:
+    first = ast.parse(source).body[0]
+    return source.splitlines()[first.end_lineno if ast.get_docstring(ast.parse(source)) is not None else 0 :]
 
 
 def _symbol_lines(source: str, symbol: str, *, body: bool) -> list[str]:

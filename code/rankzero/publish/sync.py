@@ -5,6 +5,7 @@ from pathlib import Path
 
 import nbformat
 
+from rankzero.claims import report
 from rankzero.curriculum import ROOT, Lab, all_labs
 from rankzero.publish import excerpts, notebooks
 from rankzero.publish.recordings import recordings, run_again
@@ -33,6 +34,7 @@ def sync(root: Path = ROOT, *, check: bool = False, execute: bool = False) -> li
     return [
         *(file for lab in all_labs(root) for file in _sync_stubs(lab, check=check)),
         *_sync_excerpts(root, check=check),
+        *([] if root != ROOT else report.write_table(check=check)),
         *(file for lab in all_labs(root) for file in _sync_notebooks(lab, check=check, execute=execute)),
     ]
 

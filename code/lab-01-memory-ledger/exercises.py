@@ -1,0 +1,91 @@
+"""Lab 01, exercises: the memory ledger, written by hand.
+
+Six exercises, in the order of the page. Each is one function with a contract in its docstring. Replace the line that
+raises NotImplementedError; keep the signatures. B = sequences a micro-batch, T = tokens a sequence, C = hidden_dim,
+H = heads, L = blocks, V = tokens in the vocabulary. The GPT is that of rankzero/learn/gpt.py: no biases, no dropout.
+
+    rankzero check 01                  # all of them
+    rankzero check 01 state_bytes      # one
+    rankzero hint 01 state_bytes       # when stuck
+"""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+
+def parameter_count(vocab_size: int, block_size: int, n_layer: int, hidden_dim: int, tied: bool) -> int:
+    """Learned numbers in the GPT of these sizes, without building it.
+
+    Token embedding [V, C] and learned positions [block_size, C]. Each block has LayerNorm [C], attention with one
+    matrix [3C, C] for q, k and v and one [C, C] after it, LayerNorm [C], and an MLP with [4C, C] and [C, 4C]. A last
+    LayerNorm [C]. The output layer is [V, C]; if `tied`, it is the token embedding's own matrix. Nothing has a bias.
+
+    Read: handbook/memory.md
+    """
+    raise NotImplementedError("parameter_count is not written yet. A hint: rankzero hint 01 parameter_count")
+
+
+def state_bytes(n_parameters: int, n_tensors: int, recipe: str, optimizer: str) -> dict[str, int]:
+    """Bytes of "weights", "gradients" and "optimizer state" between backward and the update, by role.
+
+    `recipe` is one of
+    - "fp32": everything in fp32
+    - "mixed": weights and gradients in bf16; the optimizer keeps fp32 master weights, and its averages in fp32
+    - "mixed-fp32-accum": as mixed, and the gradients of several micro-batches are also summed up in fp32
+    - "bf16": weights, gradients and the optimizer's averages in bf16, no master weights
+    `optimizer` is "sgd" (no averages), "momentum" (one) or "adamw" (two, and a 4-byte step count for each of the
+    `n_tensors` parameter tensors). Master weights are optimizer state; the fp32 sum is gradients.
+
+    Read: handbook/memory.md
+    """
+    raise NotImplementedError("state_bytes is not written yet. A hint: rankzero hint 01 state_bytes")
+
+
+def activation_bytes(batch_size: int, seq_len: int, hidden_dim: int, n_head: int, number: int, fused: bool) -> int:
+    """Bytes that autograd keeps of one block of the GPT, from its forward pass until backward.
+
+    `number` is the bytes of a number (4 in fp32, 2 in bf16); LayerNorm's mean and 1/std, one each a token, are of that
+    size too. Each tensor counts once, however many operations read it, and weights do not count. With `fused` attention
+    autograd keeps q, k, v, the output, and one fp32 number a token and head (the log-sum-exp of its scores). Without,
+    it keeps the softmax's output [B, H, T, T] instead of that number.
+
+    Read: handbook/forward-pass.md, "What other layers keep"
+    """
+    raise NotImplementedError("activation_bytes is not written yet. A hint: rankzero hint 01 activation_bytes")
+
+
+def saved_bytes(model: nn.Module, x: Tensor) -> int:
+    """Runs `model(x)` and returns how many bytes autograd keeps for a backward pass, outside the model's own memory.
+
+    Count memory, not tensors: two saved tensors may be views of one storage, which then counts once and whole. The
+    model's parameters are there anyway and do not count. `x` does, if it is kept.
+
+    Read: handbook/forward-pass.md, "A linear layer keeps its input"
+    """
+    raise NotImplementedError("saved_bytes is not written yet. A hint: rankzero hint 01 saved_bytes")
+
+
+def kv_cache_bytes(
+    n_layer: int, n_head: int, n_kv_head: int, hidden_dim: int, batch_size: int, tokens: int, number: int
+) -> int:
+    """Bytes of the keys and values that generation keeps for `batch_size` sequences of `tokens` tokens each.
+
+    Each of `n_layer` blocks keeps a key and a value for each of its `n_kv_head` heads; a head is hidden_dim / n_head
+    wide, and a number takes `number` bytes.
+
+    Read: handbook/memory.md
+    """
+    raise NotImplementedError("kv_cache_bytes is not written yet. A hint: rankzero hint 01 kv_cache_bytes")
+
+
+def largest_micro_batch(peak: Callable[[int], int], budget: int) -> int:
+    """Sequences in the largest micro-batch that fits: the largest B >= 1 with peak(B) <= budget; 0 if none does.
+
+    `peak(B)` predicts the bytes at the fullest moment of a step. It grows with B, but not evenly: allocators round. A
+    call may take a second, so use few: about 2 * log2 of the answer, not one for each B. The answer has no upper limit.
+
+    Read: handbook/memory.md
+    """
+    raise NotImplementedError("largest_micro_batch is not written yet. A hint: rankzero hint 01 largest_micro_batch")

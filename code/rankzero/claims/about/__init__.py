@@ -1,0 +1,1 @@
+"""The claims themselves, one module for each chapter or lab."""

@@ -1,0 +1,83 @@
+"""What a claim is: a statement with a number, and the function that measures the number."""
+
+import hashlib
+import inspect
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+# One number; yes or no; or several numbers with names, such as the cells of a table.
+Value = bool | int | float | Mapping[str, float]
+
+
+class ClaimError(Exception):
+    """A claim that cannot be: a slug used twice, a page that is not there. The text names it."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """`measure` gives a Value of the same form as `expected`; each number may be off by `tolerance`, in `unit`."""
+
+    slug: str
+    statement: str
+    page: str  # the page that states it first, such as "handbook/memory.md"
+    expected: Value
+    unit: str
+    measure: Callable[[], Value]
+    tolerance: float = 0.0
+    source: str = ""  # where else the number is published: a paper, a file; a link
+    needs: tuple[str, ...] = ("cpu",)
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", self.slug):
+            raise ClaimError(f"claim {self.slug!r}: a slug is lower-case words and numbers with hyphens between.")
+        if not inspect.getdoc(self.measure):
+            raise ClaimError(f"claim {self.slug}: its function needs a docstring that says how it measures.")
+
+    @property
+    def how(self) -> str:
+        """How it is measured, in words."""
+        return inspect.getdoc(self.measure) or ""
+
+    @property
+    def digest(self) -> str:
+        """Changes when what is claimed, or the function that measures it, changes."""
+        text = repr((self.statement, self.expected, self.unit, self.tolerance)) + inspect.getsource(self.measure)
+        return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+    def holds(self, measured: Value) -> bool:
+        """Whether a measured value is within the tolerance."""
+        if isinstance(self.expected, Mapping):
+            return (
+                isinstance(measured, Mapping)
+                and measured.keys() == self.expected.keys()
+                and all(_close(measured[name], number, self.tolerance) for name, number in self.expected.items())
+            )
+        if isinstance(self.expected, bool) or isinstance(measured, bool):
+            return measured is self.expected
+        return not isinstance(measured, Mapping) and _close(measured, self.expected, self.tolerance)
+
+
+def _close(measured: float, expected: float, tolerance: float) -> bool:
+    return abs(measured - expected) <= tolerance + 1e-12 * abs(expected)  # the last digit of a double is no matter
+
+
+def claim(slug: str, statement: str, **facts: Any) -> Callable[[Callable[[], Value]], Claim]:
+    """Makes a claim of the function below it. `facts` are the other fields of Claim."""
+
+    def make(measure: Callable[[], Value]) -> Claim:
+        return Claim(slug=slug, statement=statement, measure=measure, **facts)
+
+    return make
+
+
+def text_of(value: Value | None) -> str:
+    """A value for people."""
+    if value is None:
+        return "not measured"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name}: {text_of(number)}" for name, number in value.items())
+    return f"{value:,}" if isinstance(value, int) else f"{value:.6g}"

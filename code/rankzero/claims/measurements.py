@@ -1,0 +1,84 @@
+"""Dated measurements of claims, kept as JSON under handbook/measurements/, one file for each kind of device.
+
+A measurement holds the value, how long it took, the date, the machine, the versions, and the digest of the claim that
+was measured: if the claim has changed since, the measurement no longer counts.
+"""
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import torch
+
+from rankzero.claims.claim import Claim, Value
+from rankzero.claims.run import Outcome
+from rankzero.curriculum import ROOT
+from rankzero.learn.device import device_name
+from rankzero.learn.fingerprint import cpu_model, fingerprint
+
+FOLDER = ROOT / "handbook" / "measurements"
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """A claim's value as one machine measured it."""
+
+    measured: Value
+    seconds: float
+    date: str
+    machine: str
+    versions: str
+    digest: str
+
+    def counts_for(self, claim: Claim) -> bool:
+        """Whether it was this claim, as it is now, that was measured."""
+        return self.digest == claim.digest
+
+
+def read_measurements(folder: Path = FOLDER) -> dict[str, Measurement]:
+    """All measurements by slug; of several devices, the one measured last."""
+    found: dict[str, Measurement] = {}
+    for file in sorted(folder.glob("*.json")):
+        for slug, fields in json.loads(file.read_text(encoding="utf-8")).items():
+            measurement = Measurement(**fields)
+            if slug not in found or found[slug].date <= measurement.date:
+                found[slug] = measurement
+    return found
+
+
+def write_measurements(claims: dict[str, Claim], outcomes: Iterable[Outcome], folder: Path = FOLDER) -> list[Path]:
+    """Adds outcomes to the files of this machine's devices, drops claims that are gone, and returns the files.
+
+    A claim that held when it was measured before, and holds now, keeps its entry: a second run changes nothing.
+    """
+    measured = {one.slug: one for one in outcomes if one.measured is not None}
+    files = []
+    for kind in ("cpu", "cuda"):
+        mine = {slug: one for slug, one in measured.items() if ("cuda" in claims[slug].needs) == (kind == "cuda")}
+        file = folder / f"{kind}.json"
+        old = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+        new = {slug: fields for slug, fields in old.items() if slug in claims}
+        for slug, outcome in mine.items():
+            same = slug in old and old[slug]["digest"] == claims[slug].digest
+            if not (same and outcome.holds and claims[slug].holds(old[slug]["measured"])):
+                new[slug] = asdict(_dated(outcome, claims[slug], kind))
+        if new != old:
+            folder.mkdir(exist_ok=True)
+            file.write_text(json.dumps(dict(sorted(new.items())), indent=2) + "\n", encoding="utf-8")
+            files.append(file)
+    return files
+
+
+def _dated(outcome: Outcome, claim: Claim, kind: str) -> Measurement:
+    facts = fingerprint()
+    machine = f"{cpu_model()}, {facts['cpu_cores']} cores" if kind == "cpu" else device_name(torch.device(kind))
+    assert outcome.measured is not None
+    return Measurement(
+        outcome.measured,
+        round(outcome.seconds, 2),
+        str(facts["date"])[:10],
+        machine,
+        f"Python {facts['python']}, torch {facts['torch']}",
+        claim.digest,
+    )

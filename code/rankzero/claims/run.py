@@ -1,0 +1,54 @@
+"""Measuring claims: one, or all that this machine can, side by side in processes of their own."""
+
+import concurrent.futures
+import multiprocessing
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import torch
+
+from rankzero.claims.claim import Claim, Value
+from rankzero.claims.registry import find_claim
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What measuring a claim gave: a value, or an error."""
+
+    slug: str
+    measured: Value | None
+    seconds: float
+    holds: bool
+    error: str = ""
+
+
+def can_measure(claim: Claim) -> bool:
+    """Whether this machine has what the claim needs."""
+    return "cuda" not in claim.needs or torch.cuda.is_available()
+
+
+def run_claim(slug: str) -> Outcome:
+    """Measures one claim in this process. An error in its function is an outcome too."""
+    claim = find_claim(slug)
+    begin = time.perf_counter()
+    try:
+        measured = claim.measure()
+    except Exception as error:
+        return Outcome(slug, None, time.perf_counter() - begin, False, f"{type(error).__name__}: {error}")
+    return Outcome(slug, measured, time.perf_counter() - begin, claim.holds(measured))
+
+
+def run_claims(slugs: Iterable[str], jobs: int) -> Iterator[Outcome]:
+    """Measures claims in `jobs` processes of one thread each; yields outcomes as they come."""
+    context = multiprocessing.get_context("spawn")
+    pool = concurrent.futures.ProcessPoolExecutor(
+        max_workers=jobs, mp_context=context, initializer=torch.set_num_threads, initargs=(1,)
+    )
+    with pool:
+        try:
+            for future in concurrent.futures.as_completed([pool.submit(run_claim, slug) for slug in slugs]):
+                yield future.result()
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise

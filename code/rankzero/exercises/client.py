@@ -1,0 +1,138 @@
+"""Asks the worker process what a file's code answers to a probe."""
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from rankzero.curriculum import Lab
+from rankzero.exercises.answers import AnswerError, Answers, decode
+from rankzero.exercises.check import Check, Exercise
+from rankzero.exercises.worker import read_frame, write_frame
+
+LATE = "waits: the check before ran out of time"
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What came back from one probe.
+
+    `status`: answered, todo, error, timeout, oom, killed, or skipped for a probe after one that ran out of time.
+    """
+
+    status: str
+    answers: Answers = field(default_factory=dict)
+    text: str = ""
+    printed: str = ""
+    loading: bool = False  # the file did not even load
+
+
+class Worker:
+    """The process that runs probes. Use it as a context; it starts in about the time of `import torch`."""
+
+    def __init__(self) -> None:
+        (child_in, self._requests), (self._replies, child_out) = os.pipe(), os.pipe()
+        self._process = subprocess.Popen(
+            [sys.executable, "-u", "-m", "rankzero.exercises.worker", str(child_in), str(child_out)],
+            pass_fds=(child_in, child_out),
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+        )
+        os.close(child_in)
+        os.close(child_out)
+        self._ready = False
+        self._known: dict[tuple[str, str, int, str], Reply] = {}
+
+    def __enter__(self) -> "Worker":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        os.close(self._requests)
+        os.close(self._replies)
+        self._process.kill()  # it holds nothing to lose, and taking torch down in order would cost half a second
+        self._process.wait()
+
+    def ask(self, lab: Lab, file: Path, exercise: Exercise, check: Check, seed: int, over: Path | None = None) -> Reply:
+        """The reply of the code in `file` to `check`'s probe. The same question gets the same reply until `forget`."""
+        key = (str(file), str(over), seed, check.probe)
+        if key not in self._known:
+            for probe, reply in self._run(lab, file, exercise, seed, over).items():
+                self._known[(str(file), str(over), seed, probe)] = reply
+        return self._known[key]
+
+    def ask_ahead(self, lab: Lab, file: Path, exercise: Exercise, seeds: list[int], over: Path | None = None) -> None:
+        """Asks all probes of the exercise for many seeds in one process; `ask` then knows most replies already.
+
+        Many times faster than a process a seed, and only as trustworthy as `file`: it is loaded afresh for each seed,
+        but what it does to its process lasts.
+        """
+        wanted = [(probe, seed) for seed in seeds for probe in _probes(exercise)]
+        for (probe, seed), reply in self._send(lab, file, exercise, wanted, over).items():
+            if reply.status in ("answered", "todo", "error"):
+                self._known[(str(file), str(over), seed, probe)] = reply
+
+    def _run(self, lab: Lab, file: Path, exercise: Exercise, seed: int, over: Path | None) -> dict[str, Reply]:
+        """The replies to all probes of the exercise. They run one after another in one process, which is fast.
+
+        Those after one that kills the process go on in another. Those after one that runs out of time are not waited
+        for: an endless loop would cost its time over and over.
+        """
+        probes = _probes(exercise)
+        replies: dict[str, Reply] = {}
+        while wanted := probes[len(replies) :]:
+            sent = self._send(lab, file, exercise, [(probe, seed) for probe in wanted], over)
+            replies |= {probe: reply for (probe, _), reply in sent.items()}
+            if any(reply.status == "timeout" for reply in replies.values()):
+                waits = Reply("skipped", text=LATE)
+                return dict.fromkeys(probes, waits) | replies
+        return replies
+
+    def forget(self, file: Path) -> None:
+        """Forgets the replies of `file`: it has changed."""
+        self._known = {key: reply for key, reply in self._known.items() if key[0] != str(file)}
+
+    def _send(
+        self, lab: Lab, file: Path, exercise: Exercise, wanted: list[tuple[str, int]], over: Path | None
+    ) -> dict[tuple[str, int], Reply]:
+        """Runs probes, each with its seed, in one process. The replies up to one that never came, its own included."""
+        request = {
+            "file": str(file.resolve()),
+            "over": str(over.resolve()) if over else None,
+            "functions": exercise.functions,
+            "probes": str(lab.probes),
+            "wanted": wanted,
+            "seconds": max(check.seconds for check in exercise.checks),
+        }
+        if not self._ready:
+            self._read()
+            self._ready = True
+        write_frame(self._requests, json.dumps(request).encode())
+        raw = json.loads(self._read())
+        replies = [_reply(reply, raw["printed"]) for reply in raw["every"]]
+        return dict(zip(wanted, replies, strict=False))
+
+    def _read(self) -> bytes:
+        data = read_frame(self._replies)
+        if data is None:
+            raise RuntimeError(f"the worker process ended with exit code {self._process.wait()}")
+        return data
+
+
+def _probes(exercise: Exercise) -> list[str]:
+    return list(dict.fromkeys(check.probe for check in exercise.checks))
+
+
+def _reply(raw: dict[str, Any], printed: str) -> Reply:
+    status, text = raw["status"], raw.get("text", "")
+    answers: Answers = {}
+    if status == "answered":
+        try:
+            answers = decode(raw["answers"].encode())
+        except AnswerError as error:
+            status, text = "error", str(error)
+    return Reply(status, answers, text, printed, bool(raw.get("loading")))

@@ -1,0 +1,60 @@
+"""What a check of a learner's file found, as plain data."""
+
+import json
+from dataclasses import asdict, dataclass
+
+
+@dataclass(frozen=True)
+class Result:
+    """The verdict on one check. `status`: pass, fail, error, timeout, oom, killed or skipped."""
+
+    check: str
+    exercise: str
+    status: str
+    points: int  # earned
+    max_points: int
+    text: str = ""  # what is wrong, in a sentence
+    printed: str = ""  # the beginning of what the learner's code printed
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """A misconception that a learner's answers match."""
+
+    exercise: str
+    name: str
+    explanation: str
+    read: str
+
+
+@dataclass(frozen=True)
+class Report:
+    """All verdicts on one file, as plain data."""
+
+    lab: str
+    file: str
+    seed: int
+    results: tuple[Result, ...]
+    diagnoses: tuple[Diagnosis, ...]
+    unusable: str = ""  # why the file does not load, if it does not
+
+    @property
+    def points(self) -> int:
+        """Earned over all checks."""
+        return sum(result.points for result in self.results)
+
+    @property
+    def max_points(self) -> int:
+        """To be had."""
+        return sum(result.max_points for result in self.results)
+
+    def by_exercise(self) -> dict[str, int]:
+        """The points that each exercise earned."""
+        return {
+            name: sum(result.points for result in self.results if result.exercise == name)
+            for name in dict.fromkeys(result.exercise for result in self.results)
+        }
+
+    def as_json(self) -> str:
+        """For a program to read."""
+        return json.dumps(asdict(self) | {"points": self.points, "max_points": self.max_points}, indent=2)

@@ -1,0 +1,18 @@
+"""LayerNorm's mean and 1/std are missing: two numbers a token for each of the two norms. Small, and exactly the
+remainder that published formulas leave."""
+
+EXERCISE = "activation_bytes"
+FAILS = (
+    "activation_bytes/fused",
+    "activation_bytes/explicit",
+)
+READ = "handbook/forward-pass.md#what-other-layers-keep"
+
+
+def activation_bytes(batch_size, seq_len, hidden_dim, n_head, number, fused):
+    tokens, C = batch_size * seq_len, hidden_dim
+    norms = 2 * C * number
+    attention = 5 * C * number
+    scores = 4 * n_head if fused else n_head * seq_len * number
+    mlp = 9 * C * number
+    return tokens * (norms + attention + scores + mlp)

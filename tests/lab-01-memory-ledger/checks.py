@@ -1,0 +1,356 @@
+"""Lab 01, checks: what each exercise's code must do, for how many points, and how a mistake is worded.
+
+Bytes and parameters are whole numbers, so every judge asks for equality.
+"""
+
+from rankzero.exercises.answers import Answers
+from rankzero.exercises.check import Check, Exercise, Judge
+
+
+def whole_number(name: str, what: str, *sizes: str) -> Judge:
+    """The answer `name` is the reference's; the sentence tells the sizes that it was asked with."""
+
+    def judge(got: Answers, expected: Answers) -> str | None:
+        if got[name] == expected[name] and type(got[name]) is int:
+            return None
+        asked = ", ".join(f"{size} {_text(expected[size])}" for size in sizes)
+        return f"{what}{f' for {asked}' if asked else ''} is {_text(got[name])}; expected {expected[name]:,}." + _off(
+            got[name], expected[name]
+        )
+
+    return judge
+
+
+def _off(got: object, expected: int) -> str:
+    """By how much; bytes that are off by a whole factor say more as a factor."""
+    if type(got) is not int:
+        return " A whole number (int) is wanted."
+    if got and expected % got == 0:
+        return f" That is {expected // got} times too few."
+    if got and expected and got % expected == 0:
+        return f" That is {got // expected} times too many."
+    return f" That is {abs(got - expected):,} too {'many' if got > expected else 'few'}."
+
+
+def _text(value: object) -> str:
+    return f"{value:,}" if type(value) is int else str(value)
+
+
+ROLES = ("weights", "gradients", "optimizer state")
+
+
+def roles(got: Answers, expected: Answers) -> str | None:
+    """All three roles are there, and each has its bytes; names the first that has not."""
+    if got["type"] != "dict" or got["names"] != sorted(ROLES):
+        found = f"a dict with {', '.join(got['names'])}" if got["type"] == "dict" else f"a {got['type']}"
+        return f"what came back is {found}; a dict with {', '.join(ROLES)} was expected."
+    for role, bytes_, wanted in zip(ROLES, got["roles"], expected["roles"], strict=True):
+        if bytes_ != wanted or type(bytes_) is not int:
+            each = f", {bytes_ / expected['parameters']:.3g} B a parameter" if type(bytes_) is int else ""
+            return (
+                f"{role} of {expected['parameters']:,} parameters in {expected['tensors']:,} tensors is {_text(bytes_)}"
+                f"{each}; expected {wanted:,}, {wanted / expected['parameters']:.3g} B a parameter."
+                + _off(bytes_, wanted)
+            )
+    return None
+
+
+def every_case(got: Answers, expected: Answers) -> str | None:
+    """SGD and momentum by every recipe; names the first case and role that is off."""
+    for case, found, wanted in zip(expected["cases"], got["roles"], expected["roles"], strict=True):
+        for role, bytes_, right in zip(ROLES, found or [None] * 3, wanted, strict=True):
+            if bytes_ != right or type(bytes_) is not int:
+                return (
+                    f"{role} of {expected['parameters']:,} parameters, {case}, is {_text(bytes_)}; expected {right:,}."
+                )
+    return None
+
+
+def answers_found(got: Answers, expected: Answers) -> str | None:
+    """Every search found its answer; names the first that did not."""
+    for wanted, found in zip(expected["wanted"], got["found"], strict=True):
+        if found != wanted or type(found) is not int:
+            return f"where {wanted} sequences fit and {wanted + 1} do not, it found {_text(found)}."
+    return None
+
+
+def filled_to_the_last_byte(got: Answers, expected: Answers) -> str | None:
+    """The budget is exactly what the answer takes."""
+    if got["found"] == expected["wanted"] and type(got["found"]) is int:
+        return None
+    return f"where {expected['wanted']} sequences take exactly the budget, it found {_text(got['found'])}."
+
+
+def zero_found(got: Answers, expected: Answers) -> str | None:
+    """Nothing fits, and it says 0."""
+    if got["found"] == [0] and type(got["found"][0]) is int:
+        return None
+    return f"where one sequence is already too large, it found {_text(got['found'][0])}; expected 0."
+
+
+def found_with_few_calls(got: Answers, expected: Answers) -> str | None:
+    """Doubling and halving take 2 log2 of the answer; twice the reference's calls are granted."""
+    if got["found"] != expected["wanted"]:
+        return f"where {expected['wanted']} sequences fit, it found {_text(got['found'])}."
+    if got["calls"] > 2 * expected["calls"]:
+        return (
+            f"it asked for {got['calls']:,} predictions to find {expected['wanted']:,}; {expected['calls']} are enough."
+        )
+    return None
+
+
+GPT_SIZES = ("vocab_size", "block_size", "n_layer", "hidden_dim")
+BLOCK_SIZES = ("batch_size", "seq_len", "hidden_dim", "n_head", "number")
+CACHE_SIZES = ("n_layer", "n_head", "n_kv_head", "hidden_dim", "batch_size", "tokens", "number")
+
+EXERCISES = (
+    Exercise(
+        name="parameter_count",
+        functions=("parameter_count",),
+        minutes=10,
+        difficulty="easy",
+        proves="you can say how large a model is from its configuration",
+        hints=(
+            "List the matrices of one block with their shapes. Which of them are there once in the model, which once a "
+            "block, and which share their memory?",
+            "A block has 3C² + C² in attention and 2 · 4C² in the MLP, and two norms of C. Around the blocks stand two "
+            "embeddings and one more norm.",
+            "12·C² + 2·C a block, times n_layer; vocab_size·C + block_size·C + C; and vocab_size·C again unless tied.",
+        ),
+        checks=(
+            Check(
+                "parameter_count/block",
+                "counts what one more block adds",
+                points=4,
+                probe="one_more_block",
+                judge=whole_number("more", "what one more block adds", "hidden_dim"),
+            ),
+            Check(
+                "parameter_count/tied",
+                "counts a whole model, the tied matrix once",
+                points=4,
+                probe="tied_model",
+                judge=whole_number("count", "the count", *GPT_SIZES),
+                requires=("parameter_count/block",),
+            ),
+            Check(
+                "parameter_count/untied",
+                "counts an output layer of its own",
+                points=2,
+                probe="untied_model",
+                judge=whole_number("more", "what an untied output layer adds", "vocab_size", "hidden_dim"),
+            ),
+        ),
+    ),
+    Exercise(
+        name="state_bytes",
+        functions=("state_bytes",),
+        minutes=15,
+        difficulty="medium",
+        proves="you know whose bytes a rule of thumb counts",
+        hints=(
+            "Make a table: one row a recipe, columns weight, gradient, master weight, one average. Fill in 0, 2 or 4.",
+            "fp32 is 4, 4, 0, 4. mixed is 2, 2, 4, 4: the model computes in bf16, and the optimizer updates an "
+            "fp32 copy. "
+            "Accumulation adds 4 to the gradients and takes nothing away.",
+            "optimizer state = (master + averages · average) · n_parameters, and 4 · n_tensors more for AdamW; "
+            "averages "
+            "are 0, 1, 2 for sgd, momentum, adamw.",
+        ),
+        checks=(
+            Check("state_bytes/fp32", "knows fp32 with AdamW", points=2, probe="fp32", judge=roles),
+            Check("state_bytes/mixed", "knows bf16 with fp32 master weights", points=3, probe="mixed", judge=roles),
+            Check(
+                "state_bytes/accumulation",
+                "adds the fp32 sum of the gradients",
+                points=2,
+                probe="accumulated",
+                judge=roles,
+                requires=("state_bytes/mixed",),
+            ),
+            Check("state_bytes/bf16", "knows pure bf16", points=1, probe="pure_bf16", judge=roles),
+            Check(
+                "state_bytes/optimizers",
+                "knows what SGD and momentum keep",
+                points=2,
+                probe="other_optimizers",
+                judge=every_case,
+            ),
+        ),
+    ),
+    Exercise(
+        name="activation_bytes",
+        functions=("activation_bytes",),
+        minutes=20,
+        difficulty="hard",
+        proves="you can walk through a block and say at each step what backward will need",
+        hints=(
+            "Walk through Block.forward in rankzero/learn/gpt.py. At each operation ask what its derivative reads. An "
+            "addition reads nothing.",
+            "Count in units of B·T·C: two norms keep their inputs, each product keeps its input, GELU keeps its own "
+            "input, attention keeps q, k, v and its output. The output of one is often the input of the next: "
+            "count it once.",
+            "16·C numbers and 4 statistics a token, each of `number` bytes; then 4·n_head bytes a token if fused, else "
+            "n_head·seq_len numbers.",
+        ),
+        checks=(
+            Check(
+                "activation_bytes/fused",
+                "counts a block with fused attention in fp32",
+                points=5,
+                probe="fused_fp32",
+                judge=whole_number("bytes", "the bytes of a block with fused attention", *BLOCK_SIZES),
+            ),
+            Check(
+                "activation_bytes/half",
+                "knows what stays fp32 when numbers take 2 bytes",
+                points=2,
+                probe="fused_bf16",
+                judge=whole_number("bytes", "the bytes of a block with fused attention", *BLOCK_SIZES),
+                requires=("activation_bytes/fused",),
+            ),
+            Check(
+                "activation_bytes/explicit",
+                "counts the square that attention keeps if it is not fused",
+                points=3,
+                probe="explicit",
+                judge=whole_number("bytes", "the bytes of a block without fused attention", *BLOCK_SIZES),
+            ),
+        ),
+    ),
+    Exercise(
+        name="saved_bytes",
+        functions=("saved_bytes",),
+        minutes=20,
+        difficulty="medium",
+        proves="you can measure activation memory of any model, on any machine",
+        hints=(
+            "torch.autograd.graph.saved_tensors_hooks(pack, unpack) calls your pack(tensor) for each tensor that "
+            "autograd keeps while it is active. pack returns what unpack will be given.",
+            "Two tensors are the same memory if tensor.untyped_storage().data_ptr() is the same. Put storages "
+            "into a dict "
+            "by that address, and leave out the addresses of the parameters.",
+            "kept[storage.data_ptr()] = storage in pack, unless it is a parameter's; then sum(storage.nbytes() "
+            "for storage "
+            "in kept.values()). Keeping the storage in the dict also keeps its address from being used again.",
+        ),
+        checks=(
+            Check(
+                "saved_bytes/chain",
+                "counts what two layers share once, and no weights",
+                points=3,
+                probe="chain",
+                judge=whole_number("bytes", "what linear, ReLU, linear keep", "shape"),
+            ),
+            Check(
+                "saved_bytes/views",
+                "counts three views of one storage once",
+                points=3,
+                probe="views",
+                judge=whole_number("bytes", "what a product and attention over three views of it keep", "shape"),
+            ),
+            Check(
+                "saved_bytes/half",
+                "counts bytes, not numbers",
+                points=1,
+                probe="half",
+                judge=whole_number("bytes", "what linear and GELU keep in bf16", "shape"),
+            ),
+            Check(
+                "saved_bytes/square",
+                "tells a weight from an input of the same shape",
+                points=1,
+                probe="square",
+                judge=whole_number("bytes", "what a linear layer keeps", "shape"),
+            ),
+            Check(
+                "saved_bytes/frozen",
+                "runs the model as it is, a frozen layer and all",
+                points=1,
+                probe="frozen",
+                judge=whole_number("bytes", "what a frozen linear, GELU, linear keep", "shape"),
+            ),
+            Check(
+                "saved_bytes/whole-storage",
+                "counts all of the memory that a view holds on to",
+                points=1,
+                probe="part_of_a_storage",
+                judge=whole_number("bytes", "what the product of half of x with a weight keeps", "shape"),
+            ),
+        ),
+    ),
+    Exercise(
+        name="kv_cache_bytes",
+        functions=("kv_cache_bytes",),
+        minutes=10,
+        difficulty="easy",
+        proves="you can say how many users a GPU can serve",
+        hints=(
+            "For one token, one block and one head: what is kept, and how wide is it?",
+            "A key and a value, each hidden_dim / n_head wide. Only n_kv_head heads have them.",
+            "2 · n_layer · n_kv_head · (hidden_dim // n_head) · number · batch_size · tokens",
+        ),
+        checks=(
+            Check(
+                "kv_cache_bytes/heads",
+                "counts keys and values of every head",
+                points=5,
+                probe="every_head",
+                judge=whole_number("bytes", "the cache", *CACHE_SIZES),
+            ),
+            Check(
+                "kv_cache_bytes/grouped",
+                "counts shared heads once",
+                points=5,
+                probe="grouped",
+                judge=whole_number("bytes", "the cache", *CACHE_SIZES),
+            ),
+        ),
+    ),
+    Exercise(
+        name="largest_micro_batch",
+        functions=("largest_micro_batch",),
+        minutes=15,
+        difficulty="medium",
+        proves="you can turn a ledger into a decision, and one that does not run out of memory at night",
+        hints=(
+            "You do not know how large the answer is. Find something that is too large first, quickly.",
+            "Double until it does not fit. Then the answer lies between the last that fit and the first that did not; "
+            "halve that range until nothing is between.",
+            "Keep two numbers: fits (peak <= budget) and too_large (peak > budget). While too_large - fits > 1, "
+            "ask for "
+            "the middle and move one of them there. peak(1) > budget means 0.",
+        ),
+        checks=(
+            Check(
+                "largest_micro_batch/fits",
+                "finds the largest that fits",
+                points=4,
+                probe="fits",
+                judge=answers_found,
+            ),
+            Check(
+                "largest_micro_batch/exactly",
+                "takes a budget that is filled to the last byte",
+                points=2,
+                probe="exactly",
+                judge=filled_to_the_last_byte,
+            ),
+            Check(
+                "largest_micro_batch/nothing",
+                "says 0 if one sequence is too large",
+                points=2,
+                probe="nothing_fits",
+                judge=zero_found,
+            ),
+            Check(
+                "largest_micro_batch/calls",
+                "asks for few predictions",
+                points=2,
+                probe="few_calls",
+                judge=found_with_few_calls,
+                requires=("largest_micro_batch/fits",),
+            ),
+        ),
+    ),
+)

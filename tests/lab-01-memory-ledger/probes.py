@@ -1,0 +1,286 @@
+"""Lab 01, probes: they call the learner's code on fresh random sizes and models and return what came of it.
+
+Every answer is a count of bytes or numbers, so right means equal: there is no tolerance in this lab.
+"""
+
+import random
+from types import ModuleType
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+RECIPES = ("fp32", "mixed", "mixed-fp32-accum", "bf16")
+ROLES = ("weights", "gradients", "optimizer state")
+
+
+def whole(value: Any) -> Any:
+    """A whole number as it is; of anything else its type, so that a judge can say what came back."""
+    if type(value) is int:
+        return value
+    return f"{type(value).__name__} {value!r}"[:60]
+
+
+# ---------------------------------------------------------------------------------------------------- parameter_count
+def _sizes(draw: random.Random) -> dict[str, int]:
+    return {
+        "vocab_size": draw.randrange(100, 60_000),
+        "block_size": draw.randrange(16, 4096),
+        "n_layer": draw.randrange(2, 80),
+        "hidden_dim": draw.randrange(2, 128) * 64,
+    }
+
+
+def tied_model(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """A model whose output layer is the embedding's matrix."""
+    sizes = _sizes(random.Random(seed))
+    return {**sizes, "count": whole(learner.parameter_count(**sizes, tied=True))}
+
+
+def untied_model(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """How much more it is with an output layer of its own."""
+    sizes = _sizes(random.Random(seed))
+    tied, untied = (learner.parameter_count(**sizes, tied=tied) for tied in (True, False))
+    return {**sizes, "more": whole(untied - tied)}
+
+
+def one_more_block(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """How much one more block adds."""
+    sizes = _sizes(random.Random(seed))
+    more = sizes | {"n_layer": sizes["n_layer"] + 1}
+    difference = learner.parameter_count(**more, tied=True) - learner.parameter_count(**sizes, tied=True)
+    return {**sizes, "more": whole(difference)}
+
+
+# -------------------------------------------------------------------------------------------------------- state_bytes
+def _states(learner: ModuleType, seed: int, recipe: str, optimizer: str) -> dict[str, Any]:
+    draw = random.Random(seed)
+    parameters, tensors = draw.randrange(10**6, 10**11), draw.randrange(20, 2000)
+    found = learner.state_bytes(parameters, tensors, recipe, optimizer)
+    roles = [whole(found.get(role)) for role in ROLES] if isinstance(found, dict) else None
+    return {
+        "parameters": parameters,
+        "tensors": tensors,
+        "type": type(found).__name__,
+        "names": sorted(str(name) for name in found) if isinstance(found, dict) else [],
+        "roles": roles,
+    }
+
+
+def fp32(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Everything in fp32, AdamW."""
+    return _states(learner, seed, "fp32", "adamw")
+
+
+def mixed(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """A bf16 model with fp32 masters, AdamW."""
+    return _states(learner, seed, "mixed", "adamw")
+
+
+def accumulated(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """The same with gradients summed in fp32."""
+    return _states(learner, seed, "mixed-fp32-accum", "adamw")
+
+
+def pure_bf16(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Everything in bf16, AdamW."""
+    return _states(learner, seed, "bf16", "adamw")
+
+
+def other_optimizers(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """SGD and momentum, for each recipe."""
+    cases = [(recipe, optimizer) for recipe in RECIPES for optimizer in ("sgd", "momentum")]
+    found = [_states(learner, seed, *case) for case in cases]
+    return {
+        "parameters": found[0]["parameters"],
+        "cases": [", ".join(case) for case in cases],
+        "roles": [answers["roles"] for answers in found],
+    }
+
+
+# --------------------------------------------------------------------------------------------------- activation_bytes
+def _block_sizes(draw: random.Random) -> dict[str, int]:
+    heads = draw.choice([2, 4, 8, 12, 16])
+    return {
+        "batch_size": draw.randrange(1, 9),
+        "seq_len": draw.randrange(65, 2048),  # wider than it is long, or longer than it is wide: both happen
+        "hidden_dim": heads * draw.choice([16, 32, 64, 128]),
+        "n_head": heads,
+    }
+
+
+def fused_fp32(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Fused attention, 4 bytes a number."""
+    sizes = _block_sizes(random.Random(seed))
+    return {**sizes, "number": 4, "bytes": whole(learner.activation_bytes(**sizes, number=4, fused=True))}
+
+
+def fused_bf16(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Fused attention, 2 bytes a number; the log-sum-exp stays fp32."""
+    sizes = _block_sizes(random.Random(seed))
+    return {**sizes, "number": 2, "bytes": whole(learner.activation_bytes(**sizes, number=2, fused=True))}
+
+
+def explicit(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Attention that keeps the probabilities."""
+    sizes = _block_sizes(random.Random(seed))
+    return {**sizes, "number": 2, "bytes": whole(learner.activation_bytes(**sizes, number=2, fused=False))}
+
+
+# -------------------------------------------------------------------------------------------------------- saved_bytes
+class _Heads(nn.Module):
+    """One product, cut into three views of the same memory, which a fused attention keeps."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.qkv = nn.Linear(width, 3 * width, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[B, T, width] -> [B, T, width]"""
+        B, T, C = x.shape
+        q, k, v = self.qkv(x).view(B, T, 3, 2, C // 2).permute(2, 0, 3, 1, 4)
+        return F.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(B, T, C)
+
+
+def _sequences(seed: int, dtype: torch.dtype = torch.float32) -> tuple[int, Tensor]:
+    draw = random.Random(seed)
+    width = 2 * draw.randrange(4, 40)
+    torch.manual_seed(seed)
+    rows = draw.choice([1, 3]), 2 * draw.randrange(2, 15) + 1  # odd, so that no weight has the batch's shape by chance
+    return width, torch.randn(*rows, width, dtype=dtype)
+
+
+def chain(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Linear, ReLU, linear: the ReLU's output is the second layer's input, kept by both."""
+    width, x = _sequences(seed)
+    model = nn.Sequential(nn.Linear(width, 3 * width), nn.ReLU(), nn.Linear(3 * width, 5))
+    return {"shape": list(x.shape), "bytes": whole(learner.saved_bytes(model, x))}
+
+
+def views(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Three views of one storage."""
+    width, x = _sequences(seed)
+    return {"shape": list(x.shape), "bytes": whole(learner.saved_bytes(_Heads(width), x))}
+
+
+def half(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Two bytes a number."""
+    width, x = _sequences(seed, torch.bfloat16)
+    model = nn.Sequential(nn.Linear(width, 2 * width, dtype=torch.bfloat16), nn.GELU())
+    return {"shape": list(x.shape), "bytes": whole(learner.saved_bytes(model, x))}
+
+
+def square(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """An input of the same shape as the weight: shapes do not tell them apart."""
+    width, _ = _sequences(seed)
+    model = nn.Linear(width, width, bias=False)
+    return {"shape": [width, width], "bytes": whole(learner.saved_bytes(model, torch.randn(width, width)))}
+
+
+def frozen(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """A first layer that is not trained: nothing asks for its gradients, so it keeps nothing."""
+    width, x = _sequences(seed)
+    model = nn.Sequential(nn.Linear(width, 3 * width), nn.GELU(), nn.Linear(3 * width, 5))
+    model[0].requires_grad_(False)
+    return {"shape": list(x.shape), "bytes": whole(learner.saved_bytes(model, x))}
+
+
+class _Slice(nn.Module):
+    """Multiplies a part of its input: what is kept is a view of all of it."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(width // 2))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[B, T, width] -> [B, T, width / 2]"""
+        return x[..., : x.shape[-1] // 2] * self.weight
+
+
+def part_of_a_storage(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """A view keeps all of the memory that it looks at."""
+    width, x = _sequences(seed)
+    return {"shape": list(x.shape), "bytes": whole(learner.saved_bytes(_Slice(width), x))}
+
+
+# ----------------------------------------------------------------------------------------------------- kv_cache_bytes
+def _cache(learner: ModuleType, seed: int, *, grouped: bool) -> dict[str, Any]:
+    draw = random.Random(seed)
+    heads = draw.choice([8, 16, 32, 64])
+    sizes = {
+        "n_layer": draw.randrange(2, 100),
+        "n_head": heads,
+        "n_kv_head": heads // draw.choice([2, 4, 8]) if grouped else heads,
+        "hidden_dim": heads * draw.choice([64, 96, 128]),
+        "batch_size": draw.randrange(2, 65),
+        "tokens": draw.randrange(100, 100_000),
+        "number": 4 if grouped else 1,
+    }
+    return {**sizes, "bytes": whole(learner.kv_cache_bytes(**sizes))}
+
+
+def every_head(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Each head of queries has its own keys and values."""
+    return _cache(learner, seed, grouped=False)
+
+
+def grouped(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Several heads of queries share one of keys and values."""
+    return _cache(learner, seed, grouped=True)
+
+
+# ------------------------------------------------------------------------------------------------- largest_micro_batch
+class _Peak:
+    """A prediction that rounds up as an allocator does, rises with every sequence, and notes what it is asked."""
+
+    def __init__(self, draw: random.Random) -> None:
+        self.fixed, self.each, self.asked = draw.randrange(10**8, 10**9), draw.randrange(10**6, 10**7), list[int]()
+
+    def __call__(self, batch_size: int) -> int:
+        if type(batch_size) is not int or batch_size < 1:
+            raise ValueError(f"peak({batch_size!r}) was asked for; a micro-batch has at least 1 sequence.")
+        self.asked.append(batch_size)
+        if len(self.asked) > 10_000:
+            raise RuntimeError("10,000 predictions were asked for, and still no answer.")
+        granule = 2 * 2**20
+        return -(-(self.fixed + self.each * batch_size) // granule) * granule + 2 * batch_size
+
+
+def _search(learner: ModuleType, seed: int, answers: tuple[int, ...]) -> dict[str, Any]:
+    """For each wanted answer a budget that one sequence more would just exceed."""
+    draw = random.Random(seed)
+    found, calls = [], []
+    for wanted in answers:
+        peak = _Peak(draw)
+        budget = peak(wanted + 1) - 1
+        peak.asked.clear()
+        found.append(whole(learner.largest_micro_batch(peak, budget)))
+        calls.append(len(peak.asked))
+    return {"wanted": list(answers), "found": found, "calls": calls}
+
+
+def fits(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Answers of all sizes, around powers of two among them."""
+    draw = random.Random(seed)
+    power = 2 ** draw.randrange(3, 8)
+    answers = (1, 2, 3, power - 1, power, power + 1, draw.randrange(5, 200))
+    return {key: value for key, value in _search(learner, seed, answers).items() if key != "calls"}
+
+
+def exactly(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """A budget that the answer fills to the last byte."""
+    draw = random.Random(seed)
+    wanted, each = 2 * draw.randrange(3, 100) + 1, draw.randrange(10**6, 10**7)
+    return {"wanted": wanted, "found": whole(learner.largest_micro_batch(lambda b: each * b, wanted * each))}
+
+
+def nothing_fits(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """A budget that one sequence already exceeds."""
+    return {"found": _search(learner, seed, (0,))["found"]}
+
+
+def few_calls(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """How many predictions a large answer takes."""
+    searched = _search(learner, seed, (random.Random(seed).randrange(2_000_000, 6_000_000),))
+    return {"wanted": searched["wanted"][0], "found": searched["found"][0], "calls": searched["calls"][0]}

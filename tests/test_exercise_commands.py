@@ -1,0 +1,224 @@
+"""What the commands for exercises say and do: start, check, watch, hint, status, reset."""
+
+import json
+import os
+import pty
+import select
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from rankzero import cli
+from rankzero.curriculum import find_lab
+
+LAB = find_lab("02")
+runner = CliRunner()
+
+
+@pytest.fixture(autouse=True)
+def own_progress(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RANKZERO_PROGRESS", str(tmp_path / "state" / "progress.json"))
+
+
+def run(*arguments: str) -> tuple[int, str]:
+    result = runner.invoke(cli.app, list(arguments))
+    assert "Traceback" not in result.output
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result.exit_code, result.output
+
+
+def test_a_learner_starts_fails_asks_passes_and_sees_it(tmp_path: Path) -> None:
+    assert run("check", "02")[0] == 2
+    assert "rankzero start 02" in run("check", "02")[1].replace("\n", " ")
+    assert "not started" in run("status")[1]
+    code, output = run("start", "02", "--folder", str(tmp_path / "my work"))
+    assert code == 0
+    file = tmp_path / "my work" / "lab-02" / "exercises.py"
+    assert file.read_bytes() == LAB.stubs.read_bytes()
+    code, output = run("check", "02", "learning_rate")
+    assert code == 1
+    assert "learning_rate is not written yet" in output
+    assert "hint 1 of 3" in run("hint", "02", "learning_rate")[1]
+    assert "hint 2 of 3" in run("hint", "02", "learning_rate")[1]
+    file.write_text(LAB.reference.read_text())
+    code, output = run("check", "02", "learning_rate", "--seed", "7")
+    assert code == 0
+    assert "10 of 10 points   seed 7" in output
+    assert "10 of 50 points" in run("status")[1]
+    assert json.loads(run("status", "--json")[1])["02"]["points"] == {"learning_rate": 10}
+    report = json.loads(run("check", "02", "--json")[1])
+    assert (report["points"], report["max_points"]) == (50, 50)
+    assert "50 of 50 points" in run("status")[1]
+
+
+def test_start_never_touches_work_and_reset_keeps_it(tmp_path: Path) -> None:
+    run("start", "02", "--folder", str(tmp_path))
+    file = tmp_path / "lab-02" / "exercises.py"
+    file.write_text("mine = 1\n")
+    assert "nothing was changed" in run("start", "02", "--folder", str(tmp_path))[1]
+    assert file.read_text() == "mine = 1\n"
+    refused = runner.invoke(cli.app, ["reset", "02"], input="n\n")
+    assert "Nothing was changed" in refused.output
+    assert file.read_text() == "mine = 1\n"
+    accepted = runner.invoke(cli.app, ["reset", "02"], input="y\n")
+    assert accepted.exit_code == 0
+    assert file.read_bytes() == LAB.stubs.read_bytes()
+    file.write_text("mine = 2\n")
+    assert run("reset", "02", "--yes")[0] == 0
+    assert [(tmp_path / "lab-02" / f"exercises.backup-{n}.py").read_text() for n in (1, 2)] == [
+        "mine = 1\n",
+        "mine = 2\n",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["check", "77"], "there is no lab '77'"),
+        (["check", "02", "nonsense"], "lab 02 has no exercise 'nonsense': it has train_step, evaluate"),
+        (["check", "02", "--file", "/nowhere/x.py"], "/nowhere/x.py does not exist"),
+        (["hint", "02", "nonsense"], "has no exercise 'nonsense'"),
+        (["start", "02", "--folder", "/dev/null/x"], "cannot write /dev/null/x/lab-02/exercises.py"),
+        (["reset", "02"], "lab 02 is not started yet"),
+    ],
+)
+def test_a_mistake_is_one_sentence(arguments: list[str], said: str) -> None:
+    code, output = run(*arguments)
+    assert code == 2
+    assert said in output
+
+
+def test_a_damaged_progress_file_says_so(tmp_path: Path) -> None:
+    (tmp_path / "state").mkdir()
+    (tmp_path / "state" / "progress.json").write_text("{")
+    code, output = run("status")
+    assert code == 2
+    assert "progress.json cannot be read" in output
+
+
+def test_start_anywhere_finds_the_copy_that_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+    monkeypatch.chdir(tmp_path / "one")
+    mine = tmp_path / "one" / "work" / "lab-02" / "exercises.py"
+    assert f"Made {mine}" in run("start", "02")[1]
+    run("hint", "02", "evaluate")
+    mine.write_text(LAB.reference.read_text())
+    assert run("check", "02", "learning_rate")[0] == 0
+    monkeypatch.chdir(tmp_path / "two")
+    assert f"started already; nothing was changed: {mine}" in run("start", "02")[1]
+    assert not (tmp_path / "two" / "work").exists()
+    moved = run("start", "02", "--folder", "here")[1]
+    assert f"You now work on this copy; the one before is {mine}" in moved
+    assert (tmp_path / "two" / "here" / "lab-02" / "exercises.py").exists()
+    assert "10 of 50 points" in run("status")[1]
+    assert "hint 2 of 3" in run("hint", "02", "evaluate")[1]
+
+
+def test_a_typo_costs_no_progress(tmp_path: Path) -> None:
+    run("start", "02", "--folder", str(tmp_path))
+    file = tmp_path / "lab-02" / "exercises.py"
+    file.write_text(LAB.reference.read_text())
+    output = run("check", "02")[1]
+    assert "Lab 02 is done. Next: Break It, in labs/lab-02-single-gpu-training.md" in output
+    file.write_text("def train_step(:")
+    assert run("check", "02")[0] == 1
+    output = run("status")[1]
+    assert "50 of 50 points" in output
+    assert "0 points when it was last checked" in output
+
+
+def test_hint_without_a_name_is_for_the_first_exercise_that_is_not_solved(tmp_path: Path) -> None:
+    run("start", "02", "--folder", str(tmp_path))
+    assert "train_step, hint 1 of 3" in run("hint", "02")[1]
+    file = tmp_path / "lab-02" / "exercises.py"
+    file.write_text(LAB.reference.read_text())
+    assert "Next: rankzero watch 02 evaluate" in run("check", "02", "train_step")[1]
+    assert "evaluate, hint 1 of 3" in run("hint", "02")[1]
+    run("check", "02")
+    assert "nothing is left to hint at" in run("hint", "02")[1]
+
+
+def test_help_shows_an_optional_name_in_single_brackets() -> None:
+    assert "[[" not in run("check", "--help")[1] + run("hint", "--help")[1] + run("claims", "--help")[1]
+
+
+def tensor_returned(tmp_path: Path) -> Path:
+    file = tmp_path / "exercises.py"
+    file.write_text(LAB.reference.read_text().replace("return loss.item()", "return loss"))
+    return file
+
+
+def test_a_report_is_narrow_and_has_no_escape_codes_in_a_file(tmp_path: Path) -> None:
+    file = tensor_returned(tmp_path)
+    command = [sys.executable, "-m", "rankzero.cli", "check", "02", "--file", str(file)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 1
+    assert "\x1b" not in done.stdout
+    assert max(len(line) for line in done.stdout.splitlines() if "seed" not in line) <= 80
+    assert "of type Tensor; the loss, a Python float, was expected: loss.item()" in " ".join(done.stdout.split())
+
+
+class Screen:
+    """A terminal on which a command runs."""
+
+    def __init__(self, *arguments: str) -> None:
+        self.leader, follower = pty.openpty()
+        command = [sys.executable, "-m", "rankzero.cli", *arguments]
+        environment = {**os.environ, "TERM": "dumb"}
+        self.process = subprocess.Popen(command, stdin=follower, stdout=follower, stderr=follower, env=environment)
+        os.close(follower)
+
+    def press(self, key: str) -> None:
+        os.write(self.leader, key.encode())
+
+    def until(self, text: str) -> str:
+        """What appears, up to `text`."""
+        screen = ""
+        while text not in screen:
+            assert select.select([self.leader], [], [], 60)[0], f"{text!r} did not appear in {screen!r}"
+            screen += os.read(self.leader, 4096).decode(errors="replace")
+        return screen
+
+
+@contextmanager
+def watching(*arguments: str) -> Iterator[Screen]:
+    screen = Screen("watch", "02", *arguments)
+    try:
+        yield screen
+        screen.press("q")
+        assert screen.process.wait(timeout=30) == 0
+    finally:
+        screen.process.kill()
+        os.close(screen.leader)
+
+
+def test_watch_checks_again_on_save_and_q_ends_it(tmp_path: Path) -> None:
+    file = tensor_returned(tmp_path)
+    with watching("train_step", "--file", str(file)) as screen:
+        assert "6 of 10 points" in screen.until("q quit")
+        screen.press("h")
+        screen.until("hint 1 of 3")
+        screen.press("l")
+        screen.until("train_step   6 of 10 points")
+        file.write_text(LAB.reference.read_text())
+        assert "10 of 10 points" in screen.until("q quit")
+        screen.press("l")
+        screen.until("ok       train_step   10 of 10 points")
+        screen.press("h")
+        screen.until("nothing is left to hint at")
+
+
+def test_watch_says_that_the_file_is_gone_and_goes_on_when_it_is_back(tmp_path: Path) -> None:
+    file = tensor_returned(tmp_path)
+    with watching("train_step", "--file", str(file)) as screen:
+        screen.until("q quit")
+        file.rename(tmp_path / "elsewhere.py")
+        screen.until("is gone; this goes on when it is back")
+        (tmp_path / "elsewhere.py").rename(file)
+        assert "6 of 10 points" in screen.until("q quit")
