@@ -10,41 +10,13 @@ from typing import Any
 
 import pytest
 import torch
+from starters import TINY, Starter, losses
 
-from rankzero.curriculum import find_lab
 from rankzero.learn.plots import read_log
 
-LAB = find_lab("02")
-starter = LAB.import_starter()
-TINY = ["--hidden-dim", "32", "--layers", "1", "--heads", "2", "--block-size", "16", "--batch-size", "4"]
-
-
-def run(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, str(LAB.starter), *arguments]
-    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=200)
-
-
-def losses(run_folder: Path) -> list[tuple[int, float]]:
-    return [(event["step"], event["loss"]) for event in read_log(run_folder / "log.jsonl")["step"]]
-
-
-def train(folder: Path, *arguments: str) -> Path:
-    """Trains a tiny model in this process; returns the run's folder."""
-    before = set(folder.glob("runs/*"))
-    assert starter.main([*TINY, *arguments, "--out", str(folder / "runs")]) == 0
-    (made,) = set(folder.glob("runs/*")) - before
-    return made
-
-
-def fails(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
-    """The one sentence on stderr of a start that must end with exit code 2."""
-    with pytest.raises(SystemExit) as stopped:
-        starter.main(arguments)
-    output = capsys.readouterr()
-    assert stopped.value.code == 2
-    assert output.out == ""
-    assert output.err.count("\n") == 1
-    return output.err
+LAB02 = Starter("02")
+LAB, starter = LAB02.lab, LAB02.module
+run, train, fails = LAB02.run, LAB02.train, LAB02.fails
 
 
 def test_the_documented_command_works_from_any_folder(tmp_path: Path) -> None:

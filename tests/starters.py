@@ -1,0 +1,47 @@
+"""Running a lab's training starter as a learner does, for the tests of each lab."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rankzero.curriculum import find_lab
+from rankzero.learn.plots import read_log
+
+TINY = ("--hidden-dim", "32", "--layers", "1", "--heads", "2", "--block-size", "16", "--batch-size", "4")
+
+
+def losses(run_folder: Path) -> list[tuple[int, float]]:
+    """Step and loss of every step that a run has logged."""
+    return [(event["step"], event["loss"]) for event in read_log(run_folder / "log.jsonl")["step"]]
+
+
+class Starter:
+    """The starter of one lab."""
+
+    def __init__(self, number: str) -> None:
+        self.lab = find_lab(number)
+        self.module = self.lab.import_starter()
+
+    def run(self, *arguments: str, cwd: Path) -> "subprocess.CompletedProcess[str]":
+        """As a process of its own, in `cwd`."""
+        command = [sys.executable, str(self.lab.starter), *arguments]
+        return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=200)
+
+    def train(self, folder: Path, *arguments: str) -> Path:
+        """Trains a tiny model in this process; returns the run's folder."""
+        before = set(folder.glob("runs/*"))
+        assert self.module.main([*TINY, *arguments, "--out", str(folder / "runs")]) == 0
+        (made,) = set(folder.glob("runs/*")) - before
+        return made
+
+    def fails(self, arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+        """The one sentence on stderr of a start that must end with exit code 2."""
+        with pytest.raises(SystemExit) as stopped:
+            self.module.main(arguments)
+        output = capsys.readouterr()
+        assert stopped.value.code == 2
+        assert output.out == ""
+        assert output.err.count("\n") == 1
+        return output.err
