@@ -99,8 +99,8 @@ def save_checkpoint(path: Path, model: nn.Module, optimizer: Optimizer, step: in
     """Saves in `path` everything that the steps after `step` depend on, so that `load_checkpoint` can go on exactly.
 
     The model may contain dropout, which draws from torch's CPU generator. Saving changes nothing: the run that saves
-    goes on as if it had not. The file holds tensors and plain values only, so that `torch.load` reads it with
-    `weights_only=True`. Read: handbook/training-loop.md, "Around the step"
+    goes on as if it had not. The file replaces one that is there. It holds tensors and plain values only, so that
+    `torch.load` reads it with `weights_only=True`. Read: handbook/training-loop.md, "Around the step"
     """
     ### BEGIN SOLUTION
     state = {

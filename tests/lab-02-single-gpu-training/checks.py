@@ -214,6 +214,7 @@ EXERCISES = (
                 judge=all_of(
                     agrees("gradients", CLOSE, lambda *_: "gradients that were there before it are changed after it."),
                     agrees("random", 0, lambda *_: "the run draws other random numbers after it: was it seeded anew?"),
+                    value("loss", "the next training loss of a model with dropout 0.5"),
                 ),
             ),
         ),

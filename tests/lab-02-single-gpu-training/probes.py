@@ -24,7 +24,7 @@ VOCAB, BLOCK = 13, 6
 
 
 def make_model(seed: int, dropout: float = 0.0, sure: float = 1.0) -> GPT:
-    """A tiny GPT in float64, in training mode. `sure` scales its logits: at 10, losses are above 10 nats."""
+    """A tiny GPT in float64, in training mode. `sure` scales its logits, and losses with them."""
     torch.manual_seed(seed)
     model = GPT(GPTConfig(VOCAB, BLOCK, n_layer=1, n_head=2, hidden_dim=8, dropout=dropout))
     with torch.no_grad():  # larger weights than usual, so that the loss is far from ln V and mistakes show
@@ -35,9 +35,10 @@ def make_model(seed: int, dropout: float = 0.0, sure: float = 1.0) -> GPT:
 
 
 def make_batch(seed: int, size: int = 4) -> tuple[Tensor, Tensor]:
-    """Random tokens and random targets, int64 [size, BLOCK] each."""
+    """Random tokens and targets, int64 [size, BLOCK] each. Token 0, which some take for padding, is among them."""
     generator = torch.Generator().manual_seed(seed)
     x, y = torch.randint(VOCAB, (2, size, BLOCK), generator=generator)
+    x[0, 0] = y[0, 0] = 0
     return x, y
 
 
@@ -79,7 +80,7 @@ def in_both_modes(train: Callable[[nn.Module, Tensor, Tensor], Any], seed: int) 
     losses, left = [], []
     for training in (True, False):
         model = make_model(seed, dropout=0.5).train(training)
-        torch.manual_seed(seed)
+        torch.manual_seed(2**31 + seed)  # no seed that somebody would write
         found = train(model, *make_batch(seed))
         losses += (numbers(found) or []) if isinstance(found, list) else [number(found)]
         left.append(model.training)
@@ -89,7 +90,7 @@ def in_both_modes(train: Callable[[nn.Module, Tensor, Tensor], Any], seed: int) 
 # --------------------------------------------------------------------------------------------------------- train_step
 def one_step(learner: ModuleType, seed: int) -> dict[str, Any]:
     """One step of plain SGD, which shows every scale that AdamW would hide. The loss and its gradients are large."""
-    model, (x, y) = make_model(seed, sure=10.0), make_batch(seed)
+    model, (x, y) = make_model(seed, sure=30.0), make_batch(seed)
     loss = learner.train_step(model, torch.optim.SGD(model.parameters(), lr=0.1), x, y)
     return {"type": type(loss).__name__, "loss": number(loss), "weights": weights(model)}
 
@@ -129,8 +130,8 @@ def batches(seed: int) -> Iterator[tuple[Tensor, Tensor]]:
 
 
 def ragged(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Batches of different size and difficulty."""
-    loss = learner.evaluate(make_model(seed), batches(seed))
+    """Batches of different size and difficulty, with large losses."""
+    loss = learner.evaluate(make_model(seed, sure=200.0), batches(seed))
     return {"type": type(loss).__name__, "loss": number(loss)}
 
 
@@ -176,11 +177,16 @@ def switches(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 
 def what_is_disturbed(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Gradients that wait for their update, and the next random number."""
+    """Gradients that wait for their update, the next random number, and the next loss of a model with dropout."""
     model = make_model(seed)
     loss_of(model, *make_batch(seed)).backward()
     learner.evaluate(model, batches(seed))
-    return {"gradients": gradients(model), "random": torch.rand(1).item()}
+    random_number = torch.rand(1).item()
+    dropping = make_model(seed, dropout=0.5)
+    learner.evaluate(dropping, batches(seed))
+    torch.manual_seed(seed)
+    after = loss_of(dropping.train(), *make_batch(seed)).item()
+    return {"gradients": gradients(model), "random": random_number, "loss": after}
 
 
 # ------------------------------------------------------------------------------------------------------ learning_rate
@@ -237,10 +243,10 @@ def at_the_target(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 
 def gives_up(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """To a target out of reach, with some steps and with none."""
+    """To a target out of reach, with some steps and with none. The rate is 0: the loss stays where it is."""
     steps, types, counts = random.Random(seed).randrange(3, 9), [], []
     for max_steps in (steps, 0):
-        losses = learner.overfit_one_batch(make_model(seed), *make_batch(seed), 0.02, 0.0, max_steps)
+        losses = learner.overfit_one_batch(make_model(seed), *make_batch(seed), 0.0, 0.0, max_steps)
         types.append(type(losses).__name__)
         counts.append(len(losses) if isinstance(losses, list) else None)
     return {"types": types, "max_steps": [steps, 0], "counts": counts}
@@ -269,14 +275,13 @@ def _save_and_load(learner: ModuleType, seed: int, dropout: float) -> dict[str, 
         path = Path(folder) / "checkpoint.pt"
         model = make_model(seed, dropout)
         optimizer = torch.optim.AdamW(model.parameters(), lr=0.05, betas=(0.8, 0.95))
+        learner.save_checkpoint(path, model, optimizer, 100)  # an older one, which the next is to replace
         _go_on(model, optimizer, seed, range(3))
         optimizer.param_groups[0]["lr"] = 0.02  # as a schedule does
-        learner.save_checkpoint(path, model, optimizer, 3)
+        learner.save_checkpoint(path, model, optimizer, 103)
         left = gradients(model)
         uninterrupted = _go_on(model, optimizer, seed, range(3, 7))
-        learner.save_checkpoint(
-            path.with_name("later.pt"), model, optimizer, 7
-        )  # another file: no concern of the first
+        learner.save_checkpoint(path.with_name("later.pt"), model, optimizer, 107)  # no concern of the first
 
         other = make_model(seed + 1, dropout)  # other weights, another state of the generator
         fresh = torch.optim.AdamW(other.parameters(), lr=0.05)  # other settings

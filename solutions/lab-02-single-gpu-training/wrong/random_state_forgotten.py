@@ -1,5 +1,5 @@
-"""The state of the random generator is not saved. A model with dropout draws other masks after loading, so its
-losses differ from the first step on, although weights and optimizer are right."""
+"""The state of the random generator is not saved, or not put back. A model with dropout draws other masks after
+loading, so its losses differ from the first step on, although weights and optimizer are right."""
 
 import torch
 

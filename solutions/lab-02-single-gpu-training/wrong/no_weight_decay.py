@@ -1,5 +1,5 @@
-"""The optimizer is Adam. AdamW also pulls every weight toward 0 in each step, by lr * weight_decay, which is 0.01
-unless told otherwise; Adam does not."""
+"""Nothing pulls the weights toward 0. AdamW does in each step, by lr * weight_decay, which is 0.01 unless told
+otherwise; Adam does not, nor does an AdamW with weight_decay=0."""
 
 import torch
 import torch.nn.functional as F

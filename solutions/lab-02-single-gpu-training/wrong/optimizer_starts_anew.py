@@ -1,5 +1,5 @@
-"""The optimizer's state is not in the checkpoint. The first loss after loading is right, because it depends on the
-weights alone; AdamW then starts with empty averages, and the run becomes another run."""
+"""The optimizer's state is not in the checkpoint, or not put back. The first loss after loading is right, because it
+depends on the weights alone; AdamW then starts with empty averages, and the run becomes another run."""
 
 import torch
 
