@@ -230,6 +230,15 @@ def test_whatever_keeps_the_weights_from_moving_gets_an_explanation_that_is_true
     assert "backward() is missing" in diagnosis.explanation
 
 
+def test_a_file_that_is_refused_says_what_it_holds(tmp_path: Path, worker: Worker) -> None:
+    change = "torch.save(state, path)", 'torch.save(state | {"path": path}, path)'
+    report = check(altered(tmp_path, change), worker, "checkpoint")
+    assert re.search(r"refuses the file: it holds a pathlib\.\w*Path", report.results[0].text)
+    assert report.diagnoses == (), "not whole models"
+    assert "\x1b" not in report.as_json()
+    assert "\\u001b" not in report.as_json()
+
+
 def test_numbers_that_differ_are_told_with_digits_that_differ(tmp_path: Path, worker: Worker) -> None:
     report = check(altered(tmp_path, ("math.pi", "3.14159")), worker, "learning_rate")
     text = next(result.text for result in report.results if result.status == "fail")

@@ -96,7 +96,8 @@ def file_opens(got: Answers, expected: Answers) -> str | None:
     if got["file"] == "missing":
         return "there is no file at `path` after save_checkpoint."
     if got["file"] == "refused":
-        return "torch.load(path, weights_only=True) refuses the file: it holds more than tensors and plain values."
+        more = f"a {got['holds']}, not only" if got["holds"] else "more than"
+        return f"torch.load(path, weights_only=True) refuses the file: it holds {more} tensors and plain values."
     if got["sprung"]:
         return "load_checkpoint ran what a hostile file asked it to; torch.load(path, weights_only=True) refuses such."
     return None

@@ -7,6 +7,7 @@ Everything is computed in float64, so that a different but equal way to compute 
 import math
 import os
 import random
+import re
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -319,16 +320,21 @@ def file_is_safe(learner: ModuleType, seed: int) -> dict[str, Any]:
         optimizer = torch.optim.AdamW(model.parameters())
         learner.save_checkpoint(path, model, optimizer, 3)
         if not path.exists():
-            return {"file": "missing", "sprung": False}
-        opens = _does(lambda: torch.load(path, weights_only=True))
+            return {"file": "missing", "holds": "", "sprung": False}
+        refused = _failure(lambda: torch.load(path, weights_only=True))
+        holds = re.search(r"GLOBAL (\S+)", refused)
         torch.save(Trap(sprung), path)
-        _does(lambda: learner.load_checkpoint(path, model, optimizer))
-        return {"file": "opens" if opens else "refused", "sprung": sprung.exists()}
+        _failure(lambda: learner.load_checkpoint(path, model, optimizer))
+        return {
+            "file": "refused" if refused else "opens",
+            "holds": holds[1] if holds else "",
+            "sprung": sprung.exists(),
+        }
 
 
-def _does(action: Callable[[], object]) -> bool:
+def _failure(action: Callable[[], object]) -> str:
     try:
         action()
-    except Exception:  # whatever it is, it did not
-        return False
-    return True
+    except Exception as error:  # whatever it is, it did not work
+        return str(error) or "without a word"
+    return ""

@@ -1,5 +1,6 @@
 """Loads a learner's file by its path, afresh each time, and says where it breaks."""
 
+import re
 import sys
 import traceback
 from bdb import BdbQuit
@@ -46,7 +47,7 @@ def describe(error: BaseException, path: Path) -> str:
     elif isinstance(error, BdbQuit):
         what = "a breakpoint() is left here"
     else:
-        text = str(error).strip().splitlines()
+        text = re.sub(r"\x1b\[[0-9;]*m", "", str(error)).strip().splitlines()  # torch makes some of its words bold
         what = f"{type(error).__name__}: {text[0]}" if text else type(error).__name__
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
     return f"{path.name}, line {lines[-1]}: {what}" if lines else what
