@@ -2,9 +2,9 @@
 
 import io
 import re
-import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -89,9 +89,8 @@ def test_a_function_that_misbehaves_costs_its_own_checks_only(tmp_path: Path, wo
 
 
 def test_an_endless_loop_is_waited_for_once_and_its_line_is_named(tmp_path: Path, worker: Worker) -> None:
-    started = time.monotonic()
     report = check(with_step(tmp_path, "    while True:\n        pass"), worker)
-    assert time.monotonic() - started < 20, "five seconds, and what a busy machine takes for all else"
+    assert sum("no answer after 5 s" in result.text for result in report.results) <= 2  # those of one probe
     statuses = {e.name: [r.status for r in report.results if r.exercise == e.name] for e in EXERCISES}
     assert statuses["train_step"] == ["timeout", "timeout", "skipped", "skipped", "skipped"]
     assert re.search(r"no answer after 5 s; exercises.py, line 2[56] was running", report.results[0].text)
@@ -106,10 +105,19 @@ def test_what_was_answered_before_an_endless_loop_counts(tmp_path: Path, worker:
     assert [r.status for r in report.results] == ["pass", "pass", "pass", "timeout", "skipped"]
 
 
-def test_a_file_that_never_loads_is_waited_for_once(tmp_path: Path, worker: Worker) -> None:
-    started = time.monotonic()
+def test_a_file_that_never_loads_is_waited_for_once(
+    tmp_path: Path, worker: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent: list[Any] = []
+    send = worker._send
+
+    def count(*request: Any) -> Any:
+        sent.append(request)
+        return send(*request)
+
+    monkeypatch.setattr(worker, "_send", count)
     report = check(with_step(tmp_path, "    pass", top="while True:\n    pass"), worker)
-    assert time.monotonic() - started < 20
+    assert len(sent) == 1
     assert re.search(r"line 2[23] was running", report.unusable)
     assert report.points == 0
 
@@ -117,7 +125,7 @@ def test_a_file_that_never_loads_is_waited_for_once(tmp_path: Path, worker: Work
 def test_a_flood_of_prints_is_cut_and_the_verdict_stands(tmp_path: Path, worker: Worker) -> None:
     source = LAB.reference.read_text().replace(
         "    optimizer.zero_grad(set_to_none=True)\n",
-        "    print('x' * 200_000_000)\n    optimizer.zero_grad(set_to_none=True)\n",
+        "    print('x' * 20_000_000)\n    optimizer.zero_grad(set_to_none=True)\n",
     )
     (tmp_path / "exercises.py").write_text(source)
     report = check(tmp_path / "exercises.py", worker, "train_step")

@@ -3,6 +3,7 @@
 import json
 import os
 import pty
+import re
 import signal
 import subprocess
 import sys
@@ -44,7 +45,7 @@ def test_doctor_speaks_of_this_machine() -> None:
     assert findings["libraries"]["verdict"] == "ok", findings["libraries"]
     assert findings["torchvision"]["verdict"] in ("ok", "limit")
     assert code == int(any(finding["verdict"] == "problem" for finding in findings.values()))
-    assert "This machine can run lab 02" in run("doctor")[1]
+    assert re.search(r"This machine can run lab [\d, ]*02", run("doctor")[1])
 
 
 def test_doctor_exits_1_when_something_will_fail(monkeypatch: pytest.MonkeyPatch) -> None:
