@@ -1,7 +1,9 @@
 """What happens when a learner's file misbehaves."""
 
 import io
+import os
 import re
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -120,6 +122,13 @@ def test_a_file_that_never_loads_is_waited_for_once(
     assert len(sent) == 1
     assert re.search(r"line 2[23] was running", report.unusable)
     assert report.points == 0
+
+
+def test_ctrl_c_in_the_terminal_is_not_for_the_worker() -> None:
+    with Worker() as own:
+        check(LAB.reference, own, "learning_rate")
+        os.kill(own._process.pid, signal.SIGINT)
+        assert check(LAB.reference, own, "learning_rate").points == 10
 
 
 def test_a_flood_of_prints_is_cut_and_the_verdict_stands(tmp_path: Path, worker: Worker) -> None:

@@ -13,6 +13,9 @@ from rankzero.exercises.misconceptions import Misconception, misconceptions
 from rankzero.exercises.runner import check_file, exercises_of
 from rankzero.publish.stubs import answers
 
+# The first test that needs an exercise runs all its solutions for all seeds: on a busy machine that takes minutes.
+pytestmark = pytest.mark.timeout(1500)
+
 LABS = [lab for lab in all_labs() if lab.checks.exists()]
 WRONG = [(lab, wrong) for lab in LABS for wrong in misconceptions(lab)]
 SEEDS = range(20)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from rankzero.curriculum import Lab, all_labs
+from rankzero.curriculum import Lab, all_labs, find_lab
 from rankzero.publish.recordings import RecordingError, recordings, run_again
 
 RECORDINGS = [(lab, file) for lab in all_labs() for file in recordings(lab)]
@@ -47,10 +47,10 @@ def test_there_are_recordings() -> None:
 
 
 def test_a_recording_of_something_else_is_refused(tmp_path: Path) -> None:
-    file = tmp_path / "x.txt"
+    lab, file = find_lab("02"), tmp_path / "x.txt"
     file.write_text("$ rm -rf /\n")
     with pytest.raises(RecordingError, match=r"x.txt: its first line must be `\$ python code/lab-"):
-        run_again(RECORDINGS[0][0], file)
-    file.write_text(f"$ python {RECORDINGS[0][0].starter.relative_to(RECORDINGS[0][0].root)} --steps zero\n")
+        run_again(lab, file)
+    file.write_text(f"$ python {lab.starter.relative_to(lab.root)} --steps zero\n")
     with pytest.raises(RecordingError, match=r"ended with 2: .*--steps: 'zero'"):
-        run_again(RECORDINGS[0][0], file)
+        run_again(lab, file)

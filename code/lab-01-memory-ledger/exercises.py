@@ -60,7 +60,8 @@ def saved_bytes(model: nn.Module, x: Tensor) -> int:
     """Runs `model(x)` and returns how many bytes autograd keeps for a backward pass, outside the model's own memory.
 
     Count memory, not tensors: two saved tensors may be views of one storage, which then counts once and whole. The
-    model's parameters are there anyway and do not count. `x` does, if it is kept.
+    model's parameters are there anyway and do not count. `x` does, if it is kept. The model runs in the mode it is in,
+    and is left as it was.
 
     Read: handbook/forward-pass.md, "A linear layer keeps its input"
     """

@@ -14,6 +14,7 @@ D = C / H, F = width of Llama's MLP, L = blocks, V = tokens in the vocabulary.
 import argparse
 import dataclasses
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -33,6 +34,7 @@ from rankzero.ledger.plot import plot_ledgers
 from rankzero.ledger.predict import largest_micro_batch, predict, states_per_rank
 from rankzero.ledger.recipes import OPTIMIZERS, RECIPES, Optimizer, Recipe, bytes_per_parameter
 
+MOST_BLOCKS = 500  # more would take minutes to build, fake or not
 SIZES = {"vocab_size": 50257, "layers": 12, "heads": 12, "hidden_dim": 768}  # of a GPT of your own
 
 
@@ -68,11 +70,11 @@ def make_parser() -> StarterParser:
 def model_of(options: argparse.Namespace) -> tuple[str, Config, int]:
     """The model's name, its shape, and the tokens of a sequence. UserError for sizes that cannot be."""
     own = {name: getattr(options, name) for name in SIZES if getattr(options, name) is not None}
-    if options.preset and own:
+    if options.preset is not None and own:
         option = "--" + next(iter(own)).replace("_", "-")
         raise UserError(f"--preset {options.preset} has its own sizes: leave out {option}, or leave out --preset.")
     if not own:
-        name = options.preset or "gpt2"
+        name = "gpt2" if options.preset is None else options.preset
         config = find_preset(name)
         return name, config, options.seq_len or config.block_size
     sizes = SIZES | own
@@ -114,17 +116,20 @@ def run(options: argparse.Namespace) -> None:
     """Predicts, measures, compares, draws. Every mistake in the options raises before anything is written."""
     recipe, optimizer = RECIPES[options.recipe], OPTIMIZERS[options.optimizer]
     if options.parameters:
+        if options.preset or any(getattr(options, name) for name in SIZES):
+            raise UserError("--parameters stands for a model by its size alone: leave out --preset and sizes.")
         if options.ranks > options.parameters:
             raise UserError(f"{options.ranks:,} ranks are more than {options.parameters:,.0f} parameters: use fewer.")
         print_states(options.parameters, recipe, optimizer, options.ranks)
         return
     name, config, seq_len = model_of(options)
-    layout = Layout(options.ranks, options.zero, options.tensor_ranks, options.sequence_parallel, options.checkpointing)
+    zero = options.zero if options.ranks > 1 else 0  # one rank has nobody to share with
+    layout = Layout(options.ranks, zero, options.tensor_ranks, options.sequence_parallel, options.checkpointing)
     # From sizes alone: nothing is built, so this takes no time, whatever the model.
     predicted = predict(config, recipe, optimizer, batch_size=options.batch_size, seq_len=seq_len, layout=layout)
     device = options.device if options.device == "fake" else choose_device(options.device).type
     alone = Layout(checkpointing=options.checkpointing)
-    measurable = layout == alone and not optimizer.eight_bit  # one process, and an optimizer that torch has
+    measurable = layout == alone and not optimizer.eight_bit and config.n_layer <= MOST_BLOCKS
     if measurable and device != "fake":
         check_fits(predicted.peak()[1], torch.device(device))
     folder = None if options.json else new_run_folder(options.out, "lab-01")
@@ -160,14 +165,18 @@ def run(options: argparse.Namespace) -> None:
         print(comparison_table(line for line in lines if options.peaks or line.kind is not Kind.TEMPORARY))
         if not options.peaks:
             print("temporary buffers were not measured: --peaks does")
+        elif next(line.difference for line in lines if line.kind is Kind.TEMPORARY):
+            print(
+                "temporary: predicted is the loss's share and AdamW's; measured, something else held more for a moment"
+            )
     else:
-        print("\nonly predicted: measured is one process, with one of torch's own optimizers")
+        print(f"\nonly predicted: measured is one process, one of torch's optimizers, at most {MOST_BLOCKS} blocks")
 
     phase, peak = predicted.peak()
     budget = int(options.budget_gb * 1e9)
     best = largest_micro_batch(config, recipe, optimizer, seq_len=seq_len, budget=budget, layout=layout)
     print(f"\npeak                 {human(peak)}, when {'the weights are updated' if phase == UPDATE else phase}")
-    print(f"into {options.budget_gb:g} GB fit       {best} sequences a micro-batch\n")
+    print(f"into {options.budget_gb:g} GB fit       {best:,} sequences a micro-batch\n")
     print_states(parameter_count(config), recipe, optimizer, options.ranks)
     assert folder is not None
     plot_ledgers(*([predicted, measured] if measured and options.peaks else [predicted])).savefig(
@@ -198,6 +207,9 @@ def main(arguments: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("\nStopped by Ctrl-C.", file=sys.stderr)
         return 130
+    except BrokenPipeError:  # whoever reads the output has seen enough, as `head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
 
 
 if __name__ == "__main__":

@@ -74,7 +74,7 @@ def run(number: str, arguments: typer.Context) -> None:
     while (code := starter.poll()) is None:
         with contextlib.suppress(KeyboardInterrupt):  # the starter gets Ctrl-C too: let it finish its step and save
             code = starter.wait()
-    if code == 0 and not {"-h", "--help"} & set(arguments.args):
+    if code == 0 and not {"-h", "--help", "--json"} & set(arguments.args):
         _next(lab)
     raise typer.Exit(code)
 

@@ -5,6 +5,7 @@ Bytes and parameters are whole numbers, so every judge asks for equality.
 
 from rankzero.exercises.answers import Answers
 from rankzero.exercises.check import Check, Exercise, Judge
+from rankzero.exercises.judges import agrees, all_of
 
 
 def whole_number(name: str, what: str, *sizes: str) -> Judge:
@@ -25,9 +26,9 @@ def _off(got: object, expected: int) -> str:
     """By how much; bytes that are off by a whole factor say more as a factor."""
     if type(got) is not int:
         return " A whole number (int) is wanted."
-    if got and expected % got == 0:
+    if got > 0 and expected % got == 0:
         return f" That is {expected // got} times too few."
-    if got and expected and got % expected == 0:
+    if got > 0 and expected and got % expected == 0:
         return f" That is {got // expected} times too many."
     return f" That is {abs(got - expected):,} too {'many' if got > expected else 'few'}."
 
@@ -245,9 +246,19 @@ EXERCISES = (
             Check(
                 "saved_bytes/views",
                 "counts three views of one storage once",
-                points=3,
+                points=2,
                 probe="views",
                 judge=whole_number("bytes", "what a product and attention over three views of it keep", "shape"),
+            ),
+            Check(
+                "saved_bytes/as-found",
+                "runs a model with dropout in the mode it is in, and leaves it as it was",
+                points=1,
+                probe="as_found",
+                judge=all_of(
+                    whole_number("bytes", "what linear, dropout, linear keep", "shape"),
+                    agrees("touched", 0, lambda got, expected: "the model is left in another mode, or with gradients."),
+                ),
             ),
             Check(
                 "saved_bytes/half",

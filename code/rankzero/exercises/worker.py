@@ -54,6 +54,7 @@ def _read(fd: int, size: int) -> bytes:
 
 def serve(requests: int, replies: int) -> None:
     """Answers requests until the stream ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for whoever asks, and that ends this process too
     import torch
 
     # Imported here once, so that no child has to; the first optimizer of a process would import _dynamo.

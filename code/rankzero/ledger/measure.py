@@ -260,28 +260,39 @@ def _count(
 
 
 def _temporary(model: nn.Module, updater: RecipeOptimizer, recipe: Recipe, x: Tensor, y: Tensor) -> list[Row]:
-    """How far the tracked total rises above what the forward pass left, and above what the update leaves."""
+    """How far the tracked total rises above what the forward pass left, and above what the update leaves.
+
+    Backward's gradients are no temporary buffers: of the time after the loss, what is finished of them is taken off.
+    """
     tracker = MemTracker()
     tracker.track_external(model, updater.torch, x, y, *updater.masters, *updater.accumulators)
 
-    def total(which: str) -> int:
-        return sum(snapshot["Total"] for snapshot in tracker.get_tracker_snapshot(which).values())
+    def total(which: str, *kinds: str) -> int:
+        snapshots = tracker.get_tracker_snapshot(which).values()
+        return sum(size for found in snapshots for kind, size in found.items() if str(kind).split(".")[-1] in kinds)
 
     def above(base: int) -> int:
-        peak = total("peak") - base
+        peak = total("peak", "Total") - total("peak", "GRAD") - base
         tracker._peak_mem, tracker._peak_mem_snap = {}, {}  # so that the next peak is the next phase's
         return max(0, peak)
 
+    def after_the_loss(module: nn.Module, inputs: tuple[Tensor, ...]) -> None:
+        inputs[0].register_hook(lambda gradient: rises.append(above(before)))
+
+    rises: list[int] = []
     with tracker, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the tracker warns about parameters without a gradient
+        hook = model.get_submodule("norm").register_forward_pre_hook(after_the_loss)
         loss = loss_of(model, recipe, x, y)
-        before = total("current")
+        hook.remove()
+        before = total("current", "Total")
         tracker._peak_mem, tracker._peak_mem_snap = {}, {}
         loss.backward()
-        backward = above(before)
+        rises.append(above(before))
         updater.step()
-        update = above(total("current"))
+        peak = total("peak", "Total")
+        update = max(0, peak - total("current", "Total"))
     return [
-        Row(Kind.TEMPORARY, "peak of backward", backward),
+        Row(Kind.TEMPORARY, "peak of backward", max(rises)),
         Row(Kind.TEMPORARY, "peak of the update", update, phases=(UPDATE,)),
     ]

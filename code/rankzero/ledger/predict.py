@@ -32,12 +32,15 @@ def predict(
         raise UserError(f"a micro-batch of {batch_size} sequences: there must be at least 1.")
     if not 1 <= seq_len <= config.block_size:
         raise UserError(f"sequences of {seq_len} tokens: this model takes 1 to {config.block_size}.")
+    tokens = batch_size * seq_len
+    if tokens * max(config.vocab_size, config.n_layer * config.hidden_dim) > 10**16:
+        raise UserError(f"{tokens:,} tokens in a step of this model are more than any machine holds: use fewer.")
     rows = [
         *weight_rows(config, recipe, layout),
         *gradient_rows(config, recipe, layout),
         *optimizer_rows(config, recipe, optimizer, layout),
         *activation_rows(config, recipe, batch_size, seq_len, layout),
-        *temporary_rows(config, recipe, batch_size, seq_len, layout),
+        *temporary_rows(config, recipe, optimizer, batch_size, seq_len, layout),
         *communication_rows(config, recipe, layout),
         kv_cache_row(config, batch_size, seq_len, recipe.copy or recipe.weight, layout.tensor),
     ]
@@ -139,7 +142,9 @@ def _kept_bytes(kept: Kept, batch_size: int, seq_len: int, layout: Layout) -> in
     return -(-kept.count * times // ranks) * kept.size
 
 
-def temporary_rows(config: Config, recipe: Recipe, batch_size: int, seq_len: int, layout: Layout) -> list[Row]:
+def temporary_rows(
+    config: Config, recipe: Recipe, optimizer: Optimizer, batch_size: int, seq_len: int, layout: Layout
+) -> list[Row]:
     """The largest short-lived buffers: in backward, and in the update.
 
     Backward's are the loss's, or a block that runs again if that is more: by then the loss is done.
@@ -149,6 +154,7 @@ def temporary_rows(config: Config, recipe: Recipe, batch_size: int, seq_len: int
     logits = -(-config.vocab_size // layout.tensor) * batch_size * seq_len * sizes_of(recipe).loss
     numbers = [held(weight, layout, 1) for weight in weights_of(config)]
     largest = max(n // weight.copies for n, weight in zip(numbers, weights_of(config), strict=True))
+    buffers, formula = (2, "2·largest·bytes") if optimizer.counts_steps else (0, "")  # SGD updates in place
     updated, source = recipe.master or recipe.weight, recipe.accumulator or recipe.gradient
     converted = sum(numbers) * updated if updated != source else 0  # the update wants gradients in its own dtype
     backward = Row(Kind.TEMPORARY, "loss: two gradients", 2 * logits, "2·B·T·V·bytes")
@@ -160,14 +166,15 @@ def temporary_rows(config: Config, recipe: Recipe, batch_size: int, seq_len: int
     return [
         backward,
         Row(Kind.TEMPORARY, "gradients, converted", converted, f"{updated} B a parameter", (UPDATE,)),
-        Row(Kind.TEMPORARY, "update of the largest weight", 2 * largest * recipe.state, "2·largest·bytes", (UPDATE,)),
+        Row(Kind.TEMPORARY, "update of the largest weight", buffers * largest * recipe.state, formula, (UPDATE,)),
     ]
 
 
 def communication_rows(config: Config, recipe: Recipe, layout: Layout) -> list[Row]:
     """Buffers of data parallelism, none with one data rank.
 
-    ZeRO 0 and 1 as DDP has it: buckets as large as all gradients (`gradient_as_bucket_view=True` saves them). ZeRO 2
+    ZeRO 0 and 1 as DDP has it: buckets as large as all gradients, kept from step to step
+    (`gradient_as_bucket_view=True` saves them). ZeRO 2
     and 3 as `fully_shard` has it: whole gradients of one block, and for 3 the whole weights of two.
     """
     if layout.data == 1:
@@ -177,7 +184,7 @@ def communication_rows(config: Config, recipe: Recipe, layout: Layout) -> list[R
     block = sum(n for n, inside in zip(numbers, in_blocks, strict=True) if inside) // config.n_layer
     size = recipe.gradient or recipe.accumulator
     if layout.zero < 2:
-        return [Row(Kind.COMMUNICATION, "all-reduce buckets", sum(numbers) * size, f"{size} B a parameter")]
+        return [Row(Kind.COMMUNICATION, "all-reduce buckets", sum(numbers) * size, f"{size} B a parameter", PHASES)]
     rows = [Row(Kind.COMMUNICATION, "reduce-scatter, one block", block * size, f"{size} B a parameter", (BEGIN, END))]
     if layout.zero == 3:
         gathered = 2 * block * (recipe.copy or recipe.weight)

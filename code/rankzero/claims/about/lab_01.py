@@ -7,7 +7,7 @@ from rankzero.learn.gpt import GPTConfig
 from rankzero.ledger.ledger import BEGIN, UPDATE, Kind, compare
 from rankzero.ledger.measure import measure
 from rankzero.ledger.models import PRESETS, parameter_count
-from rankzero.ledger.predict import largest_micro_batch, predict, states_per_rank
+from rankzero.ledger.predict import largest_micro_batch, predict
 from rankzero.ledger.recipes import OPTIMIZERS, RECIPES
 
 PAGE = "labs/lab-01-memory-ledger.md"
@@ -142,6 +142,7 @@ def kv_cache() -> float:
     source="[ZeRO, figure 1](https://arxiv.org/abs/1910.02054)",
 )
 def zero_1() -> float:
-    """Divides what a rank holds without sharding by what it holds with ZeRO-1 over 4 ranks."""
-    whole, sharded = (states_per_rank(7.5e9, RECIPES["mixed"], ADAMW, zero=stage, ranks=4) for stage in (0, 1))
-    return whole / sharded
+    """Counts the roles of the mixed recipe on a small GPT, and divides the optimizer's by 4."""
+    ledger = measure(GPTConfig(vocab_size=96), RECIPES["mixed"], ADAMW, batch_size=1, seq_len=8, peaks=False)
+    sharded = ledger.total(Kind.WEIGHTS, Kind.GRADIENTS) + ledger.total(Kind.OPTIMIZER) / 4
+    return ledger.total(*STATES) / sharded

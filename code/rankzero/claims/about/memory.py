@@ -23,7 +23,7 @@ from rankzero.learn.gpt import GPT, GPTConfig
 from rankzero.ledger.ledger import BEGIN, UPDATE, Kind, Ledger, compare
 from rankzero.ledger.measure import SavedTensors, measure
 from rankzero.ledger.models import PRESETS, Config, parameter_count
-from rankzero.ledger.predict import predict, states_per_rank
+from rankzero.ledger.predict import predict
 from rankzero.ledger.published import Recompute, ReferenceLayer, korthikanti
 from rankzero.ledger.recipes import OPTIMIZERS, RECIPES
 
@@ -596,13 +596,25 @@ def autocast_activations() -> dict[str, float]:
     source=ZERO_PAPER,
 )
 def zero_grid() -> dict[str, float]:
-    """Divides each role of the mixed recipe by the ranks from its stage on."""
+    """Counts each role of the mixed recipe on a small GPT, and divides it by the ranks from its stage on."""
     return {f"{stage} on {ranks}": zero_gb(stage, ranks) for ranks in (4, 16, 64, 1024) for stage in (1, 2, 3)}
 
 
+@functools.cache
+def counted_roles() -> tuple[float, float, float]:
+    """Weights, gradients and optimizer state of the mixed recipe in bytes a parameter, counted on a small GPT."""
+    config = GPTConfig(vocab_size=96)
+    ledger = measure(config, RECIPES["mixed"], ADAMW, batch_size=1, seq_len=8, peaks=False)
+    steps = sum(row.bytes for row in ledger.rows if row.name == "step counts")
+    sizes = (ledger.total(kind) for kind in (Kind.WEIGHTS, Kind.GRADIENTS, Kind.OPTIMIZER))
+    weights, gradients, state = (size / parameter_count(config) for size in sizes)
+    return weights, gradients, state - steps / parameter_count(config)
+
+
 def zero_gb(stage: int, ranks: int) -> float:
-    """GB a rank for 7.5 billion parameters."""
-    return states_per_rank(7.5e9, RECIPES["mixed"], ADAMW, zero=stage, ranks=ranks) / 1e9
+    """GB a rank for 7.5 billion parameters: each role as counted, divided by the ranks from its stage on."""
+    shards = [ranks if stage >= first else 1 for first in (3, 2, 1)]
+    return 7.5 * sum(size / shard for size, shard in zip(counted_roles(), shards, strict=True))
 
 
 @claim(
