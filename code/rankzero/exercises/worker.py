@@ -57,9 +57,10 @@ def serve(requests: int, replies: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for whoever asks, and that ends this process too
     import torch
 
-    # Imported here once, so that no child has to; the first optimizer of a process would import _dynamo.
-    importlib.import_module("torch._dynamo")
-    importlib.import_module("rankzero.learn.gpt")
+    from rankzero.exercises.no_compiler import keep_compiler_out
+
+    keep_compiler_out()
+    importlib.import_module("rankzero.learn.gpt")  # once, so that no child has to
     torch.set_num_threads(1)
     with suppress(BrokenPipeError):  # whoever asked is gone
         write_frame(replies, b"ready")
