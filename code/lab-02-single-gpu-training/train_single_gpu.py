@@ -12,7 +12,6 @@ V = tokens in the vocabulary.
 import argparse
 import math
 import os
-import shlex
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -24,46 +23,22 @@ from torch import Tensor, nn
 from torch.optim import AdamW, Optimizer
 
 from rankzero.learn.batches import check_length, random_batch, to_device, validation_batches
-from rankzero.learn.checkpoints import check_training_state, read_checkpoint
 from rankzero.learn.corpus import Corpus, load_corpus
 from rankzero.learn.device import choose_device, device_name, seed_everything
-from rankzero.learn.errors import UserError, out_of_memory
+from rankzero.learn.errors import UserError
 from rankzero.learn.fingerprint import fingerprint
 from rankzero.learn.gpt import GPT, GPTConfig
-from rankzero.learn.memory import MIB, PhaseMemory, check_fits, memory_now
+from rankzero.learn.memory import PhaseMemory, check_fits
 from rankzero.learn.meter import StepMeter
-from rankzero.learn.options import StarterParser, non_negative_int, positive_float, positive_int
-from rankzero.learn.plots import plot_run
-from rankzero.learn.runs import check_new_file, finish_step_on_interrupt, latest_checkpoint, new_run_folder
+from rankzero.learn.options import StarterParser
+from rankzero.learn.runs import check_new_file, finish_step_on_interrupt, new_run_folder
+from rankzero.learn.training import SETTINGS, check_same_run, end_of_run, run_starter, training_parser
 
-# ------------------------------------------------------------------------------------------------------------ options
-# What decides the losses. A checkpoint keeps these settings, so that `--resume` alone goes on with the same run.
-MODEL_SHAPE = ("hidden_dim", "layers", "heads", "block_size")
-SETTINGS = (*MODEL_SHAPE, "batch_size", "corpus", "seed", "lr", "warmup_steps", "decay_steps")
+LAB = "lab-02"
 
 
 def make_parser() -> StarterParser:
-    parser = StarterParser(description="Lab 02: train a small GPT on one device, with nothing hidden.")
-    add = parser.add_argument
-    add("--steps", type=positive_int, default=600, help="optimizer steps in all, those before a --resume included")
-    add("--batch-size", type=positive_int, default=12, help="sequences a step")
-    add("--block-size", type=positive_int, default=64, help="tokens a sequence")
-    add("--hidden-dim", type=positive_int, default=128, help="width of the model; a multiple of --heads")
-    add("--layers", type=positive_int, default=4, help="transformer blocks")
-    add("--heads", type=positive_int, default=4, help="attention heads a block")
-    add("--lr", type=positive_float, default=1e-3, help="AdamW's learning rate after the warm-up")
-    add("--warmup-steps", type=non_negative_int, default=20, help="steps over which the rate rises to --lr")
-    add("--decay-steps", type=non_negative_int, default=0, help="cosine down to lr / 10 at this step; 0: no decay")
-    add("--eval-every", type=positive_int, default=200, help="steps between evaluations; each also saves")
-    add("--corpus", default="embedded", help="'embedded', 'tinyshakespeare', or the path of a UTF-8 text file")
-    add("--device", default="auto", help="auto, cpu, cuda, cuda:N or mps")
-    add("--seed", type=non_negative_int, default=0, help="of the weights and of the batches")
-    add("--deterministic", action="store_true", help="refuse operations that may differ between runs (for CUDA)")
-    add("--out", type=Path, default=Path("runs"), help="folder in which each run makes a new one")
-    add("--checkpoint", type=Path, help="file to save to; without it, checkpoint.pt in the run's folder")
-    resume_help = "checkpoint to go on from; without PATH, the --checkpoint file or else the newest run's"
-    add("--resume", nargs="?", const="newest", metavar="PATH", help=resume_help)
-    return parser
+    return training_parser("Lab 02: train a small GPT on one device, with nothing hidden.")
 
 
 # ----------------------------------------------------------------------------------------------------------- one step
@@ -131,18 +106,9 @@ def save_checkpoint(path: Path, model: nn.Module, optimizer: Optimizer, **state:
 
 def restore(saved: dict[str, Any], options: argparse.Namespace, corpus: Corpus, model: GPT, optimizer: AdamW) -> int:
     """Puts a checkpoint's state into `model` and `optimizer`; returns how many steps they have been trained."""
-    path = saved["path"]
-    for name in MODEL_SHAPE:
-        theirs, ours, option = saved["settings"][name], getattr(options, name), "--" + name.replace("_", "-")
-        if theirs != ours:
-            raise UserError(f"checkpoint {path} holds a model of {option} {theirs!r}, not {ours}: leave {option} out.")
-    if saved["corpus_sha256"] != corpus.sha256:
-        raise UserError(f"checkpoint {path} was trained on another text than {corpus.name}: pass the same --corpus.")
-    check_training_state(saved, model)
+    check_same_run(saved, options, corpus, model)
     model.load_state_dict(saved["model"])
     optimizer.load_state_dict(saved["optimizer"])  # AdamW's averages: without them training goes on differently
-    if saved["step"] >= options.steps:
-        raise UserError(f"checkpoint {path} is at step {saved['step']} already: ask for more than that with --steps.")
     return int(saved["step"])
 
 
@@ -160,7 +126,7 @@ def train(options: argparse.Namespace, saved: dict[str, Any] | None) -> int:
     first_step = restore(saved, options, corpus, model, optimizer) if saved else 0
     if options.checkpoint:
         check_new_file(options.checkpoint, may_replace=saved["path"] if saved else None)
-    folder = new_run_folder(options.out, "lab-02")
+    folder = new_run_folder(options.out, LAB)
     checkpoint = options.checkpoint or folder / "checkpoint.pt"
     batch = {name: getattr(options, name) for name in ("batch_size", "block_size")}
     settings = {name: getattr(options, name) for name in SETTINGS} | {"corpus": corpus.name}
@@ -204,43 +170,15 @@ def train(options: argparse.Namespace, saved: dict[str, Any] | None) -> int:
             if interrupted:
                 break
 
-    plot_run(folder / "log.jsonl").savefig(folder / "curves.png", dpi=110)
-    same_file = ["--checkpoint", str(checkpoint)] if options.checkpoint else []
-    go_on = shlex.join(["python", os.path.relpath(__file__), "--resume", str(checkpoint), *same_file, "--steps"])
-    if meter.done < options.steps:
-        print(f"\nStopped by Ctrl-C after step {meter.done}, which is saved. Go on with\n  {go_on} {options.steps}")
-        return 130
-    start = torch.zeros(1, 1, dtype=torch.int64, device=device)
-    sample = model.generate(start, 200, torch.Generator().manual_seed(options.seed))
-    print(f"\nthe model now writes:\n{corpus.decode(sample[0, 1:])}\n")
-    print(f"whole run             {meter.overall()}, peak memory {memory_now(device).get('peak', 0) / MIB:,.0f} MiB")
-    print(f"loss and throughput   {folder / 'curves.png'}\nevery step            {folder / 'log.jsonl'}")
-    print(f"model and optimizer   {checkpoint}\ngo on                 {go_on} {2 * options.steps}")
-    return 0
+    if meter.done == options.steps:
+        start = torch.zeros(1, 1, dtype=torch.int64, device=device)
+        sample = model.generate(start, 200, torch.Generator().manual_seed(options.seed))
+        print(f"\nthe model now writes:\n{corpus.decode(sample[0, 1:])}")
+    return end_of_run(options, meter, folder, checkpoint, __file__, device)
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = make_parser()
-    options = parser.parse_args(arguments)
-    try:
-        saved = None
-        if options.resume is not None:
-            newest = options.resume == "newest"
-            path = (options.checkpoint or latest_checkpoint(options.out, "lab-02")) if newest else Path(options.resume)
-            saved = read_checkpoint(path, settings=SETTINGS)
-            # The checkpoint's settings become the defaults; what the command line names still wins.
-            parser.set_defaults(**{name: str(saved["settings"][name]) for name in SETTINGS})  # str: parsed like options
-            options = parser.parse_args(arguments)
-        return train(options, saved)
-    except UserError as error:
-        parser.error(str(error))
-    except (MemoryError, RuntimeError) as error:
-        if not out_of_memory(error):
-            raise
-        parser.error("out of memory: use a smaller --batch-size, --block-size, --hidden-dim or --layers.")
-    except KeyboardInterrupt:
-        print("\nStopped by Ctrl-C at once: what was saved before is kept.", file=sys.stderr)
-        return 130
+    return run_starter(make_parser(), train, arguments, lab=LAB)
 
 
 if __name__ == "__main__":

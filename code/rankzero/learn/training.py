@@ -1,0 +1,114 @@
+"""What training starters share and is not their lesson: the common options, `--resume`, and how a run ends."""
+
+import argparse
+import os
+import shlex
+import sys
+from collections.abc import Callable, Collection
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from rankzero.learn.checkpoints import check_training_state, read_checkpoint
+from rankzero.learn.corpus import Corpus
+from rankzero.learn.errors import UserError, out_of_memory
+from rankzero.learn.memory import MIB, memory_now
+from rankzero.learn.meter import StepMeter
+from rankzero.learn.options import StarterParser, non_negative_int, positive_float, positive_int
+from rankzero.learn.plots import plot_run
+from rankzero.learn.runs import latest_checkpoint
+
+# What decides the losses. A checkpoint keeps these settings, so that `--resume` alone goes on with the same run.
+MODEL_SHAPE = ("hidden_dim", "layers", "heads", "block_size")
+SETTINGS = (*MODEL_SHAPE, "batch_size", "corpus", "seed", "lr", "warmup_steps", "decay_steps")
+
+
+def training_parser(description: str) -> StarterParser:
+    """A parser with the options that every training starter has. A lab adds its own."""
+    parser = StarterParser(description=description)
+    add = parser.add_argument
+    add("--steps", type=positive_int, default=600, help="optimizer steps in all, those before a --resume included")
+    add("--batch-size", type=positive_int, default=12, help="sequences a step")
+    add("--block-size", type=positive_int, default=64, help="tokens a sequence")
+    add("--hidden-dim", type=positive_int, default=128, help="width of the model; a multiple of --heads")
+    add("--layers", type=positive_int, default=4, help="transformer blocks")
+    add("--heads", type=positive_int, default=4, help="attention heads a block")
+    add("--lr", type=positive_float, default=1e-3, help="AdamW's learning rate after the warm-up")
+    add("--warmup-steps", type=non_negative_int, default=20, help="steps over which the rate rises to --lr")
+    add("--decay-steps", type=non_negative_int, default=0, help="cosine down to lr / 10 at this step; 0: no decay")
+    add("--eval-every", type=positive_int, default=200, help="steps between evaluations; each also saves")
+    add("--corpus", default="embedded", help="'embedded', 'tinyshakespeare', or the path of a UTF-8 text file")
+    add("--device", default="auto", help="auto, cpu, cuda, cuda:N or mps")
+    add("--seed", type=non_negative_int, default=0, help="of the weights and of the batches")
+    add("--deterministic", action="store_true", help="refuse operations that may differ between runs (for CUDA)")
+    add("--out", type=Path, default=Path("runs"), help="folder in which each run makes a new one")
+    add("--checkpoint", type=Path, help="file to save to; without it, checkpoint.pt in the run's folder")
+    resume_help = "checkpoint to go on from; without PATH, the --checkpoint file or else the newest run's"
+    add("--resume", nargs="?", const="newest", metavar="PATH", help=resume_help)
+    return parser
+
+
+def run_starter(
+    parser: StarterParser,
+    train: Callable[[argparse.Namespace, dict[str, Any] | None], int],
+    arguments: list[str] | None,
+    *,
+    lab: str,
+    settings: Collection[str] = SETTINGS,
+) -> int:
+    """Calls `train(options, saved)`, `saved` being the checkpoint that `--resume` names; returns the exit code.
+
+    A checkpoint's settings become the options' defaults; what the command line names still wins. A mistake of the
+    user's, and memory that ran out, become one sentence and exit code 2.
+    """
+    options = parser.parse_args(arguments)
+    try:
+        saved = None
+        if options.resume is not None:
+            newest = options.resume == "newest"
+            path = (options.checkpoint or latest_checkpoint(options.out, lab)) if newest else Path(options.resume)
+            saved = read_checkpoint(path, settings=settings)
+            parser.set_defaults(**{name: str(saved["settings"][name]) for name in settings})  # str: parsed like options
+            options = parser.parse_args(arguments)
+        return train(options, saved)
+    except UserError as error:
+        parser.error(str(error))
+    except (MemoryError, RuntimeError) as error:
+        if not out_of_memory(error):
+            raise
+        parser.error("out of memory: use a smaller --batch-size, --block-size, --hidden-dim or --layers.")
+    except KeyboardInterrupt:
+        print("\nStopped by Ctrl-C at once: what was saved before is kept.", file=sys.stderr)
+        return 130
+
+
+def check_same_run(saved: dict[str, Any], options: argparse.Namespace, corpus: Corpus, model: nn.Module) -> None:
+    """UserError unless the checkpoint `saved` is of this model and this text, and has steps left to train."""
+    path = saved["path"]
+    for name in MODEL_SHAPE:
+        theirs, ours, option = saved["settings"][name], getattr(options, name), "--" + name.replace("_", "-")
+        if theirs != ours:
+            raise UserError(f"checkpoint {path} holds a model of {option} {theirs!r}, not {ours}: leave {option} out.")
+    if saved["corpus_sha256"] != corpus.sha256:
+        raise UserError(f"checkpoint {path} was trained on another text than {corpus.name}: pass the same --corpus.")
+    check_training_state(saved, model)
+    if saved["step"] >= options.steps:
+        raise UserError(f"checkpoint {path} is at step {saved['step']} already: ask for more than that with --steps.")
+
+
+def end_of_run(
+    options: argparse.Namespace, meter: StepMeter, folder: Path, checkpoint: Path, starter: str, device: torch.device
+) -> int:
+    """Draws the curves, says where everything is and how to go on with `starter`; returns the exit code."""
+    plot_run(folder / "log.jsonl").savefig(folder / "curves.png", dpi=110)
+    same_file = ["--checkpoint", str(checkpoint)] if options.checkpoint else []
+    go_on = shlex.join(["python", os.path.relpath(starter), "--resume", str(checkpoint), *same_file, "--steps"])
+    if meter.done < options.steps:
+        print(f"\nStopped by Ctrl-C after step {meter.done}, which is saved. Go on with\n  {go_on} {options.steps}")
+        return 130
+    print(f"\nwhole run             {meter.overall()}, peak memory {memory_now(device).get('peak', 0) / MIB:,.0f} MiB")
+    print(f"loss and throughput   {folder / 'curves.png'}\nevery step            {folder / 'log.jsonl'}")
+    print(f"model and optimizer   {checkpoint}\ngo on                 {go_on} {2 * options.steps}")
+    return 0
