@@ -162,7 +162,7 @@ def finite(got: Answers, expected: Answers) -> str | None:
 
 def large_are_finite(got: Answers, expected: Answers) -> str | None:
     """Large is not infinite."""
-    names = ("gradients up to 1e307", "gradients of about 1e200", "gradients of about 1e-200", "no gradients at all")
+    names = (*(f"gradients of about 1e{power}" for power in (307, 200, 100, -200)), "no gradients at all")
     for name, mine, wanted in zip(names, got["finite"], expected["finite"], strict=True):
         if mine != wanted:
             return f"with {name}, all in fp64 and finite, it returns {mine}; expected {wanted}."
@@ -200,6 +200,23 @@ def nothing_moves(got: Answers, expected: Answers) -> str | None:
         if updated:
             return f"one {kind} in one gradient, and it returns updated=True; expected False."
     return None
+
+
+def mode_stays(got: Answers, expected: Answers) -> str | None:
+    """The model is still in training mode."""
+    return None if got["mode"] else "a model found in training mode was left in evaluation mode."
+
+
+def backward_is_scaled(got: Answers, expected: Answers) -> str | None:
+    """Once, and by the scale."""
+    if len(got["sizes"]) != 1:
+        return f"backward went through the logits {len(got['sizes'])} times; expected 1."
+    if equal(got["sizes"], expected["sizes"], CLOSE):
+        return None
+    factor = expected["scale"] * got["sizes"][0] / expected["sizes"][0]
+    return (
+        f"backward starts with {factor:g} times the loss's gradient; expected {expected['scale']:g} times, the scale."
+    )
 
 
 def right_formats(got: Answers, expected: Answers) -> str | None:
@@ -543,7 +560,14 @@ EXERCISES = (
                 "moves the weights along the true gradient, at every step",
                 points=2,
                 probe="several_steps",
-                judge=same_weights("after three steps with scales 16, 32 and 64"),
+                judge=all_of(same_weights("after three steps with scales 16, 32 and 64"), mode_stays),
+            ),
+            Check(
+                "scaled_step/scaled",
+                "runs backward on the scaled loss",
+                points=1,
+                probe="start_of_backward",
+                judge=backward_is_scaled,
             ),
             Check(
                 "scaled_step/clip",
@@ -559,12 +583,12 @@ EXERCISES = (
                 points=2,
                 probe="overflow",
                 judge=nothing_moves,
-                requires=("unscale/finite",),
+                requires=("unscale/finite", "scaled_step/loss"),
             ),
             Check(
                 "scaled_step/formats",
                 "runs forward and loss under autocast, and only these",
-                points=2,
+                points=1,
                 probe="formats",
                 judge=right_formats,
             ),
@@ -574,7 +598,7 @@ EXERCISES = (
                 points=1,
                 probe="after_others",
                 judge=old_gradients_do_not_count,
-                requires=("scaled_step/update",),
+                requires=("scaled_step/loss", "scaled_step/update"),
             ),
         ),
     ),

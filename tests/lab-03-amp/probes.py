@@ -106,10 +106,14 @@ def several_tensors(learner: ModuleType, seed: int) -> dict[str, Any]:
 def scaled_and_in_bf16(learner: ModuleType, seed: int) -> dict[str, Any]:
     """The same numbers times scales up to one that is itself infinite in fp16, and in the other format."""
     numbers, small = small_numbers(seed, 400), 2.0 ** random.Random(seed).randrange(2, 6)
-    asked = [(small, torch.float16), (65536.0, torch.float16), (1.0, torch.bfloat16)]
-    tiny = numbers * 2.0**-105  # of bf16's size of trouble
-    shares = [learner.share_lost([numbers], *one) for one in asked] + [learner.share_lost([tiny], 1.0, torch.bfloat16)]
-    return {"scale": small, "shares": [number(share) for share in shares]}
+    large = torch.full((50,), 10.0)  # inf in fp16 with the large scale, and not lost for that
+    asked = [
+        ([numbers], small, torch.float16),
+        ([torch.cat([numbers * 2.0**-12, large])], 65536.0, torch.float16),
+        ([numbers], 1.0, torch.bfloat16),
+        ([numbers * 2.0**-105], 1.0, torch.bfloat16),  # where bf16's range ends
+    ]
+    return {"scale": small, "shares": [number(learner.share_lost(*one)) for one in asked]}
 
 
 # -------------------------------------------------------------------------------------------------------- cast_inputs
@@ -138,9 +142,10 @@ def policies(learner: ModuleType, seed: int) -> dict[str, Any]:
                 for args in every.values()
                 for dtype in low
             ]
-    asked = [fp32, torch.arange(3), bf16]
-    found["type"] = type(learner.cast_inputs("lower", tuple(asked), LOW[0])).__name__
-    found["values"] = flat(learner.cast_inputs("lower", asked, LOW[seed % 2]))
+    asked = [1e6 * fp32, torch.arange(3), bf16]  # beyond fp16, not beyond bf16
+    types = {type(learner.cast_inputs(policy, tuple(asked), LOW[0])).__name__ for policy in ("lower", "")}
+    found["type"] = "list" if types == {"list"} else min(types - {"list"})
+    found["values"] = flat([one for low in LOW for one in learner.cast_inputs("lower", asked, low)])
     found["left"] = flat(asked)
     found["same"] = [one is other for one, other in zip(learner.cast_inputs("", asked, LOW[0]), asked, strict=True)]
     return found
@@ -219,7 +224,7 @@ def back_off(learner: ModuleType, seed: int) -> dict[str, Any]:
 def growth(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Good steps alone, for three intervals."""
     draw = random.Random(seed)
-    interval, start = draw.randrange(3, 7), 2.0 ** draw.randrange(4, 15)
+    interval, start = draw.randrange(3, 7), 2.0 ** draw.randrange(15, 40)
     return _history(learner, start, [True] * (3 * interval), interval) | {"interval": interval, "start": start}
 
 
@@ -234,7 +239,7 @@ def both(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 def by_default(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Without a growth_interval: one good step after so many others, and whether that is as many as it takes."""
-    before = [random.Random(seed).randrange(5, 900), 998, 1998, 1999]
+    before = [random.Random(seed).randrange(5, 90), 99, 499, 999, 1998, 1999]
     found = [learner.update_scale(1024.0, good, True) for good in before]
     return {
         "before": before,
@@ -262,7 +267,7 @@ def grads(model: nn.Module) -> list[Tensor]:
 def divided(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Gradients, weights and the verdict after unscaling; the parameters come as a generator, which passes once."""
     model, scale = with_gradients(seed), 2.0 ** random.Random(seed).randrange(1, 17)
-    before = grads(model)
+    before, memory = grads(model), [gradient.view(-1) for gradient in grads(model)]
     finite = learner.unscale((parameter for parameter in model.parameters()), scale)
     after = grads(model)
     return {
@@ -271,7 +276,7 @@ def divided(learner: ModuleType, seed: int) -> dict[str, Any]:
         "scale": scale,
         "grads": flat(after),
         "in_place": len(before) == len(after) and all(a is b for a, b in zip(before, after, strict=True)),
-        "in_memory": flat(before),  # what those who hold on to the gradients' memory see
+        "in_memory": flat(memory),  # what those who hold on to the gradients' memory see
         "weights": weights(model),
         "frozen": what(model.position_embedding.weight.grad),
     }
@@ -280,7 +285,7 @@ def divided(learner: ModuleType, seed: int) -> dict[str, Any]:
 def spoiled(seed: int) -> Iterator[tuple[str, GPT]]:
     """Models with one bad number in one gradient, by what and where it is."""
     for value in (torch.inf, -torch.inf, torch.nan):
-        for place, name in ((0, "first"), (-1, "last"), (len(grads(with_gradients(seed))) // 2, "middle")):
+        for place, name in ((0, "first"), (-1, "last"), (3, "fourth")):
             model = with_gradients(seed)
             bad = grads(model)[place].view(-1)
             bad[seed % bad.numel()] = value
@@ -293,15 +298,17 @@ def bad_numbers(learner: ModuleType, seed: int) -> dict[str, Any]:
     for name, model in spoiled(seed):
         names.append(name)
         verdicts.append(bool(learner.unscale(model.parameters(), 8.0)))
-    model = with_gradients(seed)
-    grads(model)[0].view(-1)[0], grads(model)[-1].view(-1)[0] = torch.inf, -torch.inf
-    verdicts.append(bool(learner.unscale(model.parameters(), 8.0)))
-    return {"names": [*names, "inf in the first gradient and -inf in the last"], "finite": verdicts}
+    both, whole, good = (with_gradients(seed) for _ in range(3))
+    grads(both)[0].view(-1)[0], grads(both)[-1].view(-1)[0] = torch.inf, -torch.inf
+    grads(whole)[2].fill_(torch.nan)
+    verdicts += [bool(learner.unscale(model.parameters(), 8.0)) for model in (both, whole, good)]
+    names += ["inf in the first gradient and -inf in the last", "nothing but nan in the third gradient"]
+    return {"names": [*names, "finite numbers everywhere"], "finite": verdicts}
 
 
 def large_numbers(learner: ModuleType, seed: int) -> dict[str, Any]:
     """The verdict on finite gradients whose sums and norms are beyond their own range."""
-    models = [with_gradients(seed, large) for large in (1e307, 1e200, 1e-200)]
+    models = [with_gradients(seed, large) for large in (1e307, 1e200, 1e100, 1e-200)]
     for gradient in grads(models[0]):
         gradient.abs_()
     no_gradients = make_model(seed)
@@ -312,7 +319,7 @@ def spoiled_and_divided(learner: ModuleType, seed: int) -> dict[str, Any]:
     """The gradients after unscaling when the first of them is infinite."""
     model = with_gradients(seed)
     grads(model)[0].view(-1)[0] = torch.inf
-    learner.unscale(model.parameters(), 16.0)
+    learner.unscale(list(model.parameters()), 16.0)
     return {"grads": np.nan_to_num(flat(grads(model)), posinf=0.0)}
 
 
@@ -321,14 +328,18 @@ def _sgd(model: nn.Module, momentum: float = 0.0) -> torch.optim.SGD:
     return torch.optim.SGD(model.parameters(), lr=0.1, momentum=momentum)
 
 
+def _pair(returned: Any) -> tuple[Any, Any]:
+    """Loss and whether there was an update; None for the second where only one thing came back."""
+    return returned if isinstance(returned, tuple) and len(returned) == 2 else (returned, None)
+
+
 def one_step(learner: ModuleType, seed: int) -> dict[str, Any]:
     """One step in float64, which autocast leaves alone, with a threshold far above the gradient's norm."""
     model, scale = make_model(seed), 2.0 ** random.Random(seed).randrange(8, 17)
     returned = learner.scaled_step(model, _sgd(model), *make_batch(seed), scale, 1e6)
-    pair = isinstance(returned, tuple) and len(returned) == 2
-    loss, updated = returned if pair else (returned, None)
+    loss, updated = _pair(returned)
     return {
-        "type": f"({type(loss).__name__}, {type(updated).__name__})" if pair else type(returned).__name__,
+        "type": type(returned).__name__ if updated is None else f"({type(loss).__name__}, {type(updated).__name__})",
         "loss": number(loss),
         "updated": bool(updated),
         "scale": scale,
@@ -337,9 +348,9 @@ def one_step(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 
 def clipped(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """One step whose true norm is four times the limit, and one whose true norm is a third of it."""
+    """One step whose true norm is far above the limit, and one whose true norm is a third of it."""
     found: dict[str, Any] = {}
-    for name, factor, scale in (("above", 0.25, 2.0), ("below", 3.0, 1024.0)):
+    for name, factor, scale in (("above", 0.03, 2.0), ("below", 3.0, 1024.0)):
         model, batch = make_model(seed), make_batch(seed)
         loss_of(model, *batch).backward()
         norm = float(torch.nn.utils.get_total_norm(grads(model)))
@@ -364,7 +375,7 @@ def overflow(learner: ModuleType, seed: int) -> dict[str, Any]:
         before, state = weights(model), _state(optimizer)
         where = model.get_parameter("blocks.0.norm1.weight" if bad == torch.inf else "norm.weight")
         where.register_hook(lambda grad, bad=bad: grad.index_fill(0, torch.tensor([seed % 8]), bad))
-        _, was = learner.scaled_step(model, optimizer, *make_batch(seed), 16.0, 1.0)
+        _, was = _pair(learner.scaled_step(model, optimizer, *make_batch(seed), 16.0, 1.0))
         moved.append(int((weights(model) != before).sum()))
         nans.append(int(np.isnan(weights(model)).sum()))
         state_changed.append(int((_state(optimizer) != state).sum()))
@@ -397,7 +408,7 @@ def formats(learner: ModuleType, seed: int) -> dict[str, Any]:
         model.get_submodule("blocks.0.mlp.up").register_forward_hook(on_linear)
         model.norm.register_forward_hook(on_norm)
         model.register_forward_hook(on_logits)
-        loss, _ = learner.scaled_step(model, _sgd(model), *batch, 16.0, 1.0, low)
+        loss, _ = _pair(learner.scaled_step(model, _sgd(model), *batch, 16.0, 1.0, low))
         found["loss"].append(number(loss))
         found["weights"].append(what(model.head.weight))
         found["after"].append("on" if torch.is_autocast_enabled("cpu") else "off")
@@ -412,9 +423,21 @@ def after_others(learner: ModuleType, seed: int) -> dict[str, Any]:
         loss_of(model, *make_batch(seed + 1)).backward()
         for gradient in grads(model):
             gradient.mul_(old)
-        _, updated = learner.scaled_step(model, _sgd(model), *make_batch(seed), 64.0, 1e6)
+        _, updated = _pair(learner.scaled_step(model, _sgd(model), *make_batch(seed), 64.0, 1e6))
         found |= {f"weights {name}": weights(model), f"updated {name}": bool(updated)}
     return found
+
+
+def start_of_backward(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """The size of the gradient that backward has at the logits: the scale has to be on it from there on."""
+    model, scale, sizes = make_model(seed), 2.0 ** random.Random(seed).randrange(8, 17), []
+
+    def on_logits(module: nn.Module, args: Any, out: Tensor) -> None:
+        out.register_hook(lambda grad: sizes.append(float(grad.abs().sum())))
+
+    model.register_forward_hook(on_logits)
+    learner.scaled_step(model, _sgd(model), *make_batch(seed), scale, 1e6)
+    return {"scale": scale, "sizes": sizes}
 
 
 def several_steps(learner: ModuleType, seed: int) -> dict[str, Any]:
@@ -447,12 +470,14 @@ def copies(learner: ModuleType, seed: int) -> dict[str, Any]:
     model = half_model(seed)
     before = weights(model)
     masters = learner.make_masters(model)
+    if not isinstance(masters, list):
+        return {"type": type(masters).__name__}
     found = {
         "type": type(masters).__name__,
         "dtypes": [what(one) for one in masters],
         "shapes": [str(tuple(one.shape)) for one in masters],
         "leaves": [isinstance(one, Tensor) and one.is_leaf and one.requires_grad for one in masters],
-        "masters": flat(list(masters)),
+        "masters": flat(masters),
     }
     with torch.no_grad():
         for master in masters:
@@ -509,4 +534,9 @@ def some_without_gradient(learner: ModuleType, seed: int) -> dict[str, Any]:
     model.get_parameter("0.weight").grad = None
     learner.master_step(model, masters, optimizer)
     after = flat(list(masters))
-    return {"moved": int((after[:first] != before[:first]).sum()), "masters": after, "weights": weights(model)}
+    return {
+        "moved": int((after[:first] != before[:first]).sum()),
+        "masters": after,
+        "weights": weights(model),
+        "steps": [float(state["step"]) for state in optimizer.state.values()],
+    }
