@@ -1,11 +1,10 @@
-"""Lab 03: wrong answers that somebody in a hurry writes, and that no known-wrong solution holds."""
+"""Lab 03: changes to the reference's code. Hurried ones, none of which may get all points, and harmless ones."""
 
 STORED = "((nonzero * scale).to(dtype) == 0)"
 CLIP = "nn.utils.clip_grad_norm_(model.parameters(), max_norm)"
 FINITE = "parameter.grad.isfinite().all()"
 TARGET = "one.to(target) if"
 COPY = "            parameter.copy_(master)\n"
-# What is wrong: the exercise, what the reference has, what the hurried answer has instead.
 HURRIED = {
     "everything below 2**-24 is lost": ("share_lost", STORED, "((nonzero * scale).abs() < 2.0**-24)"),
     "a half of the last number is lost": ("share_lost", STORED, "((nonzero * scale).abs() < 2.0**-25)"),
@@ -14,6 +13,11 @@ HURRIED = {
     "infinite is lost too": ("share_lost", "== 0).sum()", "== 0).sum() + (nonzero * scale).to(dtype).isinf().sum()"),
     "a percentage": ("share_lost", "return lost / there", "return 100 * lost / there"),
     "by way of fp16": ("cast_inputs", TARGET, "one.to(torch.float16).to(target) if"),
+    "parameters are left out": (
+        "cast_inputs",
+        "isinstance(value, Tensor) and",
+        "isinstance(value, Tensor) and not isinstance(value, nn.Parameter) and",
+    ),
     "masks are cast": ("cast_inputs", "value.is_floating_point() and", "value.dtype != torch.int64 and"),
     "a new leaf": ("cast_inputs", TARGET, "one.detach().to(target).requires_grad_(one.requires_grad) if"),
     "never above 65536": ("update_scale", "scale * 2.0, 0", "min(65536.0, scale * 2.0), 0"),
@@ -40,5 +44,19 @@ HURRIED = {
         "master_weights",
         "    optimizer.step()\n    with torch.no_grad()",
         "    if all(one.grad is not None for one in masters):\n        optimizer.step()\n    with torch.no_grad()",
+    ),
+}
+
+EQUIVALENT = {
+    "neither needs the other": (
+        "share_lost: swapped: lost += int(((nonzero * scale).to(dtype… | there += nonzero.numel()",
+        "scaled_step: swapped: optimizer.zero_grad(set_to_none=True) | with torch.autocast('cpu', dtype=low):",
+    ),
+    "a power of two moves no finite gradient of a training run out of its range": (
+        "unscale: swapped: parameter.grad.div_(scale) | finite = finite and bool(parameter.grad…",
+    ),
+    "it is the default": ("scaled_step: set_to_none left out: optimizer.zero_grad(set_to_none=True)",),
+    "the masters are as many as the parameters": (
+        "master_step: strict left out: zip(model.parameters(), masters, strict…",
     ),
 }
