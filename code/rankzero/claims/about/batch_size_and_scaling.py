@@ -197,7 +197,7 @@ def loss_of(squares: Tensor) -> float:
     expected={"B = 1": 1, "B = 8": 1, "B = 64": 1},
     tolerance=1e-6,
     unit="of the predicted gain",
-    source=f"{LARGE_BATCH}, equation 2.7",
+    source=f"{LARGE_BATCH}, section 2.2",
 )
 def best_step() -> Mapping[str, float]:
     """Searches 200,001 rates for the largest mean fall of the loss, for each batch size and without noise.
@@ -239,7 +239,7 @@ def steps_to(share: float, batch_size: float) -> int:
     expected={"B = 1": 218, "B = 4": 62, "B = 16": 25, "B = 64": 17, "largest error, in %": 7},
     tolerance=1,
     unit="steps",
-    source=f"{LARGE_BATCH}, equation 2.11",
+    source=f"{LARGE_BATCH}, section 2.3",
 )
 def steps_by_batch_size() -> Mapping[str, float]:
     """Counts the steps of linear regression to 5 % of its loss, in exact means; fits B_noise to B = 1 and 10⁹."""
