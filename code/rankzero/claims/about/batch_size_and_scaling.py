@@ -252,21 +252,21 @@ def steps_by_batch_size() -> Mapping[str, float]:
 
 @claim(
     "same-examples-or-same-steps",
-    "On the same 2,560 sentences batches of 8 and 32 end alike and 128 higher; in the same 80 steps 128 ends lowest.",
+    "On the same 1,280 sentences batches of 8 and 32 end alike, 128 higher; in 40 steps each, 128 ends below 32.",
     page=PAGE,
-    expected={"8 × 320": 1.41, "32 × 80": 1.44, "128 × 20": 1.77, "8 × 80": 1.59, "128 × 80": 1.39},
+    expected={"8 × 160": 1.51, "32 × 40": 1.52, "128 × 10": 2.40, "128 × 40": 1.44},
     tolerance=0.02,
     unit="nats",
 )
 def same_examples_or_same_steps() -> Mapping[str, float]:
-    """Trains a small GPT with AdamW at 0.01 and scores it on 512 other sentences.
+    """Trains a small GPT with AdamW at 0.02 and scores it on 512 other sentences.
 
-    The tolerance is rounding, amplified by hundreds of steps on another CPU.
+    The tolerance is rounding, amplified by up to 160 steps on another CPU.
     """
     held_out = sentences(512, seed=5)
     measured = {}
-    for batch_size, steps in ((8, 320), (32, 80), (128, 20), (8, 80), (128, 80)):
-        model = trained(batch_size, steps, rate=1e-2)
+    for batch_size, steps in ((8, 160), (32, 40), (128, 10), (128, 40)):
+        model = trained(batch_size, steps, rate=2e-2)
         with torch.no_grad():
             measured[f"{batch_size} × {steps}"] = token_loss(model, held_out).item()
     return measured

@@ -86,7 +86,7 @@ def refuses() -> Mapping[str, float]:
 # -------------------------------------------------------------------------------------------------------------- reading
 @claim(
     "what-reads-a-number",
-    "item(), float(), an f-string and an if each read one number; clip_grad_norm_ none, unless it shall raise on NaN.",
+    "item(), an f-string and an if each read one number; clip_grad_norm_ none, unless it shall raise; AdamW 27.",
     page=PAGE,
     expected={
         "forward and backward": 0,
@@ -95,6 +95,7 @@ def refuses() -> Mapping[str, float]:
         "if loss > 1": 1,
         "clip_grad_norm_": 0,
         "with error_if_nonfinite": 1,
+        "AdamW's step counts": 27,
     },
     unit="reads",
 )
@@ -117,6 +118,7 @@ def what_reads() -> Mapping[str, float]:
         "with error_if_nonfinite": calls_of(
             lambda: nn.utils.clip_grad_norm_(parameters, 1.0, error_if_nonfinite=True)
         ).reads,
+        "AdamW's step counts": calls_of(AdamW(parameters, foreach=False).step).reads,
     }
 
 
