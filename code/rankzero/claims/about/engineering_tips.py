@@ -198,6 +198,29 @@ def tf32() -> Mapping[str, float]:
 
 
 @claim(
+    "tf32-on-the-gpu",
+    "On an Ampere GPU or later an fp32 product is off by less than 1e-5 of its length, at 'high' by 1e-4 to 1e-3.",
+    page=PAGE,
+    expected={"highest": 1, "high": 1},
+    unit="",
+    needs=("cuda",),
+)
+def tf32_on_the_gpu() -> Mapping[str, float]:
+    """Multiplies two normal matrices, 512 wide, on the GPU with both settings, and compares with float64."""
+    a, b = torch.randn(2, 512, 512, generator=torch.Generator().manual_seed(0))
+    exact = a.double() @ b.double()
+    before, off = torch.get_float32_matmul_precision(), {}
+    try:
+        for setting in ("highest", "high"):
+            torch.set_float32_matmul_precision(setting)
+            product = (a.cuda() @ b.cuda()).cpu().double()
+            off[setting] = float((product - exact).norm() / exact.norm())
+    finally:
+        torch.set_float32_matmul_precision(before)
+    return {"highest": int(off["highest"] < 1e-5), "high": int(1e-4 < off["high"] < 1e-3)}
+
+
+@claim(
     "channels-last-is-for-images",
     "channels_last changes the strides of a convolution's output and not its values; of a GPT it changes no tensor.",
     page=PAGE,
