@@ -152,28 +152,6 @@ def reads_in_50_steps() -> Mapping[str, float]:
 
 # ------------------------------------------------------------------------------------------------------------- switches
 @claim(
-    "adamw-calls-a-step",
-    "AdamW on 27 tensors makes 243 calls a step in a loop, 10 with foreach, and 2 fused.",
-    page=PAGE,
-    expected={"loop": 243, "foreach": 10, "fused": 2},
-    unit="calls",
-)
-def adamw_calls() -> Mapping[str, float]:
-    """Counts the calls of the second step on Lab 02's GPT, without profiler marks and reads of the CPU's step count."""
-    measured = {}
-    for name in ("loop", "foreach", "fused"):
-        model = make_model()
-        optimizer = AdamW(model.parameters(), foreach=name == "foreach", fused=name == "fused")
-        token_loss(model, *make_batch(2, 16)).backward()
-        optimizer.step()
-        by_name = calls_of(optimizer.step).by_name
-        measured[name] = sum(
-            count for call, count in by_name.items() if not call.startswith(("profiler", "_local_scalar_dense"))
-        )
-    return measured
-
-
-@claim(
     "tf32-rounding",
     "A product of matrices rounded to TF32 is off by 2.9e-4 of its length, to bf16 by 2.3e-3, in fp32 by 2e-7.",
     page=PAGE,
