@@ -146,10 +146,10 @@ def gap_grows() -> Mapping[str, float]:
 
 @claim(
     "regularizers-and-the-end",
-    "After 80 steps validation is lower by 2.1 nats with weight decay 10, 1.6 with dropout 0.2, 0.8 with label "
+    "After 80 steps validation is lower by 1.7 nats with weight decay 5, 1.6 with dropout 0.2, 0.8 with label "
     "smoothing 0.1, and by less than 0.1 with weight decay 0.1.",
     page=PAGE,
-    expected={"decay 10": 2.1, "dropout 0.2": 1.6, "smoothing 0.1": 0.8, "decay 0.1": 0.05},
+    expected={"decay 5": 1.7, "dropout 0.2": 1.6, "smoothing 0.1": 0.8, "decay 0.1": 0.05},
     tolerance=0.15,
     unit="nats lower",
 )
@@ -157,7 +157,7 @@ def the_end() -> Mapping[str, float]:
     """Repeats the run with one change at a time. The tolerance allows other dropout masks and rounding."""
     end = _run().end
     changed = {
-        "decay 10": _run(decay=10.0),
+        "decay 5": _run(decay=5.0),
         "dropout 0.2": _run(dropout=0.2),
         "smoothing 0.1": _run(smoothing=0.1),
         "decay 0.1": _run(decay=0.1),
@@ -167,18 +167,18 @@ def the_end() -> Mapping[str, float]:
 
 @claim(
     "text-moves-the-best",
-    "The best validation loss moves by at most 0.06 nats with decay 10, dropout or smoothing, by 0.21 with 4 times the "
+    "The best validation loss moves by at most 0.04 nats with decay 5, dropout or smoothing, by 0.21 with 4 times the "
     "text and by 0.32 with 16 times.",
     page=PAGE,
-    expected={"decay 10": 0.06, "dropout 0.2": 0, "smoothing 0.1": 0.02, "4 times": 0.21, "16 times": 0.32},
-    tolerance=0.03,
+    expected={"decay 5": 0.033, "dropout 0.2": 0, "smoothing 0.1": 0.02, "4 times": 0.21, "16 times": 0.32},
+    tolerance=0.01,
     unit="nats lower",
 )
 def the_best() -> Mapping[str, float]:
     """Takes the lowest of the scores of each run, one every 5 steps."""
     best = _run().best
     changed = {
-        "decay 10": _run(decay=10.0),
+        "decay 5": _run(decay=5.0),
         "dropout 0.2": _run(dropout=0.2),
         "smoothing 0.1": _run(smoothing=0.1),
         "4 times": _run(lines=128),
@@ -189,15 +189,15 @@ def the_best() -> Mapping[str, float]:
 
 @claim(
     "clipping-does-not-regularize",
-    "Clipped at 0.1 in each of 80 steps, the run ends within 0.2 nats of the one without, far above guessing.",
+    "Clipped at 0.05 in each of 80 steps, the run ends within 0.1 nats of the one without, far above guessing.",
     page=PAGE,
-    expected={"clipped steps": 80, "end, clipped": 4.45, "end": 4.55},
+    expected={"clipped steps": 80, "end, clipped": 4.47, "end": 4.55},
     tolerance=0.05,
     unit="steps; nats",
 )
 def clipping() -> Mapping[str, float]:
     """Trains with and without clip_grad_norm_ and counts the steps whose norm was above the limit."""
-    clipped, free = _run(clip=0.1), _run()
+    clipped, free = _run(clip=0.05), _run()
     return {"clipped steps": clipped.clipped, "end, clipped": clipped.end, "end": free.end}
 
 
