@@ -159,6 +159,17 @@ def test_backward_runs_outside_autocast() -> None:
     assert not any(seen)
 
 
+def test_the_utilization_is_of_the_format_that_the_products_run_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    peaks = {torch.float32: 1e12, torch.bfloat16: 4e12}
+    monkeypatch.setattr("rankzero.learn.meter.peak_flops", lambda device, dtype: peaks[dtype])
+    for precision, dtype in (("fp32", torch.float32), ("bf16", torch.bfloat16)):
+        window = read_log(train(tmp_path, "--steps", "3", "--precision", precision) / "log.jsonl")["window"][-1]
+        flops_per_token = window["mfu"] * peaks[dtype] / window["tokens_per_s"]
+        assert flops_per_token == pytest.approx(6 * (96 * 32 + 12 * 32**2 + 3 * 32) + 12 * 32 * 16)
+
+
 BAD_OPTIONS = [
     (["--precision", "fp8"], "--precision: 'fp8' is no precision: use fp32, bf16, fp16."),
     (["--loss-scale", "1000"], "--loss-scale: '1000' must be a power of two"),

@@ -73,7 +73,7 @@ def test_time_in_a_pause_is_not_training_time(tmp_path: Path, clock: Clock) -> N
 
 
 def test_mfu_where_the_peak_is_known(tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(meter_module, "peak_flops", lambda device: 8000.0)
+    monkeypatch.setattr(meter_module, "peak_flops", lambda device, dtype: 8000.0)
     with make(tmp_path) as meter:
         train(meter, clock, [4.0, 3.0, 2.0])
     window = read_log(tmp_path / "log.jsonl")["window"][1]

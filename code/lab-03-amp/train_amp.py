@@ -201,6 +201,7 @@ def train(options: argparse.Namespace, saved: dict[str, Any] | None) -> int:
             tokens_per_step=options.batch_size * options.block_size,
             flops_per_token=model.flops_per_token(),
             device=device,
+            dtype=low or torch.float32,
         ) as meter,
     ):
         meter.write("run", settings=settings, **fingerprint(device))

@@ -34,6 +34,8 @@ class StepMeter:
 
     `log` is the JSONL file, a line an event: `run`, `step` (loss, lr), `window` (mean loss, tokens_per_s, step_ms,
     memory in bytes, gpu_util in percent and mfu where known), `eval` (val_loss).
+
+    `mfu` is a share of what the device can do in matrix products of `dtype`.
     """
 
     def __init__(
@@ -46,12 +48,13 @@ class StepMeter:
         device: torch.device,
         flops_per_token: int,
         every: int = 50,
+        dtype: torch.dtype = torch.float32,
     ) -> None:
         self.first_step, self.last_step, self.every = first_step, last_step, every
         self.done = first_step  # steps taken so far, counted from the start of training
         self.loss = math.nan  # mean of the last window
         self._tokens_per_step, self._device = tokens_per_step, device
-        self._peak_flops, self._flops_per_token = peak_flops(device), flops_per_token
+        self._peak_flops, self._flops_per_token = peak_flops(device, dtype), flops_per_token
         self._log = log.open("a", encoding="utf-8")
         self._pending: list[tuple[int, Tensor, float]] = []
         self._steps, self._seconds = 0, 0.0

@@ -209,9 +209,9 @@ def fp16_edges() -> bool:
 @claim(
     "precision-below-the-normal-numbers",
     "17 % of the gradients of Lab 03's first batch lie below fp16's smallest normal number, 2^-14, where digits are "
-    "lost; 2 in 10,000 become 0 when they are cast.",
+    "lost; 2 in 10,000 become 0 when they are cast, and none reaches 1.",
     page=PAGE,
-    expected={"below 2^-14": 17.1, "zero when cast": 0.02},
+    expected={"below 2^-14": 17.1, "zero when cast": 0.02, "1 or more": 0},
     tolerance=1.0,
     unit="% of gradients",
 )
@@ -222,6 +222,7 @@ def below_the_normal_numbers() -> Mapping[str, float]:
     return {
         "below 2^-14": 100 * float((there.abs() < 2.0**-14).double().mean()),
         "zero when cast": 100 * float((there.half() == 0).double().mean()),
+        "1 or more": 100 * float((there.abs() >= 1).double().mean()),
     }
 
 
@@ -341,6 +342,28 @@ def gradscaler_defaults() -> Mapping[str, float]:
         "after an overflow": scaler.get_scale(),
         "weight moved": weight.item() - 1,
     }
+
+
+@claim(
+    "precision-unscale-twice-raises",
+    "GradScaler.unscale_ raises when it is called a second time before update.",
+    page=PAGE,
+    expected=True,
+    unit="",
+)
+def unscale_twice_raises() -> bool:
+    """Calls it twice on one gradient and looks whether that was divided once."""
+    scaler = torch.amp.GradScaler("cpu", init_scale=4.0)
+    weight = torch.nn.Parameter(torch.ones(1))
+    optimizer = torch.optim.SGD([weight], lr=1.0)
+    scaler.scale(torch.ones(1))
+    weight.grad = torch.tensor([4.0])
+    scaler.unscale_(optimizer)
+    try:
+        scaler.unscale_(optimizer)
+    except RuntimeError:
+        return weight.grad.item() == 1
+    return False
 
 
 @claim(
