@@ -1,18 +1,24 @@
 """Lab 03's starter as a learner runs it. What it shares with Lab 02's is tested there."""
 
+import ast
+import inspect
 import re
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from starters import TINY, Starter, losses
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from rankzero.learn.checkpoints import save_checkpoint
 from rankzero.learn.corpus import load_corpus
 from rankzero.learn.plots import read_log
+from rankzero.learn.training import learning_rate
 
 LAB03 = Starter("03")
 LAB, starter = LAB03.lab, LAB03.module
@@ -168,6 +174,19 @@ def test_the_utilization_is_of_the_format_that_the_products_run_in(
         window = read_log(train(tmp_path, "--steps", "3", "--precision", precision) / "log.jsonl")["window"][-1]
         flops_per_token = window["mfu"] * peaks[dtype] / window["tokens_per_s"]
         assert flops_per_token == pytest.approx(6 * (96 * 32 + 12 * 32**2 + 3 * 32) + 12 * 32 * 16)
+
+
+def body(function: Callable[..., Any]) -> str:
+    """The code of a function without its docstring."""
+    (node,) = ast.parse(inspect.getsource(function)).body
+    assert isinstance(node, ast.FunctionDef)
+    return ast.unparse(ast.Module(node.body[1:], type_ignores=[]))
+
+
+def test_what_has_moved_to_rankzero_learn_is_still_what_lab_02_explains() -> None:
+    lab02 = Starter("02").module
+    assert body(learning_rate) == body(lab02.learning_rate)
+    assert body(save_checkpoint) == body(lab02.save_checkpoint)
 
 
 BAD_OPTIONS = [
