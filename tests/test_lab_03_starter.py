@@ -72,7 +72,7 @@ def test_the_scale_changes_no_bit_in_fp32_and_bf16_and_brings_back_what_fp16_los
     assert lost > 0
     assert changed > 0
     assert scaled < plain
-    # bf16 rounds at 2^-9 of a number at most, fp16 at 2^-12: three bits, a factor of 8.
+    # bf16 rounds by 2^-8 of a number at most, fp16 by 2^-11: three bits, a factor of 8.
     assert rows["bf16"][2] / scaled == pytest.approx(8, rel=0.25)
 
 
