@@ -1,15 +1,16 @@
-"""Lab 02: train a small GPT on one device, with nothing hidden.
+"""Lab 04: train on batches that need not fit, a micro-batch at a time. Lab 02's loop with one more loop in its step.
 
-Read it from top to bottom. The lesson is `train_step`, and the loop in `train` that calls it. What comes from
-rankzero.learn is not the lesson: the text, the model, the meter. B = sequences a batch, T = tokens a sequence,
+Read `train_step` first: the lesson is there. `compare_gradients` calls it to show that the parts add up to the whole
+batch's gradient. The rest is Lab 02's. B = sequences a batch, b = sequences a micro-batch, T = tokens a sequence,
 V = tokens in the vocabulary.
 
-    python train_single_gpu.py                                                # under a minute on two CPU cores
-    python train_single_gpu.py --steps 50 --batch-size 64 --hidden-dim 128
-    python train_single_gpu.py --resume --steps 1200                          # goes on where the newest run stopped
+    python train_accumulation.py                                        # batches of 12, as 3 micro-batches of 4
+    python train_accumulation.py --micro-batch 12                       # the same batches whole: the same losses
+    python train_accumulation.py --micro-batch 5 --clip 1.0             # 5 + 5 + 2 sequences; clipped once an update
 """
 
 import argparse
+import copy
 import math
 import os
 import sys
@@ -20,7 +21,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.optim import AdamW, Optimizer
+from torch.optim import SGD, AdamW, Optimizer
 
 from rankzero.learn.batches import check_length, random_batch, to_device, validation_batches
 from rankzero.learn.corpus import Corpus, load_corpus
@@ -28,17 +29,24 @@ from rankzero.learn.device import choose_device, device_name, seed_everything
 from rankzero.learn.errors import UserError
 from rankzero.learn.fingerprint import fingerprint
 from rankzero.learn.gpt import GPT, GPTConfig
-from rankzero.learn.memory import PhaseMemory, check_fits
+from rankzero.learn.memory import MIB, PhaseMemory, check_fits
 from rankzero.learn.meter import StepMeter
-from rankzero.learn.options import StarterParser
+from rankzero.learn.options import StarterParser, non_negative_float, positive_int
 from rankzero.learn.runs import check_new_file, finish_step_on_interrupt, new_run_folder
 from rankzero.learn.training import SETTINGS, check_same_run, end_of_run, run_starter, training_parser
 
-LAB = "lab-02"
+LAB = "lab-04"
+LAB_SETTINGS = (*SETTINGS, "micro_batch", "clip")
+EQUAL = 1e-12  # float64 rounds at the 16th digit; a few hundred additions in another order leave at least 12
 
 
 def make_parser() -> StarterParser:
-    return training_parser("Lab 02: train a small GPT on one device, with nothing hidden.")
+    parser = training_parser("Lab 04: train on batches that need not fit, a micro-batch at a time.")
+    add = parser.add_argument
+    add("--micro-batch", type=positive_int, default=4, help="sequences that go through the model at once")
+    add("--clip", type=non_negative_float, default=0.0, help="longest gradient of an update (global norm); 0: no limit")
+    parser.set_defaults(steps=300, eval_every=100)
+    return parser
 
 
 # ----------------------------------------------------------------------------------------------------------- one step
@@ -47,24 +55,66 @@ def train_step(
     optimizer: Optimizer,
     x: Tensor,
     y: Tensor,
+    micro_batch: int,
+    clip: float = 0.0,
     after: Callable[[str], None] = lambda phase: None,
-) -> Tensor:
-    """One update of the model. `x` and `y` are int64 [B, T]; returns the loss before the update, in nats a token.
+) -> tuple[Tensor, Tensor]:
+    """One update of the model by the whole batch, `micro_batch` sequences at a time. `x` and `y` are int64 [B, T].
 
-    `after` is called with a phase's name when that phase ends; the run measures memory there.
+    Returns the batch's loss before the update, in nats a token, and its gradient's norm before the clipping. `after` is
+    called with a phase's name when that phase ends; the run measures memory there.
     """
-    optimizer.zero_grad(set_to_none=True)  # backward adds to what is there: the last step's gradients must go
+    optimizer.zero_grad(set_to_none=True)  # once: from here on, each micro-batch adds to what the others left
 
-    logits = model(x)  # [B, T, V]; on the way autograd keeps what backward will need: the activations
-    loss = F.cross_entropy(logits.flatten(0, 1), y.flatten())  # mean over the B*T tokens
-    after("forward")
+    loss = torch.zeros((), device=x.device)
+    for micro_x, micro_y in zip(x.split(micro_batch), y.split(micro_batch), strict=True):  # [b, T]; the last: fewer
+        logits = model(micro_x)  # [b, T, V]; only this micro-batch's activations are kept
+        summed = F.cross_entropy(logits.flatten(0, 1), micro_y.flatten(), reduction="sum")
+        part = summed / y.numel()  # its share of the mean over all B*T tokens, right for a smaller last part too
+        after("forward")
 
-    loss.backward()  # fills p.grad of every parameter, and frees the activations as it passes
-    after("backward")
+        part.backward()  # adds to p.grad, and frees the activations before the next micro-batch makes its own
+        after("backward")
+        loss += part.detach()
 
-    optimizer.step()  # the first time, AdamW makes its state here: two averages a parameter
+    norm = nn.utils.clip_grad_norm_(model.parameters(), clip or math.inf)  # once, when the gradient is complete
+    optimizer.step()
     after("update")
-    return loss.detach()  # without its graph: backward has emptied it, but a kept loss would keep its nodes
+    return loss, norm
+
+
+def first_gradient(model: nn.Module, x: Tensor, y: Tensor, size: int, dtype: torch.dtype) -> tuple[Tensor, float]:
+    """The gradient that `train_step` hands to the optimizer, laid end to end, and the most activations it held, in MiB.
+
+    The step is taken on a copy of `model`, by an SGD whose rate is 0: nothing moves.
+    """
+    device = torch.device("cpu") if x.device.type == "mps" else x.device  # MPS has no float64
+    twin = copy.deepcopy(model).to(device, dtype)
+    optimizer = SGD(twin.parameters(), lr=0.0)
+    followed: list[Tensor] = []
+    every = list(twin.parameters())
+    optimizer.register_step_pre_hook(lambda *_: followed.extend(p.grad.flatten() for p in every if p.grad is not None))
+    with PhaseMemory(twin, optimizer, device) as memory:
+        train_step(twin, optimizer, x.to(device), y.to(device), size, after=memory.record)
+    return torch.cat(followed), max(row.activations for row in memory.rows) / MIB
+
+
+def compare_gradients(model: nn.Module, x: Tensor, y: Tensor, micro_batch: int) -> str:
+    """The batch's gradient in one piece against the sum over its micro-batches, and what each way held, as a table.
+
+    In float64 rounding is too small to hide a mistake; float32 is what the run will see.
+    """
+    lines = ["type      largest gradient  largest difference   relative     MiB at once: whole   micro-batches"]
+    apart = []
+    for dtype in (torch.float64, torch.float32):
+        whole, held = first_gradient(model, x, y, len(x), dtype)
+        parts, held_by_parts = first_gradient(model, x, y, micro_batch, dtype)
+        largest, difference = whole.abs().max().item(), (parts - whole).abs().max().item()
+        apart.append(difference / largest)
+        numbers = f"{largest:18.2e}{difference:20.1e}{apart[-1]:11.1e}{held:23.2f}{held_by_parts:16.2f}"
+        lines.append(str(dtype).removeprefix("torch.") + numbers)
+    verdict = "equal" if apart[0] <= EQUAL else "NOT EQUAL"
+    return "\n".join([*lines, f"{verdict} within {EQUAL:g} in float64, where only the order of additions differs"])
 
 
 def learning_rate(step: int, peak: float, warmup_steps: int, decay_steps: int) -> float:
@@ -120,7 +170,12 @@ def train(options: argparse.Namespace, saved: dict[str, Any] | None) -> int:
     corpus = load_corpus(options.corpus)
     check_length(corpus.val, options.block_size, f"the validation part of corpus {corpus.name}")
     config = GPTConfig(corpus.vocab_size, options.block_size, options.layers, options.heads, options.hidden_dim)
-    check_fits(config.training_bytes(options.batch_size), device)
+    if options.micro_batch > options.batch_size:
+        raise UserError(
+            f"--micro-batch {options.micro_batch} is more than --batch-size {options.batch_size}: lower it."
+        )
+    tokens = options.batch_size * options.block_size  # 16 bytes each; activations are needed for a micro-batch only
+    check_fits(config.training_bytes(options.micro_batch) + 16 * tokens, device)
     model = GPT(config).to(device)
     optimizer = AdamW(model.parameters(), lr=options.lr)
     first_step = restore(saved, options, corpus, model, optimizer) if saved else 0
@@ -129,18 +184,27 @@ def train(options: argparse.Namespace, saved: dict[str, Any] | None) -> int:
     folder = new_run_folder(options.out, LAB)
     checkpoint = options.checkpoint or folder / "checkpoint.pt"
     batch = {name: getattr(options, name) for name in ("batch_size", "block_size")}
-    settings = {name: getattr(options, name) for name in SETTINGS} | {"corpus": corpus.name}
+    how = (options.micro_batch, options.clip)
+    settings = {name: getattr(options, name) for name in LAB_SETTINGS} | {"corpus": corpus.name}
     print(f"device  {device} ({device_name(device)})")
     print(f"model   {config.summary()}, {model.parameter_count():,} parameters")
     print(f"text    {corpus.summary()}")
-    print(f"run     steps {first_step + 1} to {options.steps}, batch {options.batch_size}, into {folder}/\n")
+    k, rest = divmod(options.batch_size, options.micro_batch)
+    batches = f"{options.batch_size} = {k} x {options.micro_batch}" + (f" + {rest}" if rest else "")
+    print(f"run     steps {first_step + 1} to {options.steps}, batch {batches}, into {folder}/\n")
+    first = random_batch(corpus.train, step=first_step, seed=options.seed, **batch)
+    try:
+        check_fits(2 * config.training_bytes(options.batch_size), device)  # in float64, beside the model itself
+        print(compare_gradients(model, *to_device(*first, device), options.micro_batch) + "\n")
+    except UserError:
+        print("The whole batch would not fit, so there is nothing to compare with.\n")
     with (
         finish_step_on_interrupt() as interrupted,
         StepMeter(
             folder / "log.jsonl",
             first_step=first_step,
             last_step=options.steps,
-            tokens_per_step=options.batch_size * options.block_size,
+            tokens_per_step=tokens,
             flops_per_token=model.flops_per_token(),
             device=device,
         ) as meter,
@@ -156,11 +220,11 @@ def train(options: argparse.Namespace, saved: dict[str, Any] | None) -> int:
 
             if step == first_step:
                 with PhaseMemory(model, optimizer, device) as memory:
-                    loss = train_step(model, optimizer, x, y, after=memory.record)
+                    loss, norm = train_step(model, optimizer, x, y, *how, after=memory.record)
                 meter.print(memory.table() + "\n")
             else:
-                loss = train_step(model, optimizer, x, y)
-            meter.step(loss, lr)
+                loss, norm = train_step(model, optimizer, x, y, *how)
+            meter.step(loss, lr, grad_norm=norm)
 
             if meter.done % options.eval_every == 0 or meter.done == options.steps or interrupted:
                 with meter.paused():
@@ -178,7 +242,7 @@ def train(options: argparse.Namespace, saved: dict[str, Any] | None) -> int:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    return run_starter(make_parser(), train, arguments, lab=LAB)
+    return run_starter(make_parser(), train, arguments, lab=LAB, settings=LAB_SETTINGS)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from rankzero.exercises.judges import CLOSE, agrees, all_of, is_a, is_but_expect
 EXACT = 1e-12  # float64 rounds at 1e-16; the sums here have a few hundred terms
 OF_BOTH_MODES = [f"the loss of a model with dropout 0.5 in {mode} mode" for mode in ("training", "evaluation")]
 A_FLOAT = is_a("float", "the loss, a Python float,", ": loss.item() makes one")
+OF_TWO_STEPS = ("", " where the rows cancel")
 FAR_CLIPPED = 1e-5  # torch's own clipping divides by norm + 1e-6
 
 
@@ -46,14 +47,16 @@ def nothing_moved(got: Answers, expected: Answers) -> str | None:
 
 def one_at_a_time(got: Answers, expected: Answers) -> str | None:
     """Autograd never held the activations of more than one micro-batch."""
-    held = got["held"]
+    held, backwards = got["held"], got["backwards"]
     if not held:
         return "the model was never called."
+    if not backwards:
+        return "backward never ran."
     if max(held) > 1:
         most = f"the activations of {max(held)} micro-batches at the end of forward pass {held.index(max(held)) + 1}"
         return f"autograd holds {most}; expected 1{'.' if held[0] > 1 else ': run backward after each.'}"
-    if got["backwards"] < expected["backwards"]:
-        return f"backward ran {got['backwards']} times; expected {expected['backwards']}, once a micro-batch."
+    if backwards < expected["backwards"]:
+        return f"backward ran {backwards} times; expected {expected['backwards']}, once a micro-batch."
     return None
 
 
@@ -79,63 +82,62 @@ def updates_come_after(got: Answers, expected: Answers) -> str | None:
     """optimizer.step() was called after the right micro-batches."""
     if got["after"] == expected["after"]:
         return None
-    return (
-        f"with k = {got['k']}, updates came after {_places(got['after'])}; expected after {_places(expected['after'])}."
-    )
+    return f"with k = {got['k']}, {_places(got['after'], expected['after'])}"
 
 
 def leftovers_too(got: Answers, expected: Answers) -> str | None:
     """The same for several lengths of the data."""
     for count, mine, wanted in zip(expected["counts"], got["after"], expected["after"], strict=True):
         if mine != wanted:
-            of = f"of {count} micro-batches with k = {expected['k']}"
-            return f"{of}, updates came after {_places(mine)}; expected after {_places(wanted)}."
+            return f"of {count} micro-batches with k = {expected['k']}, {_places(mine, wanted)}"
     for count, mine, wanted in zip(expected["counts"], got["losses"], expected["losses"], strict=True):
         if not equal(mine, wanted, CLOSE):
             return f"the losses of {count} micro-batches with k = {expected['k']}: {_lists(mine, wanted)}"
     return None
 
 
-def _places(after: list[int]) -> str:
-    return f"micro-batch {', '.join(map(str, after))}" if after else "none"
+def _places(mine: list[int], wanted: list[int]) -> str:
+    if not mine:
+        return f"there was no update; expected {len(wanted)}."
+    told, right = (", ".join(map(str, after)) or "none" for after in (mine, wanted))
+    return f"updates came when {told} micro-batches had gone through the model; expected {right}."
 
 
-def a_list(what: str) -> Judge:
-    """What came back is a list of numbers."""
-
-    def judge(got: Answers, expected: Answers) -> str | None:
-        if got["type"] != "list":
-            return f"what came back is of type {got['type']}; a list of floats was expected."
-        return "the list that came back holds something that is no number." if None in got[what] else None
-
-    return judge
+def a_list(got: Answers, expected: Answers) -> str | None:
+    """What came back is a list of Python floats."""
+    if got["type"] != "list of float":
+        return f"what came back is a {got['type']}; a list of Python floats was expected."
+    return None
 
 
-def same_list(name: str, what: str) -> Judge:
+def same_list(name: str, what: str, tolerance: float = CLOSE) -> Judge:
     """The list `name` is the reference's: in length, then number by number."""
 
     def judge(got: Answers, expected: Answers) -> str | None:
-        if equal(got[name], expected[name], CLOSE):
+        if equal(got[name], expected[name], tolerance):
             return None
-        return f"{what}: {_lists(got[name], expected[name])}"
+        return f"{what}: {_lists(got[name], expected[name], tolerance)}"
 
     return judge
 
 
-def _lists(mine: list[float] | None, wanted: list[float]) -> str:
+def _lists(mine: list[float] | None, wanted: list[float], tolerance: float = CLOSE) -> str:
     if mine is None:
         return "no list of numbers came back."
     if len(mine) != len(wanted):
         return f"there are {len(mine)}; expected {len(wanted)}."
-    place = next(place for place, (a, b) in enumerate(zip(mine, wanted, strict=True)) if not equal(a, b, CLOSE))
+    place = next(place for place, (a, b) in enumerate(zip(mine, wanted, strict=True)) if not equal(a, b, tolerance))
     return f"number {place + 1} of {len(wanted)} {is_but_expected(mine[place], wanted[place])}"
 
 
 def is_clipped(got: Answers, expected: Answers) -> str | None:
     """The gradients are the reference's, up to the small number that torch's own clipping adds."""
+    in_a_list = equal(got.get("in a list"), expected.get("in a list"), FAR_CLIPPED)
     if equal(got["gradients"], expected["gradients"], FAR_CLIPPED):
-        return None
-    limit = f"clipped to {expected['max_norm']:.3f}" if "max_norm" in expected else "short enough as it was"
+        return None if in_a_list else "with the parameters in a list, the gradients differ from those of a generator."
+    limit = f"clipped to {expected['max_norm']:.3f}"
+    if in_a_list and "in a list" in expected:
+        limit = f"with the parameters in a generator (in a list it is right), {limit}"
     mine, wanted = np.nan_to_num(got["gradients"]), np.nan_to_num(expected["gradients"])
     cosine = float(mine @ wanted / max(np.linalg.norm(mine) * np.linalg.norm(wanted), 1e-300))
     missing, asked = (int(np.isnan(each["gradients"]).sum()) for each in (got, expected))
@@ -202,7 +204,7 @@ def each_count(got: Answers, expected: Answers) -> str | None:
 
 def two_floats(got: Answers, expected: Answers) -> str | None:
     """Two Python floats came back, and the gradients are what they were."""
-    if got["types"] != ["float", "float"]:
+    if got["types"] != expected["types"]:
         return "a tuple of two Python floats was expected: the estimates of |G|^2 and of tr(S)."
     return f"{got['changed']} numbers of `gradients` were changed; they are the caller's." if got["changed"] else None
 
@@ -329,12 +331,15 @@ EXERCISES = (
             ),
             Check(
                 "accumulate_tokens/undisturbed",
-                "leaves the caller's tensors as they are",
+                "leaves the caller's tensors, and the model's mode, as they are",
                 points=1,
                 probe="the_callers_tensors",
+                requires=("accumulate_tokens/loss",),
                 judge=all_of(
                     agrees("targets", 0, lambda *_: "the targets are changed after it: work on a copy."),
                     agrees("inputs", 0, lambda *_: "the inputs are changed after it: work on a copy."),
+                    values("losses", *OF_BOTH_MODES),
+                    modes_are_kept,
                 ),
             ),
         ),
@@ -374,7 +379,7 @@ EXERCISES = (
                 "returns one loss an update, the mean over the group",
                 points=1,
                 probe="full_groups",
-                judge=all_of(a_list("losses"), same_list("losses", "the losses of three full groups")),
+                judge=all_of(a_list, same_list("losses", "the losses of three full groups")),
                 requires=("train_epoch/groups",),
             ),
             Check(
@@ -434,12 +439,13 @@ EXERCISES = (
                 judge=all_of(is_clipped, in_place),
             ),
             Check(
-                "clip_once/short",
-                "leaves short gradients, and those of length 0, as they are",
+                "clip_once/limit",
+                "leaves a gradient that is short, or 0, and shortens one that is just over the limit",
                 points=1,
-                probe="short_gradients",
+                probe="near_the_limit",
                 judge=all_of(
-                    is_clipped, same_list("norms", "the norms of a gradient 0.3 long, and of one that is 0 everywhere")
+                    same_list("lengths", "the lengths after clipping gradients 0.3, 0 and 2.1 long to 2", FAR_CLIPPED),
+                    same_list("norms", "the norms that come back of gradients 0.3, 0 and 2.1 long"),
                 ),
                 requires=("clip_once/norm", "clip_once/direction"),
             ),
@@ -456,7 +462,7 @@ EXERCISES = (
                 "clips the group's gradient once, before its one update",
                 points=3,
                 probe="one_clipped_update",
-                judge=all_of(one_step, weights_of_updates, norms_of_updates),
+                judge=all_of(one_step, norms_of_updates, weights_of_updates),
                 requires=("clip_once/norm", "clip_once/direction"),
             ),
         ),
@@ -488,7 +494,7 @@ EXERCISES = (
                 "returns the rate that each update used",
                 points=2,
                 probe="scheduled",
-                judge=all_of(a_list("rates"), same_list("rates", "the rates of two passes of 7 micro-batches, k = 3")),
+                judge=all_of(a_list, same_list("rates", "the rates of two passes of 7 micro-batches, k = 3")),
                 requires=("train_epoch/leftover",),
             ),
             Check(
@@ -527,14 +533,18 @@ EXERCISES = (
                 "estimates |G|^2 without bias",
                 points=2,
                 probe="estimates",
-                judge=all_of(two_floats, value("signal", "the estimate of |G|^2")),
+                judge=all_of(
+                    two_floats, values("signals", *("the estimate of |G|^2" + where for where in OF_TWO_STEPS))
+                ),
             ),
             Check(
                 "noise_scale/noise",
                 "estimates tr(S), the noise of one sequence, without bias",
                 points=2,
                 probe="estimates",
-                judge=all_of(two_floats, value("noise", "the estimate of tr(S)")),
+                judge=all_of(
+                    two_floats, values("noises", *("the estimate of tr(S)" + where for where in OF_TWO_STEPS))
+                ),
             ),
             Check(
                 "noise_scale/ratio",

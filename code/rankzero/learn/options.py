@@ -47,13 +47,25 @@ def non_negative_int(text: str) -> int:
 
 def positive_float(text: str) -> float:
     """A number above 0, of fp32's range."""
-    try:
-        number = float(text)
-    except ValueError:
-        number = math.nan
+    number = _float(text)
     if not 0 < number <= 1e38:
         raise argparse.ArgumentTypeError(f"{text!r} must be a number above 0 and at most 1e38.")
     return number
+
+
+def non_negative_float(text: str) -> float:
+    """A number of at least 0, of fp32's range."""
+    number = _float(text)
+    if not 0 <= number <= 1e38:
+        raise argparse.ArgumentTypeError(f"{text!r} must be a number of at least 0 and at most 1e38.")
+    return number
+
+
+def _float(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan
 
 
 def _int(text: str, at_least: int) -> int:

@@ -4,7 +4,7 @@ makes inf of it. Ask first whether the norm is over the limit: then it is not 0.
 import math
 
 EXERCISE = "clip_once"
-FAILS = ("clip_once/short",)
+FAILS = ("clip_once/limit",)
 READ = "handbook/gradient-mechanics.md#clipping-by-norm-and-by-value"
 
 
