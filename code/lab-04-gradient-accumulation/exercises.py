@@ -124,7 +124,7 @@ def noise_estimates(gradients: Tensor, micro_batch: int) -> tuple[float, float]:
     is the mean of the rows.
 
     Returns unbiased estimates of |G|^2 and of tr(S), in this order, as Python floats. A single estimate of |G|^2 can
-    be negative. Source: McCandlish et al., arXiv 1812.06162, appendix A.1.
+    be negative. Source: McCandlish et al., arXiv 1812.06162, appendix A.
     Read: handbook/gradient-mechanics.md, "How much of a gradient is noise"
     """
     raise NotImplementedError("noise_estimates is not written yet. A hint: rankzero hint 04 noise_estimates")
