@@ -48,6 +48,11 @@ HURRIED = {
         CLIP.replace("model.parameters()", "list(model.parameters())[1:]"),
     ),
     "the limit is always 1": ("clip_once", CLIP, CLIP.replace("max_norm)", "1.0)")),
+    "torch clips": (
+        "clip_once",
+        "    gradients = [p.grad for p in parameters if p.grad is not None]\n",
+        "    return float(nn.utils.clip_grad_norm_(parameters, max_norm))\n    gradients = []\n",
+    ),
     "clips from twice the limit on": ("clip_once", "if norm > max_norm:", "if norm > 2 * max_norm:"),
     "passes run into each other": ("schedule", "in epochs:", "in [itertools.chain(*epochs)]:"),
     "moves twice": ("schedule", "            scheduler.step()\n", "            scheduler.step()\n" * 2),
