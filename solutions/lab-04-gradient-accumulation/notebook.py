@@ -1,8 +1,7 @@
 # %% [markdown]
 # # Lab 04: gradient accumulation
 #
-# **Your batch does not fit. Which number may you divide, which call may you move, and when is the result still the same
-# training run?**
+# **Your batch does not fit. How do you train on it all the same, and how do you know that it is the same run?**
 #
 # In each experiment you *predict* a number, *run* the cell, and *explain* the difference. Write a number before you
 # run, even a bad one. Read the
