@@ -187,7 +187,7 @@ def test_the_documented_default_works_from_any_folder(tmp_path: Path) -> None:
 def test_the_default_options_stay_those_that_the_page_shows() -> None:
     options = vars(starter.make_parser().parse_args([]))
     names = ("steps", "batch_size", "micro_batch", "clip", "eval_every")
-    assert [options[name] for name in names] == [300, 12, 4, 0.0, 100]
+    assert [options[name] for name in names] == [200, 12, 4, 0.0, 100]
 
 
 @pytest.mark.parametrize(

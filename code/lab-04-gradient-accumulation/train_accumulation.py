@@ -45,7 +45,7 @@ def make_parser() -> StarterParser:
     add = parser.add_argument
     add("--micro-batch", type=positive_int, default=4, help="sequences that go through the model at once")
     add("--clip", type=non_negative_float, default=0.0, help="longest gradient of an update (global norm); 0: no limit")
-    parser.set_defaults(steps=300, eval_every=100)
+    parser.set_defaults(steps=200, eval_every=100)
     return parser
 
 
