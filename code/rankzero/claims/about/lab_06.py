@@ -77,7 +77,7 @@ def fractions_add_up() -> float:
 
 @claim(
     "lab-06-counted-equals-formula",
-    "The FLOPs of a step that PyTorch's counter finds are exactly 6N + 12LHQT a token, N being the weights in products.",
+    "By PyTorch's counter, a step takes exactly 6N + 12LHQT FLOPs a token, N being the weights in products.",
     page=PAGE,
     expected={"96 characters": 3_982_491_648, "65 characters": 3_964_207_104},
     unit="FLOPs",
