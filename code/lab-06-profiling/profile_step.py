@@ -3,7 +3,7 @@
 The step is Lab 02's, with a name on each phase. Read `train_step` and the loop in `train_steps`, then `account`, which
 adds the time up. B = sequences a batch, T = tokens a sequence.
 
-    python profile_step.py                             # 10 steps, a few seconds
+    python profile_step.py                             # 5 steps, a few seconds
     python profile_step.py --script patient_a.py       # the same with somebody else's code in the loop
     python profile_step.py --recompute --watch-layers
 """
@@ -52,7 +52,7 @@ def make_parser() -> StarterParser:
     add = parser.add_argument
     add("--wait", type=non_negative_int, default=1, help="steps before the profiler is switched on")
     add("--warmup", type=non_negative_int, default=3, help="steps with the profiler on that are thrown away")
-    add("--active", type=positive_int, default=10, help="steps that are measured")
+    add("--active", type=positive_int, default=5, help="steps that are measured")
     add("--script", type=Path, help="a file whose next_batch or train_step takes the place of this one's")
     add("--recompute", action="store_true", help="keep only the input of each block and run it again in backward")
     add("--watch-layers", action="store_true", help="draw activations and gradients by depth, with hooks")
@@ -126,14 +126,14 @@ def train_steps(
     return losses
 
 
-def profile_steps(loop: Callable[..., list[Tensor]], options: argparse.Namespace, trace: Path) -> tuple[Any, Any]:
-    """Trains for wait + warmup + active steps and exports a trace of the last. Returns all losses, and the profiler."""
+def profile_steps(loop: Callable[..., list[Tensor]], options: argparse.Namespace, trace: Path) -> list[Tensor]:
+    """Trains for wait + warmup + active steps and exports a trace of the active ones. Returns all losses."""
     with profile(
         activities=[ProfilerActivity.CPU] + [ProfilerActivity.CUDA] * torch.cuda.is_available(),
         schedule=schedule(wait=options.wait, warmup=options.warmup, active=options.active, repeat=1),
         on_trace_ready=lambda profiler: profiler.export_chrome_trace(str(trace)),
     ) as profiler:  # its step() ends the range of a step, ProfilerStep#N, and begins the next one's
-        return loop(options.wait + options.warmup + options.active, profiler.step), profiler
+        return loop(options.wait + options.warmup + options.active, profiler.step)
 
 
 def account(events: list[Event]) -> tuple[float, dict[str, float]]:
@@ -191,7 +191,7 @@ def run(options: argparse.Namespace, saved: object) -> int:
     device, corpus = choose_device(options.device), load_corpus(options.corpus)
     script: dict[str, Any] = {"next_batch": next_batch, "train_step": train_step}
     if options.script:
-        script |= read_script(options.script, beside=Path(__file__).parent)
+        script |= read_script(options.script, names=script.keys(), beside=Path(__file__).parent)
     check_length(corpus.train, options.block_size, f"the training part of corpus {corpus.name}")
     config = GPTConfig(corpus.vocab_size, options.block_size, options.layers, options.heads, options.hidden_dim)
     check_fits(config.training_bytes(options.batch_size), device)
@@ -206,7 +206,7 @@ def run(options: argparse.Namespace, saved: object) -> int:
     print(f"run     {options.wait} + {options.warmup} steps, then {options.active} measured, into {folder}/\n")
 
     loop = functools.partial(train_steps, model, optimizer, corpus, options, script)
-    losses, profiler = profile_steps(loop, options, folder / "trace.json")
+    losses = profile_steps(loop, options, folder / "trace.json")
     events = read_trace(folder / "trace.json")
     step_ms, fractions = account(events)
     print(f"phase       fraction   ms/step\n{'':-<30}")
@@ -214,7 +214,7 @@ def run(options: argparse.Namespace, saved: object) -> int:
         print(f"{name:<10}{fraction:>10.6f}{fraction * step_ms:>10.2f}")
     if (busy := device_busy(events)) is not None:
         print(f"GPU busy  {busy:>10.6f}")
-    print(f"\n{operations_table(profiler.key_averages(), options.active)}")
+    print(f"\n{operations_table(events)}")
 
     ends = [time.perf_counter()]
     loop(options.active, lambda: ends.append(time.perf_counter()))  # once more, without the profiler

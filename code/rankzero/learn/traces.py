@@ -37,20 +37,45 @@ def device_busy(events: list[Event]) -> float | None:
     return busy / sum(stop - begin for begin, stop in steps)
 
 
-def operations_table(averages: Any, steps: int, rows: int = 6) -> str:
-    """The operations with the most self time, from a profiler's key_averages(), and how many calls there are a step."""
-    found = [row for row in averages if row.key.startswith("aten::")]
-    on_gpu = any(row.self_device_time_total for row in found)
-    times = {row.key: (row.self_device_time_total if on_gpu else row.self_cpu_time_total) / 1000 for row in found}
-    calls = {row.key: row.count for row in found}
-    all_ms = sum(times.values())
-    lines = [f"{'operation, by self time':<58}{'calls/step':>10}{'ms/step':>10}{'share':>8}", "-" * 86]
-    for name in sorted(times, key=lambda name: -times[name])[:rows]:
-        lines.append(f"{name:<58}{calls[name] / steps:>10.1f}{times[name] / steps:>10.2f}{times[name] / all_ms:>8.3f}")
-    lines.append(f"{'all operations':<58}{sum(calls.values()) / steps:>10.1f}{all_ms / steps:>10.2f}{1:>8.3f}")
-    reads = calls.get("aten::_local_scalar_dense", 0)
-    lines.append(f"{'numbers handed to Python (_local_scalar_dense)':<58}{reads / steps:>10.1f}")
+def operations_table(events: list[Event], rows: int = 6) -> str:
+    """What takes the most time: operations by self time or, where there is a GPU, its kernels. And calls a step."""
+    steps = sum(name.startswith("ProfilerStep#") for _, _, name in ranges(events))
+    operations = _own_times(events)
+    kernels: dict[str, list[float]] = {}
+    for start, end, name in ranges(events, "kernel"):
+        kernels.setdefault(name, []).append(end - start)
+    what, times = ("kernel", kernels) if kernels else ("operation, by self time", operations)
+    total = sum(map(sum, times.values()))
+    lines = [f"{what:<60}{'calls/step':>10}{'ms/step':>10}{'share':>8}", "-" * 88]
+    for name in sorted(times, key=lambda name: -sum(times[name]))[:rows]:
+        spent = sum(times[name])
+        lines.append(
+            f"{name[:59]:<60}{len(times[name]) / steps:>10.1f}{spent / steps / 1000:>10.2f}{spent / total:>8.3f}"
+        )
+    for what, found in (("all operations", operations), ("all kernels", kernels)):
+        if found:
+            spent, calls = sum(map(sum, found.values())), sum(map(len, found.values()))
+            lines.append(f"{what:<60}{calls / steps:>10.1f}{spent / steps / 1000:>10.2f}")
+    reads = len(operations.get("aten::_local_scalar_dense", ()))
+    lines.append(f"{'numbers handed to Python (_local_scalar_dense)':<60}{reads / steps:>10.1f}")
     return "\n".join(lines)
+
+
+def _own_times(events: list[Event]) -> dict[str, list[float]]:
+    """Self time in µs of every call of every PyTorch operation, by name. What autograd's engine runs is left out."""
+    found: dict[str, list[float]] = {}
+    open_calls: list[tuple[int, float, list[float], int]] = []  # thread, end, where its time is kept, at which place
+    operations = [e for e in events if e.get("cat") == "cpu_op" and e["name"].startswith("aten::")]
+    for op in sorted(operations, key=lambda e: (e["tid"], e["ts"], -e["dur"])):
+        while open_calls and (open_calls[-1][0] != op["tid"] or open_calls[-1][1] <= op["ts"]):
+            open_calls.pop()
+        if open_calls:
+            _, _, times, place = open_calls[-1]
+            times[place] -= op["dur"]
+        mine = found.setdefault(op["name"], [])
+        mine.append(op["dur"])
+        open_calls.append((op["tid"], op["ts"] + op["dur"], mine, len(mine) - 1))
+    return found
 
 
 def plot_timeline(events: list[Event], steps: int = 3) -> Figure:
@@ -65,7 +90,7 @@ def plot_timeline(events: list[Event], steps: int = 3) -> Figure:
     phases = [span for span in named if span[2] in COLORS]
     rows = {name: bars([span for span in phases if span[2] == name]) for name in COLORS if name != "idle"}
     rows["idle"] = _gaps(shown, phases, begin)
-    rows["operations"] = bars(ranges(events, "cpu_op"))
+    rows["operations"] = bars(_outermost(ranges(events, "cpu_op")))
     if kernels := ranges(events, "kernel"):
         rows["GPU kernels"] = bars(kernels)
     figure = Figure(figsize=(10, 0.45 * len(rows) + 1.2), layout="constrained")
@@ -84,6 +109,15 @@ def plot_timeline(events: list[Event], steps: int = 3) -> Figure:
     axes.set(xlabel="ms", xlim=(0, (end - begin) / 1000), title=title)
     axes.spines[["top", "right"]].set_visible(False)
     return figure
+
+
+def _outermost(spans: list[tuple[float, float, str]]) -> list[tuple[float, float, str]]:
+    """Without those that begin before an earlier one has ended: they would be drawn on top of it."""
+    found: list[tuple[float, float, str]] = []
+    for span in spans:
+        if not found or span[0] >= found[-1][1]:
+            found.append(span)
+    return found
 
 
 def _gaps(
