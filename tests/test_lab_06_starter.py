@@ -77,6 +77,15 @@ def test_the_fractions_add_up_to_1_and_are_those_of_the_exercise(tmp_path: Path)
     assert printed == pytest.approx(step_ms, abs=0.01)
 
 
+def test_what_is_counted_twice_makes_the_sum_exceed_1(tmp_path: Path) -> None:
+    _, events = profiled(tmp_path, *TINY)
+    twice = [*events, *(event for event in events if event["name"] == "backward")]
+    _, fractions = starter.account(twice)
+    _, right = starter.account(events)
+    assert sum(fractions.values()) == pytest.approx(1 + right["backward"], abs=1e-6)
+    assert fractions["idle"] == pytest.approx(right["idle"], abs=1e-6)
+
+
 def test_only_the_active_steps_are_in_the_trace(tmp_path: Path) -> None:
     _, events = profiled(tmp_path, *TINY, "--wait", "2", "--active", "3")
     assert [name for _, _, name in ranges(events) if name.startswith("ProfilerStep")] == [

@@ -139,7 +139,7 @@ def profile_steps(loop: Callable[..., list[Tensor]], options: argparse.Namespace
 def account(events: list[Event]) -> tuple[float, dict[str, float]]:
     """Mean milliseconds of a step, and the fraction of it that each phase takes, and idle, the time between phases.
 
-    Here phases follow one another. Idle is measured, gap by gap, so that a sum of 1 is a check and not a definition.
+    Here phases follow one another. Idle is measured, gap by gap, so that a sum of 1 is a check: nothing counted twice.
     """
     named = ranges(events)
     steps = [(start, end) for start, end, name in named if name.startswith("ProfilerStep#")]
@@ -148,9 +148,9 @@ def account(events: list[Event]) -> tuple[float, dict[str, float]]:
         now = step_start
         for start, end, name in named:
             if name in PHASES and step_start <= start < step_end:
-                spent["idle"] += start - now
+                spent["idle"] += max(0.0, start - now)  # a gap; what overlaps is none, and makes the sum exceed 1
                 spent[name] += end - start
-                now = end
+                now = max(now, end)
         spent["idle"] += step_end - now
     total = sum(end - start for start, end in steps)
     return total / len(steps) / 1000, {name: microseconds / total for name, microseconds in spent.items()}
