@@ -13,10 +13,11 @@ from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.optim import AdamW
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 from torch.utils.checkpoint import checkpoint, set_checkpoint_early_stop
 from torch.utils.flop_counter import FlopCounterMode
 
-from rankzero.claims.calls import Calls
 from rankzero.claims.claim import claim
 from rankzero.claims.lab_02 import make_batch, make_model, token_loss
 from rankzero.learn.gpt import GPT, GPTConfig
@@ -35,6 +36,24 @@ SHEETS = (
 )
 # Dense bf16 FLOP/s (the sheets print twice that, with sparsity, for H100 and H200) and bytes/s of HBM. SXM cards.
 DEVICES = {"A100 80 GB": (312e12, 2.039e12), "H100": (989e12, 3.35e12), "H200": (989e12, 4.8e12)}
+
+
+class Traffic(TorchDispatchMode):
+    """Adds up the bytes of the tensors that each operation reads and writes, as a device without a cache would."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bytes = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        out = func(*args, **(kwargs or {}))
+        read, written = ([t for t in tree_leaves(value) if isinstance(t, Tensor)] for value in ((args, kwargs), out))
+        aliases = [argument.alias_info for argument in func._schema.arguments]
+        in_place = any(alias is not None and alias.is_write for alias in aliases)
+        is_view = {t.data_ptr() for t in read} & {t.data_ptr() for t in written}
+        if in_place or not is_view:  # a view moves nothing
+            self.bytes += sum(t.nbytes for t in read) + sum(t.nbytes for t in written)
+        return out
 
 
 # ------------------------------------------------------------------------------------------------------- the roofline
@@ -92,9 +111,9 @@ def thin_matmul() -> Mapping[str, float]:
 
 def _bytes_per_element(run: Callable[[Tensor], object], dtype: torch.dtype = torch.bfloat16) -> float:
     x = torch.ones(64, 1024, dtype=dtype)
-    with Calls() as calls:
+    with Traffic() as traffic:
         run(x)
-    return calls.bytes / x.numel()
+    return traffic.bytes / x.numel()
 
 
 @claim(
@@ -107,7 +126,7 @@ def _bytes_per_element(run: Callable[[Tensor], object], dtype: torch.dtype = tor
     unit="B",
 )
 def elementwise_traffic() -> Mapping[str, float]:
-    """Adds up the bytes of the tensors that each operation gets and makes, as a device without a cache would."""
+    """Adds up the bytes of the tensors that each operation gets and makes."""
 
     def by_hand(x: Tensor) -> Tensor:  # the tanh form
         return 0.5 * x * (1 + torch.tanh(0.79788456 * (x + 0.044715 * x**3)))
@@ -121,33 +140,15 @@ def elementwise_traffic() -> Mapping[str, float]:
 
 
 # ---------------------------------------------------------------------------------------------------------- operations
-def _optimizer_calls(**settings: bool) -> Calls:
-    """The second step of AdamW on Lab 02's model: the first also makes the state."""
+def _adamw_traffic() -> float:
+    """Bytes of the second step of AdamW, tensor by tensor, on Lab 02's model: the first also makes the state."""
     model = make_model()
-    optimizer = AdamW(model.parameters(), **settings)  # type: ignore[arg-type]
+    optimizer = AdamW(model.parameters(), foreach=False)
     token_loss(model, *make_batch(batch_size=1)).backward()
     optimizer.step()
-    with Calls() as calls:
+    with Traffic() as traffic:
         optimizer.step()
-    return calls
-
-
-@claim(
-    "adamw-calls",
-    "Operations that one step of AdamW on Lab 02's 27 parameter tensors starts: tensor by tensor, on lists of tensors "
-    "(foreach; 54 of its calls read step counts), or fused.",
-    page=PAGE,
-    expected={"loop": 270, "foreach": 64, "fused": 2},
-    unit="calls",
-)
-def adamw_calls() -> Mapping[str, float]:
-    """Counts what reaches a kernel during optimizer.step()."""
-    ways: dict[str, dict[str, bool]] = {
-        "loop": {"foreach": False},
-        "foreach": {"foreach": True},
-        "fused": {"fused": True},
-    }
-    return {name: _optimizer_calls(**settings).total for name, settings in ways.items()}
+    return traffic.bytes
 
 
 @claim(
@@ -171,7 +172,7 @@ def adamw_traffic() -> Mapping[str, float]:
         assert parameter.grad is not None
         moved += parameter.grad.nbytes + 2 * (parameter.nbytes + state["exp_avg"].nbytes + state["exp_avg_sq"].nbytes)
     parameters = model.parameter_count()
-    return {"fused": moved / parameters, "loop": _optimizer_calls(foreach=False).bytes / parameters}
+    return {"fused": moved / parameters, "loop": _adamw_traffic() / parameters}
 
 
 # -------------------------------------------------------------------------------------------------------- MFU and HFU
