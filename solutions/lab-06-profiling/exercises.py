@@ -34,7 +34,7 @@ DATA_SHARE = 0.5  # of the measured steps' time
 # Calls of aten::_local_scalar_dense a measured step: each hands one number of a tensor to Python. A healthy step of the
 # labs has 27, in which AdamW reads the step count of each parameter; it is on the CPU, whatever the parameter is on.
 SYNCS = 100
-TINY_MS, TINY_SHARE = 0.02, 0.25  # mean self time of a call; share of all operations' self time
+TINY_MS, TINY_SHARE = 0.02, 0.2  # mean self time of a call; share of all operations' self time
 
 
 def merged(intervals: list[tuple[float, float]]) -> list[tuple[float, float]]:

@@ -305,7 +305,7 @@ def causes(learner: ModuleType, seed: int) -> dict[str, Any]:
     slow_start = {"data": 200_000}
     data, reads = draw.randrange(18_000, 24_000), draw.randrange(120, 180)
     calls, few, many = draw.randrange(200, 300), draw.randrange(80, 95), draw.randrange(120, 180)
-    tiny = {"calls": calls, "work": 11 * calls}
+    tiny = {"calls": calls, "work": 12 * calls}
     busy_start = {"calls": 400, "reads": 500, "work": 400}
     cases = {
         "starved": case(seed, first={"work": 90_000}, data=data),
