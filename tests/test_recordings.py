@@ -20,8 +20,10 @@ def losses(text: str) -> dict[str, float]:
 def exact(text: str) -> list[str]:
     """Lines that must be the same everywhere: the model, verdicts, and memory by role, without the process's own size.
 
-    What does not train is exact from the first line to the last.
+    What does not train is exact from the first line to the last. Of a profile, the model and the FLOPs are.
     """
+    if re.search(r"^phase +fraction", text, re.MULTILINE):
+        return [line for line in text.splitlines() if line.startswith(("model ", "FLOPs "))]
     table = re.search(r"^MiB after.*?\n\n", text, re.MULTILINE | re.DOTALL)
     if not table:
         return text.splitlines()

@@ -31,24 +31,30 @@ def training_parser(description: str) -> StarterParser:
     parser = StarterParser(description=description)
     add = parser.add_argument
     add("--steps", type=positive_int, default=600, help="optimizer steps in all, those before a --resume included")
+    add_model_options(parser)
+    add("--warmup-steps", type=non_negative_int, default=20, help="steps over which the rate rises to --lr")
+    add("--decay-steps", type=non_negative_int, default=0, help="cosine down to lr / 10 at this step; 0: no decay")
+    add("--eval-every", type=positive_int, default=200, help="steps between evaluations; each also saves")
+    add("--deterministic", action="store_true", help="refuse operations that may differ between runs (for CUDA)")
+    add("--checkpoint", type=Path, help="file to save to; without it, checkpoint.pt in the run's folder")
+    resume_help = "checkpoint to go on from; without PATH, the --checkpoint file or else the newest run's"
+    add("--resume", nargs="?", const="newest", metavar="PATH", help=resume_help)
+    return parser
+
+
+def add_model_options(parser: StarterParser) -> None:
+    """What a program needs that takes a few steps: the model's shape, the batch, the rate, the text, and where."""
+    add = parser.add_argument
     add("--batch-size", type=positive_int, default=12, help="sequences a step")
     add("--block-size", type=positive_int, default=64, help="tokens a sequence")
     add("--hidden-dim", type=positive_int, default=128, help="width of the model; a multiple of --heads")
     add("--layers", type=positive_int, default=4, help="transformer blocks")
     add("--heads", type=positive_int, default=4, help="attention heads a block")
-    add("--lr", type=positive_float, default=1e-3, help="AdamW's learning rate after the warm-up")
-    add("--warmup-steps", type=non_negative_int, default=20, help="steps over which the rate rises to --lr")
-    add("--decay-steps", type=non_negative_int, default=0, help="cosine down to lr / 10 at this step; 0: no decay")
-    add("--eval-every", type=positive_int, default=200, help="steps between evaluations; each also saves")
+    add("--lr", type=positive_float, default=1e-3, help="AdamW's learning rate, after the warm-up if there is one")
     add("--corpus", default="embedded", help="'embedded', 'tinyshakespeare', or the path of a UTF-8 text file")
     add("--device", default="auto", help="auto, cpu, cuda, cuda:N or mps")
     add("--seed", type=non_negative_int, default=0, help="of the weights and of the batches")
-    add("--deterministic", action="store_true", help="refuse operations that may differ between runs (for CUDA)")
     add("--out", type=Path, default=Path("runs"), help="folder in which each run makes a new one")
-    add("--checkpoint", type=Path, help="file to save to; without it, checkpoint.pt in the run's folder")
-    resume_help = "checkpoint to go on from; without PATH, the --checkpoint file or else the newest run's"
-    add("--resume", nargs="?", const="newest", metavar="PATH", help=resume_help)
-    return parser
 
 
 def learning_rate(step: int, peak: float, warmup_steps: int, decay_steps: int) -> float:

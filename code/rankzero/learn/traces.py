@@ -1,0 +1,148 @@
+"""Reading and drawing the traces that torch.profiler exports: Chrome's trace format, which Perfetto opens too."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from matplotlib.figure import Figure
+
+Event = dict[str, Any]
+
+COLORS = {"data": "#d1622b", "forward": "#3b6fb6", "backward": "#8c6bb1", "optimizer": "#5a8f4e", "idle": "#c9c9c9"}
+
+
+def read_trace(path: Path) -> list[Event]:
+    """The events of a trace; times are in µs."""
+    events: list[Event] = json.loads(path.read_text(encoding="utf-8"))["traceEvents"]
+    return events
+
+
+def ranges(events: list[Event], cat: str = "user_annotation") -> list[tuple[float, float, str]]:
+    """(start, end, name) of the events of a kind, in the order of time. µs."""
+    return sorted((e["ts"], e["ts"] + e["dur"], e["name"]) for e in events if e.get("cat") == cat)
+
+
+def device_busy(events: list[Event]) -> float | None:
+    """Fraction of the steps' time in which the GPU runs a kernel or copies; None where the trace has no GPU in it."""
+    work = [span for kind in ("kernel", "gpu_memcpy", "gpu_memset") for span in ranges(events, kind)]
+    steps = [(start, end) for start, end, name in ranges(events) if name.startswith("ProfilerStep#")]
+    if not work:
+        return None
+    busy, until = 0.0, 0.0
+    for start, end, _ in sorted(work):  # kernels of several streams overlap: each instant counts once
+        start = max(start, until)
+        if any(begin <= start < stop for begin, stop in steps):
+            busy += max(0.0, end - start)
+        until = max(until, end)
+    return busy / sum(stop - begin for begin, stop in steps)
+
+
+def operations_table(events: list[Event], rows: int = 6) -> str:
+    """What takes the most time: operations by self time or, where there is a GPU, its kernels. And calls a step."""
+    steps = sum(name.startswith("ProfilerStep#") for _, _, name in ranges(events))
+    operations = _own_times(events)
+    kernels: dict[str, list[float]] = {}
+    for start, end, name in ranges(events, "kernel"):
+        kernels.setdefault(name, []).append(end - start)
+    what, times = ("kernel", kernels) if kernels else ("operation, by self time", operations)
+    total = sum(map(sum, times.values()))
+    lines = [f"{what:<60}{'calls/step':>10}{'ms/step':>10}{'share':>8}", "-" * 88]
+    for name in sorted(times, key=lambda name: -sum(times[name]))[:rows]:
+        spent = sum(times[name])
+        lines.append(
+            f"{name[:59]:<60}{len(times[name]) / steps:>10.1f}{spent / steps / 1000:>10.2f}{spent / total:>8.3f}"
+        )
+    for what, found in (("all operations", operations), ("all kernels", kernels)):
+        if found:
+            spent, calls = sum(map(sum, found.values())), sum(map(len, found.values()))
+            lines.append(f"{what:<60}{calls / steps:>10.1f}{spent / steps / 1000:>10.2f}")
+    reads = len(operations.get("aten::_local_scalar_dense", ()))
+    lines.append(f"{'numbers handed to Python (_local_scalar_dense)':<60}{reads / steps:>10.1f}")
+    return "\n".join(lines)
+
+
+def _own_times(events: list[Event]) -> dict[str, list[float]]:
+    """Self time in µs of every call of every PyTorch operation, by name. What autograd's engine runs is left out."""
+    found: dict[str, list[float]] = {}
+    open_calls: list[tuple[int, float, list[float], int]] = []  # thread, end, where its time is kept, at which place
+    operations = [e for e in events if e.get("cat") == "cpu_op" and e["name"].startswith("aten::")]
+    for op in sorted(operations, key=lambda e: (e["tid"], e["ts"], -e["dur"])):
+        while open_calls and (open_calls[-1][0] != op["tid"] or open_calls[-1][1] <= op["ts"]):
+            open_calls.pop()
+        if open_calls:
+            _, _, times, place = open_calls[-1]
+            times[place] -= op["dur"]
+        mine = found.setdefault(op["name"], [])
+        mine.append(op["dur"])
+        open_calls.append((op["tid"], op["ts"] + op["dur"], mine, len(mine) - 1))
+    return found
+
+
+def plot_timeline(events: list[Event], steps: int = 3) -> Figure:
+    """The first steps of a trace: a row for each phase, one for the time that no phase covers, one for operations."""
+    named = ranges(events)
+    shown = [(start, end) for start, end, name in named if name.startswith("ProfilerStep#")][:steps]
+    begin, end = shown[0][0], shown[-1][1]
+
+    def bars(spans: list[tuple[float, float, str]]) -> list[tuple[float, float]]:
+        return [((start - begin) / 1000, (stop - start) / 1000) for start, stop, _ in spans if begin <= start < end]
+
+    phases = [span for span in named if span[2] in COLORS]
+    rows = {name: bars([span for span in phases if span[2] == name]) for name in COLORS if name != "idle"}
+    rows["idle"] = _gaps(shown, phases, begin)
+    rows["operations"] = bars(_outermost(ranges(events, "cpu_op")))
+    if kernels := ranges(events, "kernel"):
+        rows["GPU kernels"] = bars(kernels)
+    figure = Figure(figsize=(10, 0.45 * len(rows) + 1.2), layout="constrained")
+    axes = figure.subplots()
+    for row, (name, spans) in enumerate(rows.items()):
+        axes.broken_barh(spans, (row - 0.36, 0.72), color=COLORS.get(name, "#333333"), linewidth=0)
+        share = sum(length for _, length in spans) / ((end - begin) / 1000)
+        if name in COLORS:
+            axes.text(1.01, row, f"{share:.3f}", transform=axes.get_yaxis_transform(), va="center", fontsize=9)
+    for start, stop in shown:
+        for edge in (start, stop):
+            axes.axvline((edge - begin) / 1000, color="#999999", linewidth=0.8, zorder=0)
+    axes.set_yticks(range(len(rows)), list(rows))
+    axes.invert_yaxis()
+    title = f"{len(shown)} {'step' if len(shown) == 1 else 'steps'}; at the right, each phase's fraction of them"
+    axes.set(xlabel="ms", xlim=(0, (end - begin) / 1000), title=title)
+    axes.spines[["top", "right"]].set_visible(False)
+    return figure
+
+
+def _outermost(spans: list[tuple[float, float, str]]) -> list[tuple[float, float, str]]:
+    """Without those that begin before an earlier one has ended: they would be drawn on top of it."""
+    found: list[tuple[float, float, str]] = []
+    for span in spans:
+        if not found or span[0] >= found[-1][1]:
+            found.append(span)
+    return found
+
+
+def _gaps(
+    steps: list[tuple[float, float]], phases: list[tuple[float, float, str]], begin: float
+) -> list[tuple[float, float]]:
+    """(start, length) in ms of what no phase covers inside the steps."""
+    found = []
+    for step_start, step_end in steps:
+        now = step_start
+        for start, stop, _ in [*phases, (step_end, step_end, "")]:
+            if step_start <= start <= step_end:
+                if start > now:
+                    found.append(((now - begin) / 1000, (start - now) / 1000))
+                now = max(now, stop)
+    return found
+
+
+def plot_by_depth(series: dict[str, list[float]], ylabel: str) -> Figure:
+    """Lines over depth, the first layer at the left, on a logarithmic scale."""
+    figure = Figure(figsize=(6.5, 3.2), layout="constrained")
+    axes = figure.subplots()
+    for name, values in series.items():
+        axes.plot(range(1, len(values) + 1), values, ".-", label=name)
+    axes.set_yscale("log")
+    axes.set(xlabel="layer, counted from the input", ylabel=ylabel)
+    axes.legend(frameon=False)
+    axes.spines[["top", "right"]].set_visible(False)
+    return figure

@@ -1,0 +1,240 @@
+"""Lab 06, exercises: what a profiler does for you, written by hand.
+
+Five exercises, in the order of the page. Replace the line that raises NotImplementedError; keep the signatures. A trace
+is what torch.profiler exports: a list of events in no particular order. The ones that matter have `"ph": "X"`, and
+
+    "name"   what it was               "cat"   its kind: "user_annotation" for a range that somebody named,
+    "ts"     when it began, in µs              "cpu_op" for an operation of PyTorch
+    "dur"    how long it took, in µs   "tid"   the thread it ran on
+
+Steps and phases are ranges: a step's name begins with "ProfilerStep#", a phase's name is in PHASES. Other events have
+other kinds, or lack some of these keys; a range on the GPU ("gpu_user_annotation") bears the name of the one on the
+host and is no concern here.
+
+    rankzero check 06                      # all of them
+    rankzero check 06 phase_fractions      # one
+    rankzero hint 06 phase_fractions       # when stuck
+"""
+
+import math
+import statistics
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from torch import Tensor, nn
+
+Event = dict[str, Any]
+
+PHASES = ("optimizer", "backward", "forward", "data")  # where several run at once, the time is the first one's
+
+# What `diagnose` calls by its name, and from where on.
+CAUSES = ("starved loader", "sync every step", "many tiny ops", "none of these")
+DATA_SHARE = 0.5  # of the measured steps' time
+# Calls of aten::_local_scalar_dense a measured step: each hands one number of a tensor to Python. A healthy step of the
+# labs has 27, in which AdamW reads the step count of each parameter; it is on the CPU, whatever the parameter is on.
+SYNCS = 100
+TINY_MS, TINY_SHARE = 0.02, 0.2  # mean self time of a call; share of all operations' self time
+
+
+def merged(intervals: list[tuple[float, float]]) -> list[tuple[float, float]]:
+    """The time that `intervals` (start, end) cover, as intervals that neither overlap nor touch, sorted.
+
+    The list that is given may be in any order, and stays as it is. Read: handbook/profiling-and-roofline.md
+    """
+    ### BEGIN SOLUTION
+    whole: list[tuple[float, float]] = []
+    for start, end in sorted(intervals):
+        if whole and start <= whole[-1][1]:
+            whole[-1] = (whole[-1][0], max(whole[-1][1], end))
+        else:
+            whole.append((start, end))
+    return whole
+    ### END SOLUTION
+
+
+def phase_fractions(events: list[Event], warmup: int) -> tuple[float, dict[str, float]]:
+    """How long a step takes, and where its time goes.
+
+    The first `warmup` steps, in the order of time, do not count; the others are the measured steps. Returns the median
+    of their durations in milliseconds, and for each phase, and for "idle", its fraction of their whole time. Each
+    instant inside a measured step counts once: for the phase that covers it, on whatever thread; for the one that
+    comes first in PHASES where several do; for "idle" where none does. A phase may have several ranges in a step, some
+    inside others, and may reach over the border of a step. The fractions add up to 1.
+
+    Read: handbook/profiling-and-roofline.md
+    """
+    ### BEGIN SOLUTION
+    ranges = [event for event in events if event.get("cat") == "user_annotation"]
+    spans = [(event["name"], event["ts"], event["ts"] + event["dur"]) for event in ranges]
+    steps = sorted((start, end) for name, start, end in spans if name.startswith("ProfilerStep#"))[warmup:]
+    total = sum(end - start for start, end in steps)
+    fractions: dict[str, float] = {}
+    taken: list[tuple[float, float]] = []
+    covered_before = 0.0
+    for phase in PHASES:
+        taken += [(start, end) for name, start, end in spans if name == phase]
+        covered = sum(
+            max(0, min(end, step_end) - max(start, step_start))
+            for start, end in merged(taken)
+            for step_start, step_end in steps
+        )
+        fractions[phase] = (covered - covered_before) / total
+        covered_before = covered
+    fractions["idle"] = (total - covered_before) / total
+    return statistics.median(end - start for start, end in steps) / 1000, fractions
+    ### END SOLUTION
+
+
+def self_times(events: list[Event], warmup: int) -> dict[str, tuple[int, float]]:
+    """Calls and self time of each operation in the measured steps: its name -> (calls, milliseconds).
+
+    Operations are of kind "cpu_op", and count where they begin inside a measured step. An operation may call others,
+    which then lie inside it on the same thread. Self time is its own duration without that of the operations
+    that it calls directly, so that the self times of all add up to the time in which any ran.
+
+    Read: handbook/profiling-and-roofline.md
+    """
+    ### BEGIN SOLUTION
+    ranges = [event for event in events if event.get("cat") == "user_annotation"]
+    steps = sorted((e["ts"], e["ts"] + e["dur"]) for e in ranges if e["name"].startswith("ProfilerStep#"))[warmup:]
+    operations = [event for event in events if event.get("cat") == "cpu_op"]
+    measured = [op for op in operations if any(start <= op["ts"] < end for start, end in steps)]
+    found: dict[str, tuple[int, float]] = {}
+
+    def add(name: str, calls: int, microseconds: float) -> None:
+        before = found.get(name, (0, 0.0))
+        found[name] = (before[0] + calls, before[1] + microseconds / 1000)
+
+    running: list[Event] = []  # the innermost last
+    for op in sorted(measured, key=lambda op: (op["tid"], op["ts"], -op["dur"])):
+        while running and (running[-1]["tid"] != op["tid"] or running[-1]["ts"] + running[-1]["dur"] <= op["ts"]):
+            running.pop()
+        if running:
+            add(running[-1]["name"], 0, -op["dur"])
+        add(op["name"], 1, op["dur"])
+        running.append(op)
+    return found
+    ### END SOLUTION
+
+
+def palm_flops(parameters: int, looked_up: int, layers: int, heads: int, head_dim: int, seq_len: int) -> int:
+    """FLOPs that training on one token needs, forward and backward, by PaLM's formula 6N + 12LHQT.
+
+    N are the `parameters` without those `looked_up`, which are only looked up and never multiplied. L `layers` of H
+    `heads` of `head_dim` = Q numbers; T = `seq_len` tokens a sequence. A multiply-add is two FLOPs, and that half of
+    the attention is masked is not discounted.
+
+    Source: PaLM, arXiv 2204.02311, appendix B. Read: handbook/profiling-and-roofline.md
+    """
+    ### BEGIN SOLUTION
+    return 6 * (parameters - looked_up) + 12 * layers * heads * head_dim * seq_len
+    ### END SOLUTION
+
+
+def mfu(tokens_per_second: float, token_flops: int, devices: int, sheet: list[dict[str, Any]], dtype: str) -> float:
+    """Model FLOPs utilization: the share of the devices' peak that the model's own FLOPs take.
+
+    `tokens_per_second` is the rate of all `devices` together, `token_flops` what one token needs. `sheet` are rows of
+    one device's data sheet: {"dtype": "bf16", "tflops": 1979, "sparsity": True} is 1,979·10¹² FLOP/s. A row with
+    "sparsity" counts matrices of which half is zero, at twice the rate of dense ones; training multiplies dense ones,
+    in `dtype`.
+    """
+    ### BEGIN SOLUTION
+    row = next(row for row in sheet if row["dtype"] == dtype)
+    dense_peak = row["tflops"] * 1e12 / (2 if row["sparsity"] else 1)
+    return tokens_per_second * token_flops / (devices * dense_peak)
+    ### END SOLUTION
+
+
+def hfu(model_utilization: float, recomputed: float) -> float:
+    """Hardware FLOPs utilization of a run with that MFU which does this share of its forward's FLOPs a second time.
+
+    `recomputed` is 0 without activation checkpointing, 1 where the whole forward pass runs again. Backward takes twice
+    the FLOPs of forward.
+    """
+    ### BEGIN SOLUTION
+    return model_utilization * (3 + recomputed) / 3
+    ### END SOLUTION
+
+
+def diagnose(events: list[Event], warmup: int) -> str:
+    """Which of CAUSES slows the measured steps of a trace: the first of these that is so.
+
+    - "starved loader": `data` takes more than DATA_SHARE of the steps' time
+    - "sync every step": at least SYNCS calls of "aten::_local_scalar_dense" a step
+    - "many tiny ops": the operations whose calls take less than TINY_MS of self time on average have, together,
+      more than TINY_SHARE of all operations' self time
+    - "none of these"
+
+    Read: handbook/profiling-and-roofline.md
+    """
+    ### BEGIN SOLUTION
+    ranges = [event for event in events if event.get("cat") == "user_annotation"]
+    steps = sum(event["name"].startswith("ProfilerStep#") for event in ranges) - warmup
+    operations = self_times(events, warmup)
+    if phase_fractions(events, warmup)[1]["data"] > DATA_SHARE:
+        return "starved loader"
+    if operations.get("aten::_local_scalar_dense", (0, 0.0))[0] / steps >= SYNCS:
+        return "sync every step"
+    tiny = sum(milliseconds for calls, milliseconds in operations.values() if milliseconds / calls < TINY_MS)
+    if tiny > TINY_SHARE * sum(milliseconds for _, milliseconds in operations.values()):
+        return "many tiny ops"
+    return "none of these"
+    ### END SOLUTION
+
+
+def patients() -> dict[str, str]:
+    """What ails each of the lab's three slow scripts: "patient_a", "patient_b", "patient_c" -> one of CAUSES.
+
+    Find out with `profile_step.py --script patient_a.py` and so on, before you read them.
+    """
+    ### BEGIN SOLUTION
+    return {"patient_a": "sync every step", "patient_b": "many tiny ops", "patient_c": "starved loader"}
+    ### END SOLUTION
+
+
+def gradient_norm(module: nn.Module) -> float:
+    """The length of the gradient of all of the module's parameters together, as one vector: an L2 norm.
+
+    Parameters without a gradient, frozen ones for example, add nothing; without any gradient it is 0.0. One that the
+    module uses in two places counts once. Read: handbook/backpropagation.md
+    """
+    ### BEGIN SOLUTION
+    gradients = [parameter.grad for parameter in module.parameters() if parameter.grad is not None]
+    return math.sqrt(sum(gradient.square().sum().item() for gradient in gradients))
+    ### END SOLUTION
+
+
+@contextmanager
+def watch(modules: dict[str, nn.Module]) -> Iterator[dict[str, dict[str, list[Tensor]]]]:
+    """While the block runs, notes down what passes through `modules`; at its end, however it ends, removes its hooks.
+
+    Yields a dictionary that fills up: for each name, "activation" and "gradient", two lists of scalar tensors. Each
+    call of the module adds the root mean square of its output, a single tensor, to the first. Each time that
+    backward passes there, the L2 norm of the loss's gradient with respect to that output is added to the second. There
+    may be no backward, and an output may need no gradient.
+
+    The scalars hold no graph, and stay on the device: reading them, which waits for it, is left to the caller. What the
+    model computes, its gradients and other people's hooks are not touched.
+
+    Read: handbook/profiling-and-roofline.md
+    """
+    ### BEGIN SOLUTION
+    log: dict[str, dict[str, list[Tensor]]] = {name: {"activation": [], "gradient": []} for name in modules}
+
+    def hook_for(name: str) -> Callable[[nn.Module, Any, Tensor], None]:
+        def hook(module: nn.Module, inputs: Any, output: Tensor) -> None:
+            log[name]["activation"].append(output.detach().square().mean().sqrt())
+            if output.requires_grad:
+                output.register_hook(lambda gradient: log[name]["gradient"].append(gradient.detach().norm()))
+
+        return hook
+
+    handles = [module.register_forward_hook(hook_for(name)) for name, module in modules.items()]
+    try:
+        yield log
+    finally:
+        for handle in handles:
+            handle.remove()
+    ### END SOLUTION

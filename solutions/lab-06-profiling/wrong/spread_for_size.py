@@ -1,0 +1,34 @@
+"""The standard deviation takes the mean away first. A layer whose outputs are all near 100 then looks as small as one
+whose outputs are near 0; what overflows is the size."""
+
+from contextlib import contextmanager
+
+EXERCISE = "watch"
+FAILS = ("watch/activation",)
+READ = "handbook/profiling-and-roofline.md#looking-inside-with-hooks"
+
+
+@contextmanager
+def watching(modules, note):
+    log = {name: {"activation": [], "gradient": []} for name in modules}
+
+    def hook_for(name):
+        def hook(module, inputs, output):
+            log[name]["activation"].append(note(output))
+            if output.requires_grad:
+                output.register_hook(lambda gradient: log[name]["gradient"].append(gradient.norm()))
+
+        return hook
+
+    handles = [module.register_forward_hook(hook_for(name)) for name, module in modules.items()]
+    try:
+        yield log
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+@contextmanager
+def watch(modules):
+    with watching(modules, lambda output: output.detach().std()) as log:
+        yield log

@@ -1,0 +1,32 @@
+"""Tiny operations are asked for first. A step that waits for data most of the time stays as slow when its operations
+get larger: begin with what covers the most time."""
+
+from exercises import DATA_SHARE, SYNCS, TINY_MS, TINY_SHARE, phase_fractions, self_times
+
+EXERCISE = "diagnose"
+FAILS = (
+    "diagnose/starved",
+    "diagnose/sync",
+)
+READ = "handbook/profiling-and-roofline.md#from-symptom-to-cause"
+
+
+def verdict(events, warmup, operations=None, reads=None):
+    ranges = [e for e in events if e.get("cat") == "user_annotation"]
+    steps = sum(e["name"].startswith("ProfilerStep#") for e in ranges) - warmup
+    operations = operations or self_times(events, warmup)
+    reads = reads or (lambda ops, steps: ops.get("aten::_local_scalar_dense", (0, 0.0))[0] / steps)
+    if phase_fractions(events, warmup)[1]["data"] > DATA_SHARE:
+        return "starved loader"
+    if reads(operations, steps) >= SYNCS:
+        return "sync every step"
+    tiny = sum(ms for calls, ms in operations.values() if ms / calls < TINY_MS)
+    return "many tiny ops" if tiny > TINY_SHARE * sum(ms for _, ms in operations.values()) else "none of these"
+
+
+def diagnose(events, warmup):
+    operations = self_times(events, warmup)
+    tiny = sum(ms for calls, ms in operations.values() if ms / calls < TINY_MS)
+    if tiny > TINY_SHARE * sum(ms for _, ms in operations.values()):
+        return "many tiny ops"
+    return verdict(events, warmup)

@@ -1,0 +1,491 @@
+"""Lab 06, checks: what each exercise's code must do, for how many points, and how a mistake is worded.
+
+A judge sees answers only: what a probe returned from the learner's code, and from the reference on the same inputs.
+"""
+
+from rankzero.exercises.answers import Answers, equal
+from rankzero.exercises.check import Check, Exercise, Judge
+from rankzero.exercises.judges import CLOSE, agrees, all_of, is_a, is_but_expected, value
+
+PHASES = ("data", "forward", "backward", "optimizer", "idle")
+
+
+def intervals(got: Answers, expected: Answers) -> str | None:
+    """The merged intervals are the reference's, and the given ones are untouched."""
+    if got["type"] != "list":
+        return f"what came back is of type {got['type']}; a list of pairs (start, end) was expected."
+    if not got["kept"]:
+        return "the list that was given is changed after it: work on a copy, or on sorted(intervals)."
+    if not equal(got["merged"], expected["merged"]):
+        mine, wanted = _pairs(got["merged"]), _pairs(expected["merged"])
+        return f"the merged intervals are {mine}; expected {wanted}."
+    return None if got["empty"] else "no intervals at all should give an empty list."
+
+
+def _pairs(flat: list[float | None]) -> str:
+    return " ".join(f"{start}–{end}" for start, end in zip(flat[::2], flat[1::2], strict=False)) or "none"
+
+
+def fractions(where: str) -> Judge:
+    """Every fraction is the reference's; names the first that is not, and what all of them add up to."""
+
+    def judge(got: Answers, expected: Answers) -> str | None:
+        if got["type"] != "tuple":
+            return f"what came back is of type {got['type']}; a pair was expected: milliseconds, and a dictionary."
+        if got["names"] != expected["names"]:
+            return f"the dictionary has the names {', '.join(got['names'])}; expected {', '.join(expected['names'])}."
+        if not got["kept"]:
+            return "the events that were given are changed after it; somebody else may need them."
+        for phase in PHASES:
+            if not equal(got[phase], expected[phase], CLOSE):
+                both = is_but_expected(got[phase], expected[phase]).rstrip(".")
+                return f"{where}, the fraction of {phase} {both}; yours add up to {got['sum']:.6f}."
+        return None
+
+    return judge
+
+
+def operations(where: str, what: str) -> Judge:
+    """Each operation's calls or milliseconds are the reference's; names the first that is not."""
+
+    def judge(got: Answers, expected: Answers) -> str | None:
+        if got["type"] != "dict":
+            return f"what came back is of type {got['type']}; a dictionary, name to (calls, ms), was expected."
+        if got["names"] != expected["names"]:
+            return f"{where}, the operations are {', '.join(got['names'])}; expected {', '.join(expected['names'])}."
+        for name, mine, wanted in zip(got["names"], got[what], expected[what], strict=True):
+            if not equal(mine, wanted, CLOSE):
+                words = {"calls": "the number of calls", "ms": "the self time in milliseconds"}[what]
+                return f"{where}, {words} of {name} {is_but_expected(mine, wanted)}"
+        return None
+
+    return judge
+
+
+CASES = {
+    "starved": "data takes 60 % of the steps and more, and little else is wrong",
+    "starved, reads": "data takes more than half of the steps, and numbers are read often too",
+    "starved, tiny": "data takes more than half of the steps, and many operations are tiny too",
+    "reads": "more than SYNCS numbers a step are read, and the first, unmeasured steps wait long for data",
+    "just enough reads": "exactly SYNCS numbers a step are read",
+    "reads, tiny": "more than SYNCS numbers a step are read, and many operations are tiny too",
+    "tiny": "30 % of the operations' self time is in calls of 5 µs, and the first, unmeasured steps wait for data",
+    "half tiny": "45 % of the operations' self time is in calls of 5 µs",
+    "nothing but tiny": "most of the operations' self time is in calls of 5 µs",
+    "nothing": "the measured steps have no such mark, and the first, unmeasured ones wait long for data",
+    "nothing, after a slow start": "the measured steps have no such mark; the first ones read numbers and are tiny",
+    "loads ahead": "data is loaded by another thread while the model works",
+    "five reads": "five numbers a step are read",
+    "few reads": "fewer than SYNCS numbers a step are read, more than SYNCS in all",
+    "some reads": "30 numbers a step are read, more than SYNCS in all",
+    "many, not tiny": "there are many calls of 45 µs each, which is more than TINY_MS",
+}
+
+
+def causes(*names: str) -> Judge:
+    """Each of these traces gets its cause."""
+
+    def judge(got: Answers, expected: Answers) -> str | None:
+        for name in names:
+            if got[name] != expected[name]:
+                return f"a trace in which {CASES[name]} is called {got[name]!r}; expected {expected[name]!r}."
+        return None
+
+    return judge
+
+
+def patient(name: str) -> Judge:
+    """The patient's cause is named. The answer is not given away."""
+
+    def judge(got: Answers, expected: Answers) -> str | None:
+        if got[name] == expected[name]:
+            return None
+        said = f"{got[name]!r} is not what slows it" if got[name] else "is not named"
+        return f"{name}: {said}. Profile it with --script {name}.py, and compare with a run without --script."
+
+    return judge
+
+
+def listed(name: str, kind: str, what: str) -> Judge:
+    """The notes of one module are the reference's."""
+
+    def judge(got: Answers, expected: Answers) -> str | None:
+        mine, wanted = got[f"{kind} of {name}"], expected[f"{kind} of {name}"]
+        if mine == [None]:
+            return f"{what}: there is no list of scalars under [name][{kind!r}]."
+        if len(mine) != len(wanted):
+            return f"{what}: {len(mine)} entries after two steps; expected {len(wanted)}."
+        for place, (number, right) in enumerate(zip(mine, wanted, strict=True), start=1):
+            if not equal(number, right, CLOSE):
+                return f"{what}: entry {place} {is_but_expected(number, right)}"
+        return None
+
+    return judge
+
+
+def removed(got: Answers, expected: Answers) -> str | None:
+    """No hook of its own is left, and nobody else's is gone."""
+    for key, when in (("left", "after the block"), ("left after an exception", "after an exception in the block")):
+        if got[key] != expected[key]:
+            return f"{when} the model has {got[key]} hooks; expected {expected[key]}, which was there before."
+    if got["noted after"] != got["noted"]:
+        return "a forward pass after the block still adds to the notes."
+    if got["raised"] != expected["raised"]:
+        return f"an ArithmeticError in the block comes out of it as {got['raised']}."
+    return None
+
+
+def nothing_kept(got: Answers, expected: Answers) -> str | None:
+    """The notes are scalars without a graph, and keep no tensor of the model alive."""
+    if got["graphs"]:
+        return f"{got['graphs']} of the notes have a graph behind them: detach before you compute on the output."
+    if got["alive"]:
+        return f"{got['alive']} of the model's tensors are still in memory after the step: the notes hold on to them."
+    if got["tensors"] and got["scalars"] < got["tensors"]:
+        return f"{got['tensors'] - got['scalars']} of the notes are whole tensors; scalars were expected."
+    return None
+
+
+def nothing_waits(got: Answers, expected: Answers) -> str | None:
+    """No number is read in the block."""
+    if got["waits"]:
+        return f"in one step the hooks read {got['waits']} numbers, and wait for the device each time; expected 0."
+    if got["tensors"] < got["entries"] or not got["entries"]:
+        return f"{got['tensors']} of {got['entries']} notes are tensors; scalar tensors were expected."
+    return None
+
+
+def undisturbed(got: Answers, expected: Answers) -> str | None:
+    """Loss, gradients, random numbers and mode are those of a step without hooks."""
+    if not equal(got["loss"], expected["loss"]):
+        return f"the loss under watch {is_but_expected(got['loss'], expected['loss'])}"
+    if not equal(got["gradients"], expected["gradients"]):
+        return "the gradients after a step under watch differ from those of a step without."
+    if not equal(got["random"], expected["random"]):
+        return "the run draws other random numbers after the block."
+    return None if got["training"] == expected["training"] else "a module is in another mode after it than before."
+
+
+EXERCISES = (
+    Exercise(
+        name="phase_fractions",
+        functions=("merged", "phase_fractions"),
+        minutes=30,
+        difficulty="medium",
+        proves="you can turn a trace into fractions that add up to 1, whatever overlaps",
+        hints=(
+            "Sort by start. An interval that starts no later than the last one ends makes that one longer, or lies "
+            "inside it; any other begins a new one.",
+            'Look at kind "user_annotation" only. Sort the steps by their time, not by their name, and drop the first '
+            "`warmup`. Merge a phase's ranges before you add them up, and cut them at the borders of the steps.",
+            "Go through PHASES and collect ranges as you go: what the merged collection covers more than before is "
+            "this phase's own time. What all of them leave is idle.",
+        ),
+        checks=(
+            Check(
+                "phase_fractions/merged",
+                "merges intervals that overlap, touch or lie inside others",
+                points=3,
+                probe="intervals",
+                judge=intervals,
+            ),
+            Check(
+                "phase_fractions/sequence",
+                "gives each phase, and idle, its fraction of the steps' time",
+                points=3,
+                probe="one_after_another",
+                judge=fractions("with phases one after another"),
+            ),
+            Check(
+                "phase_fractions/warm-up",
+                "leaves the first steps out",
+                points=2,
+                probe="slow_first_steps",
+                judge=fractions("with three slow steps of warm-up"),
+                requires=("phase_fractions/sequence",),
+            ),
+            Check(
+                "phase_fractions/nested",
+                "counts a range inside another of the same phase once",
+                points=2,
+                probe="ranges_inside",
+                judge=fractions("with ranges inside ranges"),
+                requires=("phase_fractions/sequence",),
+            ),
+            Check(
+                "phase_fractions/threads",
+                "counts each instant once where several threads are at work, inside the measured steps only",
+                points=2,
+                probe="threads",
+                judge=fractions("with three threads at work"),
+                requires=("phase_fractions/sequence",),
+            ),
+            Check(
+                "phase_fractions/step-time",
+                "gives the median step in milliseconds",
+                points=1,
+                probe="slow_first_steps",
+                judge=all_of(
+                    is_a("tuple", "a pair"), value("step_ms", "the median of the measured steps, in milliseconds,")
+                ),
+            ),
+        ),
+    ),
+    Exercise(
+        name="self_times",
+        functions=("self_times",),
+        minutes=20,
+        difficulty="medium",
+        proves="you know why aten::linear is at the top of one table and aten::mm at the top of the other",
+        hints=(
+            "An operation's total time holds that of the operations it calls. Take from each one the durations of "
+            "those directly inside it.",
+            "Sort by thread, then start, the longer first. Keep a stack of operations that have not ended: its top is "
+            "the caller of the next one.",
+            "For each operation: pop what ran on another thread or has ended; if something is left, take this "
+            "operation's duration from it; add the duration, and one call, to its own name; push it.",
+        ),
+        checks=(
+            Check(
+                "self_times/flat",
+                "adds up calls and milliseconds by name",
+                points=2,
+                probe="flat_operations",
+                judge=all_of(
+                    operations("with no call inside another", "calls"), operations("with no call inside another", "ms")
+                ),
+            ),
+            Check(
+                "self_times/nested",
+                "counts time inside several operations for the innermost only",
+                points=3,
+                probe="nested_operations",
+                judge=operations("with three levels of calls", "ms"),
+                requires=("self_times/flat",),
+            ),
+            Check(
+                "self_times/measured",
+                "leaves the operations of the first steps out",
+                points=2,
+                probe="measured_operations",
+                judge=all_of(
+                    operations("with two steps of warm-up", "calls"), operations("with two steps of warm-up", "ms")
+                ),
+                requires=("self_times/flat", "self_times/nested"),
+            ),
+            Check(
+                "self_times/threads",
+                "takes nothing from an operation for what another thread does meanwhile",
+                points=1,
+                probe="operations_on_threads",
+                judge=operations("with two threads", "ms"),
+                requires=("self_times/flat", "self_times/nested"),
+            ),
+        ),
+    ),
+    Exercise(
+        name="utilization",
+        functions=("palm_flops", "mfu", "hfu"),
+        minutes=15,
+        difficulty="easy",
+        proves="a utilization that you report can be compared with a published one",
+        hints=(
+            "Forward multiplies and adds once for each weight and token: 2N FLOPs. Backward takes twice that. "
+            "Attention's two products take 4LHQT forward.",
+            "The rate belongs to all devices, the data sheet to one. A sparse row is twice the dense peak.",
+            "Forward is one unit, backward two. Doing a share r of the forward again makes 3 + r of 3.",
+        ),
+        checks=(
+            Check(
+                "utilization/formula",
+                "counts 6N + 12LHQT",
+                points=3,
+                probe="formula",
+                judge=all_of(
+                    value("palm", "for PaLM (540.35 billion parameters), the FLOPs of one token"),
+                    value("flops", "where some parameters are only looked up, the FLOPs of one token"),
+                ),
+            ),
+            Check(
+                "utilization/mfu",
+                "divides by the dense peak of that dtype, of all devices",
+                points=4,
+                probe="utilization",
+                judge=all_of(
+                    value("palm", "the MFU of PaLM on 6,144 devices of 275 TFLOP/s"),
+                    value("dense", "the MFU of a run in fp32"),
+                    value("sparse", "the MFU of a run in bf16, whose row counts sparse matrices,"),
+                    value("tf32", "the MFU of a run in tf32, whose row counts sparse matrices,"),
+                    value("one", "the MFU of a run on one device"),
+                ),
+            ),
+            Check(
+                "utilization/hfu",
+                "adds what is computed again",
+                points=2,
+                probe="hardware",
+                judge=agrees(
+                    "hfu",
+                    CLOSE,
+                    lambda got, expected: (
+                        f"HFU with nothing, some and all of the forward done again {is_but_expected(got, expected)}"
+                    ),
+                ),
+            ),
+        ),
+    ),
+    Exercise(
+        name="diagnose",
+        functions=("diagnose", "patients"),
+        minutes=25,
+        difficulty="medium",
+        proves="you can name what slows a run from its trace, before you read its code",
+        hints=(
+            "You have written what it needs: the fractions say whether data starves the step, self times count calls.",
+            "Calls are a step, so divide by the measured steps. A mean self time is an operation's self time over its "
+            "calls. The causes are asked in the order of the docstring.",
+            "data > DATA_SHARE; calls of aten::_local_scalar_dense / steps >= SYNCS; the self time of operations with "
+            "milliseconds / calls < TINY_MS, as a share of all self time, > TINY_SHARE. For the patients, look at what "
+            "differs from the healthy run: a phase, the operations with most calls, or a count.",
+        ),
+        checks=(
+            Check(
+                "diagnose/starved",
+                "names a starved loader, whatever else is wrong",
+                points=1,
+                probe="causes",
+                judge=causes("starved", "starved, reads", "starved, tiny"),
+                requires=("phase_fractions/sequence", "phase_fractions/warm-up"),
+            ),
+            Check(
+                "diagnose/sync",
+                "names frequent reads, whatever the size of operations",
+                points=1,
+                probe="causes",
+                judge=causes("reads", "just enough reads", "reads, tiny"),
+                requires=("phase_fractions/sequence", "self_times/flat"),
+            ),
+            Check(
+                "diagnose/tiny",
+                "names tiny operations",
+                points=1,
+                probe="causes",
+                judge=causes("nothing but tiny", "half tiny", "tiny"),
+                requires=("phase_fractions/sequence", "self_times/nested"),
+            ),
+            Check(
+                "diagnose/none",
+                "raises no false alarm",
+                points=2,
+                probe="causes",
+                judge=causes(
+                    "nothing",
+                    "nothing, after a slow start",
+                    "loads ahead",
+                    "five reads",
+                    "some reads",
+                    "few reads",
+                    "many, not tiny",
+                ),
+                requires=("phase_fractions/threads", "self_times/nested", "self_times/measured"),
+            ),
+            Check("patients/a", "names what ails patient A", points=1, probe="named", judge=patient("patient_a")),
+            Check("patients/b", "names what ails patient B", points=1, probe="named", judge=patient("patient_b")),
+            Check("patients/c", "names what ails patient C", points=1, probe="named", judge=patient("patient_c")),
+        ),
+    ),
+    Exercise(
+        name="watch",
+        functions=("gradient_norm", "watch"),
+        minutes=30,
+        difficulty="hard",
+        proves="you can look inside a model that trains, and leave no trace",
+        hints=(
+            "A vector's length is the root of the sum of squares; of several vectors together, the root of the sum of "
+            "all squares. Skip parameters whose .grad is None.",
+            "register_forward_hook gives you the output, and returns a handle whose remove() takes the hook away. A "
+            "tensor's own register_hook sees its gradient in backward, if it needs one.",
+            "Make each hook in a function of its own, so that it remembers its name. Detach before you compute; append "
+            "the scalar tensor, without item(). try: yield log, finally: remove every handle.",
+        ),
+        checks=(
+            Check(
+                "watch/norm",
+                "takes the gradients of a module for one vector",
+                points=2,
+                probe="gradient_norms",
+                judge=all_of(
+                    is_a("float", "a Python float"),
+                    value("before", "the norm before any backward"),
+                    value("frozen", "the norm of a frozen layer"),
+                    value("part", "the norm of a layer with weight and bias"),
+                    value("whole", "the norm of a model with a frozen part"),
+                    value("tied", "the norm of a module that uses one layer twice"),
+                ),
+            ),
+            Check(
+                "watch/activation",
+                "notes the root mean square of every output",
+                points=2,
+                probe="watched",
+                judge=all_of(
+                    listed("out", "activation", "outputs of a layer"),
+                    listed("twice", "activation", "outputs of a layer that each step calls twice"),
+                    listed("in", "activation", "outputs of a frozen layer"),
+                ),
+            ),
+            Check(
+                "watch/gradient",
+                "notes the norm of every output's gradient, where there is one",
+                points=2,
+                probe="watched",
+                judge=all_of(
+                    listed("out", "gradient", "gradients of a layer's outputs"),
+                    listed("twice", "gradient", "gradients of the outputs of a layer that each step calls twice"),
+                    listed("in", "gradient", "gradients of a frozen layer's outputs"),
+                ),
+            ),
+            Check(
+                "watch/no-backward",
+                "works where no backward follows",
+                points=1,
+                probe="without_backward",
+                judge=all_of(
+                    value("activation", "the list of activations of a forward pass under no_grad"),
+                    value("gradient", "the list of gradients of a forward pass under no_grad"),
+                ),
+                requires=("watch/activation",),
+            ),
+            Check(
+                "watch/removed",
+                "removes its own hooks and no other, after an exception too",
+                points=2,
+                probe="removal",
+                judge=removed,
+            ),
+            Check(
+                "watch/nothing-kept",
+                "keeps neither graph nor activation",
+                points=1,
+                probe="kept",
+                judge=nothing_kept,
+                requires=("watch/activation",),
+            ),
+            Check(
+                "watch/no-wait",
+                "does not wait for the device",
+                points=1,
+                probe="kept",
+                judge=nothing_waits,
+                requires=("watch/activation",),
+            ),
+            Check(
+                "watch/undisturbed",
+                "changes nothing that the model computes",
+                points=1,
+                probe="undisturbed",
+                judge=undisturbed,
+            ),
+        ),
+    ),
+)

@@ -1,0 +1,501 @@
+"""Lab 06, probes: they call the learner's code on made-up traces and small models, and return plain values.
+
+Times in the traces are whole microseconds, so that sums are exact whatever their order. Each trace holds what real ones
+hold and people forget: metadata without times, ranges of the GPU with the host's names, an operation that is named like
+a phase, step numbers of one and of two digits, events in no order.
+"""
+
+import gc
+import random
+import weakref
+from contextlib import suppress
+from types import ModuleType
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
+
+Event = dict[str, Any]
+MAIN, LOADER, AUTOGRAD = 7, 11, 13  # threads
+KEYS = ("data", "forward", "backward", "optimizer", "idle")
+
+
+def number(value: Any) -> int | float | None:
+    """The value of a number or of a one-element tensor; None for anything else."""
+    if isinstance(value, Tensor) and value.numel() == 1:
+        return float(value.detach())
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return int(value) if isinstance(value, int) and abs(value) < 2**53 else float(value)
+
+
+# ---------------------------------------------------------------------------------------------------- made-up traces
+class Trace:
+    """Writes events as torch.profiler does, while its clock goes on."""
+
+    def __init__(self, draw: random.Random) -> None:
+        self.draw, self.events, self.now = draw, [], draw.randrange(10**9, 2 * 10**9)
+        self.first_step = draw.randrange(6, 9)
+        self.events.append({"ph": "M", "name": "process_name", "pid": 1, "tid": 0, "args": {"name": "python"}})
+        self.events.append({"ph": "i", "name": "forward", "pid": 1, "tid": MAIN, "ts": self.now, "s": "t"})
+
+    def add(self, name: str, start: int, end: int, tid: int = MAIN, cat: str = "user_annotation") -> None:
+        """An event with a beginning and an end."""
+        event = {"ph": "X", "cat": cat, "name": name, "pid": 1, "tid": tid, "ts": start, "dur": end - start}
+        self.events.append(event)
+
+    def step(self, number: int, start: int) -> None:
+        """The range of a step, from `start` until now; and the GPU's copy of it, which ends later."""
+        name = f"ProfilerStep#{self.first_step + number}"
+        self.add(name, start, self.now)
+        if number:  # the first one's kernels were not caught
+            self.add(name, start + 40, self.now + 700, 0, "gpu_user_annotation")
+        self.now += self.draw.randrange(1, 60)  # between two steps nothing is measured
+
+    def shuffled(self) -> list[Event]:
+        """All events, in no order."""
+        self.draw.shuffle(self.events)
+        return self.events
+
+
+def plain_steps(seed: int, count: int, slow_first: int = 0, ranges_inside: bool = False) -> list[Event]:
+    """Steps whose phases follow one another, with a pause before each. The first `slow_first` wait long for data."""
+    draw = random.Random(seed)
+    trace = Trace(draw)
+    for number_ in range(count):
+        begin = trace.now
+        for phase, longest in (("data", 900), ("forward", 2000), ("backward", 4000), ("optimizer", 700)):
+            pause = draw.randrange(20, 400)
+            trace.now += pause
+            start = trace.now
+            length = draw.randrange(longest // 2, longest) * (20 if number_ < slow_first and phase == "data" else 1)
+            if ranges_inside:  # a module that names its own range as the phase is named, and a range of the optimizer's
+                trace.add(phase, start + length // 4, start + length // 2)
+                trace.add(f"Optimizer.step#AdamW.{phase}", start, start + length)
+            trace.add(phase, start, start + length)
+            trace.add(phase, start + 100, start + length + 900, 0, "gpu_user_annotation")
+            trace.add("aten::mm" if number_ % 2 else phase, start, start + length // 3, cat="cpu_op")
+            trace.now += length
+        trace.now += draw.randrange(20, 300)
+        if draw.random() < 0.3:
+            trace.now += 9000  # somebody else had the processor
+        trace.step(number_, begin)
+    return trace.shuffled()
+
+
+def overlapping_steps(seed: int, count: int = 7) -> list[Event]:
+    """Steps in which a thread loads ahead, over the border of a step, and the optimizer runs inside backward."""
+    draw = random.Random(seed)
+    trace = Trace(draw)
+    for number_ in range(count):
+        begin = trace.now
+        trace.now += draw.randrange(50, 200)
+        forward = draw.randrange(1000, 2000)
+        trace.add("forward", trace.now, trace.now + forward)
+        trace.add("data", trace.now - 40, trace.now + draw.randrange(100, 900), LOADER)  # half of it hidden, or all
+        trace.now += forward + draw.randrange(20, 90)
+        backward = draw.randrange(2000, 4000)
+        trace.add("backward", trace.now, trace.now + backward, AUTOGRAD)
+        for part in range(3):  # each layer is updated as soon as it has its gradient
+            start = trace.now + backward * (part + 1) // 5
+            trace.add("optimizer", start, start + draw.randrange(100, 400), AUTOGRAD)
+        trace.now += backward
+        trace.add("optimizer", trace.now - 90, trace.now + 150)
+        trace.now += draw.randrange(250, 500)
+        trace.add("data", trace.now - 60, trace.now + 130, LOADER)  # reaches into the next step
+        trace.step(number_, begin)
+    return trace.shuffled()
+
+
+# ---------------------------------------------------------------------------------------------------- phase_fractions
+def intervals(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Random intervals: some inside others, some that touch, one twice; and none at all."""
+    draw = random.Random(seed)
+    given = [(start, start + draw.randrange(1, 40)) for start in (draw.randrange(300) for _ in range(12))]
+    given += [(400, 440), (440, 450), (410, 420), (410, 420), (500, 600), (510, 520), (530, 590)]
+    draw.shuffle(given)
+    kept = list(given)
+    found = learner.merged(given)
+    pairs = [list(pair) for pair in found] if isinstance(found, list) else []
+    flat = [number(end) for pair in pairs for end in pair]
+    nothing = learner.merged([])
+    return {"type": type(found).__name__, "merged": flat, "kept": given == kept, "empty": nothing == []}
+
+
+def _fractions(learner: ModuleType, events: list[Event], warmup: int) -> dict[str, Any]:
+    before = repr(events)
+    found = learner.phase_fractions(events, warmup)
+    pair = isinstance(found, tuple) and len(found) == 2 and isinstance(found[1], dict)
+    fractions = found[1] if pair else {}
+    return {
+        "type": "tuple" if pair else type(found).__name__,
+        "names": sorted(str(key) for key in fractions),
+        "step_ms": number(found[0]) if pair else None,
+        **{key: number(fractions.get(key)) for key in KEYS},
+        "sum": sum(number(value) or 0.0 for value in fractions.values()),
+        "kept": repr(events) == before,
+    }
+
+
+def one_after_another(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Every step is measured, and its phases follow one another."""
+    return _fractions(learner, plain_steps(seed, 7), 0)
+
+
+def slow_first_steps(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """The first steps are far slower, and do not count. Their numbers have one digit, later ones two."""
+    return _fractions(learner, plain_steps(seed, 9, slow_first=3), 3)
+
+
+def ranges_inside(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Ranges of a phase's name inside the phase's own."""
+    return _fractions(learner, plain_steps(seed, 6, ranges_inside=True), 0)
+
+
+def threads(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Phases on three threads at once, over the borders of steps."""
+    return _fractions(learner, overlapping_steps(seed), 1)
+
+
+# --------------------------------------------------------------------------------------------------------- self_times
+NAMES = ("aten::linear", "aten::addmm", "aten::mul", "aten::copy_", "aten::to")
+
+
+def operations(seed: int, depth: int, count: int = 6, two_threads: bool = False) -> list[Event]:
+    """Steps full of operations that call others, `depth` levels of them; one thread or two at once."""
+    draw = random.Random(seed)
+    trace = Trace(draw)
+
+    def call(start: int, length: int, level: int, tid: int) -> None:
+        trace.add(draw.choice(NAMES), start, start + length, tid, "cpu_op")
+        if level < depth:
+            inner = start + draw.choice((0, 5))  # some begin with the one that calls them
+            while inner + length // 3 <= start + length:
+                call(inner, length // 3 - draw.randrange(2), level + 1, tid)
+                inner += length // 3 + draw.choice((0, 1, 4))  # some follow without a gap
+
+    for number_ in range(count):
+        begin = trace.now
+        for _ in range(4):
+            length = draw.randrange(300, 900)
+            trace.add("forward", trace.now, trace.now + length)  # a range is no operation
+            call(trace.now, length, 1, MAIN)
+            if two_threads:
+                call(trace.now + length // 4, length // 2, 1, AUTOGRAD)
+            trace.now += length + draw.choice((0, 70))
+        trace.step(number_, begin)
+    return trace.shuffled()
+
+
+def _self_times(learner: ModuleType, events: list[Event], warmup: int) -> dict[str, Any]:
+    found = learner.self_times(events, warmup)
+    fine = isinstance(found, dict)
+    rows = {str(name): row for name, row in found.items()} if fine else {}
+    pairs = {
+        name: row if isinstance(row, tuple | list) and len(row) == 2 else (None, None) for name, row in rows.items()
+    }
+    return {
+        "type": type(found).__name__,
+        "names": sorted(rows),
+        "calls": [number(pairs[name][0]) for name in sorted(rows)],
+        "ms": [number(pairs[name][1]) for name in sorted(rows)],
+    }
+
+
+def flat_operations(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """No operation calls another."""
+    return _self_times(learner, operations(seed, depth=1), 0)
+
+
+def nested_operations(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Three levels of operations."""
+    return _self_times(learner, operations(seed, depth=3), 0)
+
+
+def measured_operations(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Two levels; the first two steps do not count."""
+    return _self_times(learner, operations(seed, depth=2), 2)
+
+
+def operations_on_threads(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Two levels on two threads: what overlaps is not inside."""
+    return _self_times(learner, operations(seed, depth=2, two_threads=True), 0)
+
+
+# -------------------------------------------------------------------------------------------------------- utilization
+def formula(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """A random transformer, and PaLM itself."""
+    draw = random.Random(seed)
+    parameters = draw.randrange(10**6, 10**9)
+    shape = {"layers": draw.randrange(2, 40), "heads": draw.randrange(2, 20), "head_dim": 16 * draw.randrange(1, 9)}
+    found = learner.palm_flops(
+        parameters=parameters, looked_up=parameters // draw.randrange(5, 20), seq_len=draw.randrange(256, 2048), **shape
+    )
+    palm = learner.palm_flops(540_350_000_000, 0, 118, 48, 256, 2048)
+    return {"type": type(found).__name__, "flops": number(found), "palm": number(palm)}
+
+
+def utilization(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """A random device, dense and sparse rows, several devices."""
+    draw = random.Random(seed)
+    sheet: list[dict[str, Any]] = [
+        {"dtype": "fp32", "tflops": draw.randrange(20, 70), "sparsity": False},
+        {"dtype": "tf32", "tflops": draw.randrange(300, 990), "sparsity": True},
+        {"dtype": "bf16", "tflops": draw.randrange(1000, 2000), "sparsity": True},
+        {"dtype": "fp8", "tflops": draw.randrange(2000, 4000), "sparsity": True},
+    ]
+    rate, flops, devices = draw.uniform(1e3, 2e4), draw.randrange(10**9, 10**10), draw.randrange(2, 65)
+    palm = [{"dtype": "bf16", "tflops": 275, "sparsity": False}]
+    draw.shuffle(sheet)
+    return {
+        "dense": number(learner.mfu(rate, flops, devices, sheet, "fp32")),
+        "sparse": number(learner.mfu(rate, flops, devices, sheet, "bf16")),
+        "tf32": number(learner.mfu(rate, flops, devices, sheet, "tf32")),
+        "one": number(learner.mfu(rate, flops, 1, sheet, "bf16")),
+        "palm": number(learner.mfu(238_300, 6 * 540_350_000_000 + 12 * 118 * 48 * 256 * 2048, 6144, palm, "bf16")),
+    }
+
+
+def hardware(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Nothing, some and all of the forward pass done again."""
+    draw = random.Random(seed)
+    share = draw.uniform(0.1, 0.6)
+    part = draw.uniform(0.3, 0.9)
+    return {"share": share, "hfu": [number(learner.hfu(share, again)) for again in (0.0, part, 1.0)]}
+
+
+# ----------------------------------------------------------------------------------------------------------- diagnose
+def case(seed: int, warmup: int = 2, *, first: dict[str, int], **later: int) -> list[Event]:
+    """A trace whose first steps are like `first` and the others like `later`.
+
+    `data`: µs of waiting for data; `ahead`: µs of loading in another thread; `reads`: numbers handed to Python; `calls`
+    of an operation of `each` µs; `work`: µs in two large operations, which a layer calls.
+    """
+    trace = Trace(random.Random(seed))
+    for number_ in range(warmup + 4):
+        is_ = {"data": 60, "ahead": 0, "reads": 0, "calls": 20, "each": 5, "work": 4000}
+        is_ |= first if number_ < warmup else later
+        begin = trace.now
+        trace.add("data", begin, begin + is_["ahead"], LOADER)
+        trace.add("data", begin, begin + is_["data"])
+        trace.now += is_["data"]
+        for phase, part in (("forward", 3), ("backward", 1)):
+            start = trace.now
+            length = is_["work"] * part // 4
+            trace.add("aten::linear", start, start + length, cat="cpu_op")
+            trace.add("aten::mm", start + 50, start + length - 50, cat="cpu_op")
+            trace.now += length
+            for _ in range(is_["calls"] // 2):
+                trace.add("aten::mul", trace.now, trace.now + is_["each"], cat="cpu_op")
+                trace.now += is_["each"]
+            trace.add(phase, start, trace.now)
+        for _ in range(is_["reads"]):
+            trace.add("aten::item", trace.now, trace.now + 9, cat="cpu_op")
+            trace.add("aten::_local_scalar_dense", trace.now + 3, trace.now + 7, cat="cpu_op")
+            trace.now += 10
+        trace.now += 50
+        trace.step(number_, begin)
+    return trace.shuffled()
+
+
+def causes(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Traces of every kind, with a wide margin each; the first steps do not count and mislead."""
+    draw = random.Random(seed)
+    slow_start = {"data": 200_000}
+    data, reads = draw.randrange(18_000, 24_000), draw.randrange(120, 180)
+    calls, few, many = draw.randrange(200, 300), draw.randrange(80, 95), draw.randrange(120, 180)
+    tiny = {"calls": calls, "work": 12 * calls}
+    busy_start = {"calls": 400, "reads": 500, "work": 400}
+    cases = {
+        "starved": case(seed, first={"work": 90_000}, data=data),
+        "starved, reads": case(seed, first={}, data=data, reads=reads),
+        "starved, tiny": case(seed, first={}, data=data, **tiny),
+        "reads": case(seed, first=slow_start, reads=reads),
+        "just enough reads": case(seed, first=slow_start, reads=100),
+        "reads, tiny": case(seed, first=slow_start, reads=reads, **tiny),
+        "tiny": case(seed, first=slow_start, **tiny),
+        "half tiny": case(seed, first=slow_start, calls=calls, work=6 * calls),
+        "nothing but tiny": case(seed, first=slow_start, calls=calls, work=400),
+        "nothing": case(seed, first=slow_start),
+        "nothing, after a slow start": case(seed, first=busy_start),
+        "loads ahead": case(seed, first={}, ahead=draw.randrange(3200, 3900)),
+        "five reads": case(seed, first={}, reads=5),
+        "few reads": case(seed, first={}, reads=few),
+        "some reads": case(seed, first={}, reads=30),
+        "many, not tiny": case(seed, first={}, calls=many, each=45),
+    }
+    said = {name: learner.diagnose(events, 2) for name, events in cases.items()}
+    return {name: cause if isinstance(cause, str) else type(cause).__name__ for name, cause in said.items()}
+
+
+def named(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """What the learner says of the three scripts."""
+    found = learner.patients()
+    fine = isinstance(found, dict)
+    return {name: str(found.get(name)) if fine else "" for name in ("patient_a", "patient_b", "patient_c")}
+
+
+# -------------------------------------------------------------------------------------------------------------- watch
+class Small(nn.Module):
+    """Embedding, a layer that is used twice, and an output layer; float64. Remembers what came out of its layers."""
+
+    def __init__(self, seed: int, fails: bool = False) -> None:
+        super().__init__()
+        torch.manual_seed(seed)
+        self.embedding, self.shared, self.head = nn.Embedding(9, 6), nn.Linear(6, 6), nn.Linear(6, 4)
+        self.fails, self.made = fails, list[weakref.ref[Tensor]]()
+        self.double()
+        with torch.no_grad():
+            self.shared.bias.add_(2.0)  # so that the outputs' mean is far from 0
+
+    def forward(self, ids: Tensor) -> Tensor:
+        """[B, T] -> [B, T, 4]"""
+        x = self.embedding(ids)
+        once = self.shared(x).tanh()
+        twice = self.shared(once)
+        if self.fails:
+            raise ArithmeticError("the model fails")
+        out: Tensor = self.head(twice + once)
+        self.made += [weakref.ref(x), weakref.ref(twice), weakref.ref(out)]
+        return out
+
+
+def batch(seed: int) -> Tensor:
+    """Random token ids, int64 [5, 3]."""
+    return torch.randint(9, (5, 3), generator=torch.Generator().manual_seed(seed))
+
+
+def loss_of(model: nn.Module, seed: int) -> Tensor:
+    """A scalar with its graph, whose gradients are neither small nor equal."""
+    out: Tensor = model(batch(seed))
+    return (out * torch.arange(1.0, 5.0, dtype=out.dtype)).square().mean()
+
+
+def hooks_of(model: nn.Module) -> int:
+    """How many hooks are registered on the model's modules and parameters."""
+    kinds = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+    on_modules = sum(len(getattr(module, kind)) for module in model.modules() for kind in kinds)
+    return on_modules + sum(len(parameter._backward_hooks or ()) for parameter in model.parameters())
+
+
+def notes(log: Any, name: str, kind: str) -> list[int | float | None]:
+    """What is noted down, as numbers; one None where there is no list."""
+    try:
+        return [number(value) for value in log[name][kind]]
+    except (KeyError, TypeError):
+        return [None]
+
+
+def gradient_norms(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """After a backward; with a frozen part; of a part; with a layer in two places; and before any backward."""
+    model = Small(seed)
+    before = learner.gradient_norm(model)
+    model.embedding.weight.requires_grad_(False)
+    (1000 * loss_of(model, seed)).backward()
+    tied = nn.Sequential(model.shared, nn.Tanh(), model.shared)
+    found = {"whole": model, "part": model.head, "tied": tied, "frozen": model.embedding}
+    return {"type": type(before).__name__, "before": number(before)} | {
+        name: number(learner.gradient_norm(module)) for name, module in found.items()
+    }
+
+
+def watched(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Two steps; one module is called twice in each, and the output of one needs no gradient."""
+    model = Small(seed)
+    model.embedding.weight.requires_grad_(False)
+    with learner.watch({"in": model.embedding, "twice": model.shared, "out": model.head}) as log:
+        loss_of(model, seed).backward()
+        loss_of(model, seed + 1).backward()
+    return {
+        f"{kind} of {name}": notes(log, name, kind)
+        for name in ("in", "twice", "out")
+        for kind in ("activation", "gradient")
+    }
+
+
+def without_backward(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """A forward pass under no_grad."""
+    model = Small(seed)
+    with learner.watch({"out": model.head}) as log, torch.no_grad():
+        model(batch(seed))
+    return {"activation": notes(log, "out", "activation"), "gradient": notes(log, "out", "gradient")}
+
+
+def removal(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Hooks left, and notes taken, after the block ended by itself, by an exception, and with another watch inside."""
+    model = Small(seed)
+    model.head.register_forward_hook(lambda *_: None)  # somebody else's
+    with learner.watch({"out": model.head, "twice": model.shared}) as log:
+        during = hooks_of(model)
+        with learner.watch({"out": model.head}):
+            loss_of(model, seed).backward()
+        loss_of(model, seed).backward()
+    left = hooks_of(model)
+    before = len(notes(log, "out", "activation"))
+    loss_of(model, seed).backward()
+    failing, raised = Small(seed, fails=True), "nothing"
+    failing.head.register_forward_hook(lambda *_: None)
+    try:
+        with learner.watch({"out": failing.head, "twice": failing.shared}):
+            loss_of(failing, seed)
+    except Exception as error:
+        raised = type(error).__name__
+    return {
+        "during": during > 1,
+        "left": left,
+        "noted": before,
+        "noted after": len(notes(log, "out", "activation")),
+        "left after an exception": hooks_of(failing),
+        "raised": raised,
+    }
+
+
+def undisturbed(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Loss, gradients, modes, and the next random number, of a step under watch."""
+    model = Small(seed)
+    model.head.eval()  # as somebody does who fine-tunes the rest
+    with learner.watch({"in": model.embedding, "twice": model.shared, "out": model.head}):
+        loss = loss_of(model, seed)
+        loss.backward()
+    gradients = [p.grad if p.grad is not None else torch.full_like(p, torch.nan) for p in model.parameters()]
+    return {
+        "loss": loss.item(),
+        "gradients": torch.cat([gradient.flatten() for gradient in gradients]).numpy().copy(),
+        "random": torch.rand(1).item(),
+        "training": [module.training for module in model.modules()],
+    }
+
+
+class Reads(TorchDispatchMode):
+    """Counts how often a number is handed from a tensor to Python."""
+
+    count = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.count += func is torch.ops.aten._local_scalar_dense.default
+        return func(*args, **(kwargs or {}))
+
+
+def kept(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """What the notes are, what they keep alive, and how often the block waited for a number."""
+    model = Small(seed)
+    with Reads() as reads, learner.watch({"twice": model.shared, "out": model.head}) as log:
+        loss = loss_of(model, seed)
+        loss.backward()
+    waits = reads.count
+    entries: list[Any] = []
+    with suppress(KeyError, TypeError):
+        entries = [value for name in log for kind in ("activation", "gradient") for value in log[name][kind]]
+    tensors = [value for value in entries if isinstance(value, Tensor)]
+    del loss
+    if any(made() is not None for made in model.made):
+        gc.collect()  # slow; only what is part of a cycle still needs it
+    return {
+        "entries": len(entries),
+        "tensors": len(tensors),
+        "scalars": sum(value.dim() == 0 for value in tensors),
+        "graphs": sum(value.requires_grad for value in tensors),
+        "alive": sum(made() is not None for made in model.made),
+        "waits": waits,
+    }
