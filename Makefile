@@ -8,7 +8,7 @@ READY := .venv/ready
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help test lint claims sync doctor list benchmark clean
+.PHONY: help test prove lint claims sync doctor list benchmark clean
 
 help: ## list the commands
 	@grep -hE '^[a-z%-]+[^=]*:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([^:]+):.*## /\1\t/' | sed "s/%/NN/" | awk -F'\t' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -21,6 +21,9 @@ notebook-%: $(READY) .venv/notebook ## open a lab's notebook in JupyterLab, as i
 
 test: lint ## check everything: style, types, pages, starters, notebooks (a few minutes)
 	@OMP_NUM_THREADS=1 $(BIN)/pytest -n auto $(ARGS)
+
+prove: $(READY) ## prove the checks: every known-wrong solution on 20 random inputs (many minutes)
+	@OMP_NUM_THREADS=1 RANKZERO_SEEDS=20 $(BIN)/pytest -n auto tests/test_exercises.py $(ARGS)
 
 lint: $(READY) ## check style and types only
 	@$(BIN)/ruff check .

@@ -77,9 +77,10 @@ def answers_found(got: Answers, expected: Answers) -> str | None:
 
 def filled_to_the_last_byte(got: Answers, expected: Answers) -> str | None:
     """The budget is exactly what the answer takes."""
-    if got["found"] == expected["wanted"] and type(got["found"]) is int:
-        return None
-    return f"where {expected['wanted']} sequences take exactly the budget, it found {_text(got['found'])}."
+    for wanted, found in zip(expected["wanted"], got["found"], strict=True):
+        if found != wanted or type(found) is not int:
+            return f"where {wanted} sequences take exactly the budget, it found {_text(found)}."
+    return None
 
 
 def zero_found(got: Answers, expected: Answers) -> str | None:

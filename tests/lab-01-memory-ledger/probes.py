@@ -278,10 +278,13 @@ def fits(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 
 def exactly(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """A budget that the answer fills to the last byte."""
+    """Budgets that the answer fills to the last byte: one sequence, a power of two, an odd number."""
     draw = random.Random(seed)
-    wanted, each = 2 * draw.randrange(3, 100) + 1, draw.randrange(10**6, 10**7)
-    return {"wanted": wanted, "found": whole(learner.largest_micro_batch(lambda b: each * b, wanted * each))}
+    answers, found = [1, 2 ** draw.randrange(1, 8), 2 * draw.randrange(3, 100) + 1], []
+    for wanted in answers:
+        each = draw.randrange(10**6, 10**7)
+        found.append(whole(learner.largest_micro_batch(lambda b, each=each: each * b, wanted * each)))
+    return {"wanted": answers, "found": found}
 
 
 def nothing_fits(learner: ModuleType, seed: int) -> dict[str, Any]:

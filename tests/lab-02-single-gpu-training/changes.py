@@ -1,15 +1,5 @@
-"""Wrong answers that somebody in a hurry writes, and that no known-wrong solution holds: none gets all points."""
+"""Lab 02: changes to the reference's code. Hurried ones, none of which may get all points, and harmless ones."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
-import pytest
-
-from rankzero.curriculum import find_lab
-from rankzero.exercises.client import Worker
-from rankzero.exercises.runner import check_file, exercises_of
-
-LAB = find_lab("02")
 LOSS = "F.cross_entropy(model(x).flatten(0, 1), y.flatten())"
 UPDATE = "    optimizer.step()\n"
 ADAMW = "AdamW(model.parameters(), lr=lr)"
@@ -28,7 +18,6 @@ NO_DROPOUT = """    for module in model.modules():
         if isinstance(module, nn.Dropout):
             module.p = 0.0
 """
-# What is wrong: the exercise, what the reference has, what the hurried answer has instead.
 HURRIED = {
     "token 0 is taken for padding": ("train_step", LOSS, LOSS[:-1] + ", ignore_index=0)"),
     "seeds in every step": (
@@ -64,23 +53,22 @@ HURRIED = {
     ),
 }
 
-
-@pytest.fixture(scope="module")
-def worker() -> Iterator[Worker]:
-    with Worker() as running:
-        yield running
-
-
-@pytest.mark.parametrize("name", HURRIED)
-def test_a_hurried_answer_does_not_get_all_points(tmp_path: Path, worker: Worker, name: str) -> None:
-    exercise, old, new = HURRIED[name]
-    source = LAB.reference.read_text()
-    assert old in source
-    file = tmp_path / "exercises.py"
-    file.write_text(source.replace(old, new))
-    chosen = tuple(one for one in exercises_of(LAB) if one.name == exercise)
-    for seed in range(5):
-        report = check_file(LAB, file, chosen, seed=seed, worker=worker)
-        assert report.unusable == ""
-        assert all(result.status in ("pass", "fail", "skipped") for result in report.results)
-        assert report.points < report.max_points, f"seed {seed}"
+EQUIVALENT = {
+    "forward reads no gradients": (
+        "train_step: swapped: optimizer.zero_grad(set_to_none=True) | loss = F.cross_entropy(model(x).flatten…",
+    ),
+    "it is the default": (
+        "train_step: set_to_none left out: optimizer.zero_grad(set_to_none=True)",
+        "load_checkpoint: weights_only left out: torch.load(path, weights_only=True)",
+    ),
+    "neither needs the other": (
+        "evaluate: swapped: model.eval() | total, tokens = (0.0, 0)",
+        "evaluate: swapped: total += F.cross_entropy(model(x).flatt… | tokens += y.numel()",
+        "overfit_one_batch: swapped: optimizer = torch.optim.AdamW(model.par… | losses: list[float] = []",
+        "load_checkpoint: swapped: model.load_state_dict(state['model']) | optimizer.load_state_dict(state['optimi…",
+        "load_checkpoint: swapped: optimizer.load_state_dict(state['optimi… | torch.set_rng_state(state['rng'])",
+    ),
+    "progress is not used in the warm-up": (
+        "learning_rate: swapped: if step < warmup_steps: | progress = min(1.0, (step - warmup_step…",
+    ),
+}
