@@ -1,12 +1,9 @@
-"""Lab 02: train a small GPT on one device, with nothing hidden.
+"""Lab 05: Lab 02's loop, with activations that are computed again instead of kept.
 
-Read it from top to bottom. The lesson is `train_step`, and the loop in `train` that calls it. What comes from
-rankzero.learn is not the lesson: the text, the model, the meter. B = sequences a batch, T = tokens a sequence,
-V = tokens in the vocabulary.
+The lesson is `Checkpoint`, one node of autograd's graph, and `run_blocks`, which calls the model's blocks through it.
+`train_step` is Lab 02's. B = sequences a batch, T = tokens a sequence, C = width, V = tokens in the vocabulary.
 
-    python train_single_gpu.py                                                # under a minute on two CPU cores
-    python train_single_gpu.py --steps 50 --batch-size 64 --hidden-dim 128
-    python train_single_gpu.py --resume --steps 1200                          # goes on where the newest run stopped
+    python train_checkpointing.py --recompute blocks    # or none, sqrt, selective: the same losses, bit for bit
 """
 
 import argparse
@@ -15,7 +12,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 import torch.nn.functional as F
@@ -27,18 +24,85 @@ from rankzero.learn.corpus import Corpus, load_corpus
 from rankzero.learn.device import choose_device, device_name, seed_everything
 from rankzero.learn.errors import UserError
 from rankzero.learn.fingerprint import fingerprint
-from rankzero.learn.gpt import GPT, GPTConfig
-from rankzero.learn.memory import PhaseMemory, check_fits
+from rankzero.learn.gpt import GPT, Block, GPTConfig
+from rankzero.learn.memory import MIB, PhaseMemory, check_fits
 from rankzero.learn.meter import StepMeter
 from rankzero.learn.options import StarterParser
 from rankzero.learn.runs import check_new_file, finish_step_on_interrupt, new_run_folder
 from rankzero.learn.training import SETTINGS, check_same_run, end_of_run, run_starter, training_parser
 
-LAB = "lab-02"
+LAB = "lab-05"
+LAB_SETTINGS = (*SETTINGS, "dropout")  # what decides the losses; --recompute does not
+POLICIES = ("none", "blocks", "sqrt", "selective")
 
 
 def make_parser() -> StarterParser:
-    return training_parser("Lab 02: train a small GPT on one device, with nothing hidden.")
+    parser = training_parser("Lab 05: activations that are computed again instead of kept.")
+    parser.add_argument("--recompute", choices=POLICIES, default="blocks", help="what runs again in backward")
+    parser.add_argument("--dropout", type=float, default=0.1, help="probability; it draws random numbers in forward")
+    parser.set_defaults(layers=9, hidden_dim=64, steps=150, eval_every=75)
+    return parser
+
+
+# -------------------------------------------------------------------------------------------------------- recomputing
+class Checkpoint(torch.autograd.Function):
+    """One node of autograd's graph in place of all that `run(x)` makes: it keeps `x`, and runs again in backward."""
+
+    @staticmethod
+    def forward(ctx: Any, run: nn.Module, asks: Tensor, x: Tensor) -> Tensor:
+        ctx.run = run
+        ctx.random = {"cuda": torch.cuda, "mps": torch.mps}.get(x.device.type, torch)  # where dropout draws from
+        ctx.state = ctx.random.get_rng_state()  # so that the second run drops what this one drops
+        ctx.save_for_backward(x)
+        return run(x)  # autograd has turned gradients off: nothing inside is kept
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> Any:
+        x = ctx.saved_tensors[0].detach().requires_grad_()  # the second graph begins here, not at the token ids
+        now = ctx.random.get_rng_state()
+        ctx.random.set_rng_state(ctx.state)
+        with torch.enable_grad():
+            y = ctx.run(x)
+        ctx.random.set_rng_state(now)  # what is drawn next must not repeat
+        torch.autograd.backward(y, gradients)  # fills p.grad of the weights inside, and x.grad
+        return None, None, x.grad
+
+
+def checkpoint(run: nn.Module, x: Tensor) -> Any:
+    return Checkpoint.apply(run, torch.empty(0, requires_grad=True), x)  # if no input asks, autograd skips backward
+
+
+class RecomputingGPT(GPT):
+    """The labs' GPT. The policy decides what its blocks keep, never what comes out of them."""
+
+    policy = "none"
+
+    def run_blocks(self, x: Tensor) -> Tensor:
+        if self.policy == "none":
+            return super().run_blocks(x)
+        if self.policy == "selective":
+            for block in cast(Iterable[Block], self.blocks):  # attention alone: it is what keeps squares [B, H, T, T]
+                x = x + block.drop(checkpoint(block.attention, block.norm1(x)))
+                x = x + block.drop(block.mlp(block.norm2(x)))
+            return x
+        length = round(math.sqrt(len(self.blocks))) if self.policy == "sqrt" else 1
+        for start in range(0, len(self.blocks), length):
+            x = checkpoint(nn.Sequential(*self.blocks[start : start + length]), x)
+        return x
+
+
+def equality(model: RecomputingGPT, x: Tensor, y: Tensor, seed: int) -> str:
+    """Of the loss and its gradients under each policy: how many numbers are not those of "none", in every bit."""
+    found = {}
+    for model.policy in POLICIES:
+        model.zero_grad(set_to_none=True)
+        torch.manual_seed(seed)  # the same masks for each
+        loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten())
+        loss.backward()
+        gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in model.parameters()]
+        found[model.policy] = torch.cat([one.detach().flatten() for one in (loss, *gradients)])
+    counts = ", ".join(f"{policy} {(found[policy] != found['none']).sum():,}" for policy in POLICIES[1:])
+    return f"of {len(found['none']):,} numbers, loss and gradients, differ from --recompute none: {counts}"
 
 
 # ----------------------------------------------------------------------------------------------------------- one step
@@ -119,9 +183,10 @@ def train(options: argparse.Namespace, saved: dict[str, Any] | None) -> int:
     device = choose_device(options.device)
     corpus = load_corpus(options.corpus)
     check_length(corpus.val, options.block_size, f"the validation part of corpus {corpus.name}")
-    config = GPTConfig(corpus.vocab_size, options.block_size, options.layers, options.heads, options.hidden_dim)
+    shape = (options.block_size, options.layers, options.heads, options.hidden_dim)
+    config = GPTConfig(corpus.vocab_size, *shape, dropout=options.dropout)
     check_fits(config.training_bytes(options.batch_size), device)
-    model = GPT(config).to(device)
+    model = RecomputingGPT(config).to(device)
     optimizer = AdamW(model.parameters(), lr=options.lr)
     first_step = restore(saved, options, corpus, model, optimizer) if saved else 0
     if options.checkpoint:
@@ -129,10 +194,13 @@ def train(options: argparse.Namespace, saved: dict[str, Any] | None) -> int:
     folder = new_run_folder(options.out, LAB)
     checkpoint = options.checkpoint or folder / "checkpoint.pt"
     batch = {name: getattr(options, name) for name in ("batch_size", "block_size")}
-    settings = {name: getattr(options, name) for name in SETTINGS} | {"corpus": corpus.name}
+    settings = {name: getattr(options, name) for name in LAB_SETTINGS} | {"corpus": corpus.name}
     print(f"device  {device} ({device_name(device)})")
     print(f"model   {config.summary()}, {model.parameter_count():,} parameters")
     print(f"text    {corpus.summary()}")
+    x, y = to_device(*random_batch(corpus.train, step=0, seed=options.seed, **batch), device)
+    print(f"equal   {equality(model, x, y, options.seed)}")
+    model.policy = options.recompute
     print(f"run     steps {first_step + 1} to {options.steps}, batch {options.batch_size}, into {folder}/\n")
     with (
         finish_step_on_interrupt() as interrupted,
@@ -154,10 +222,11 @@ def train(options: argparse.Namespace, saved: dict[str, Any] | None) -> int:
             for group in optimizer.param_groups:
                 group["lr"] = lr
 
+            torch.manual_seed(2**32 * options.seed + step)  # dropout's masks, like the batch, follow seed and step
             if step == first_step:
                 with PhaseMemory(model, optimizer, device) as memory:
                     loss = train_step(model, optimizer, x, y, after=memory.record)
-                meter.print(memory.table() + "\n")
+                meter.print(f"{memory.table()}\nactivations never above {memory.peak_activations / MIB:.2f} MiB\n")
             else:
                 loss = train_step(model, optimizer, x, y)
             meter.step(loss, lr)
@@ -170,15 +239,11 @@ def train(options: argparse.Namespace, saved: dict[str, Any] | None) -> int:
             if interrupted:
                 break
 
-    if meter.done == options.steps:
-        start = torch.zeros(1, 1, dtype=torch.int64, device=device)
-        sample = model.generate(start, 200, torch.Generator().manual_seed(options.seed))
-        print(f"\nthe model now writes:\n{corpus.decode(sample[0, 1:])}")
     return end_of_run(options, meter, folder, checkpoint, __file__, device)
 
 
 def main(arguments: list[str] | None = None) -> int:
-    return run_starter(make_parser(), train, arguments, lab=LAB)
+    return run_starter(make_parser(), train, arguments, lab=LAB, settings=LAB_SETTINGS)
 
 
 if __name__ == "__main__":
