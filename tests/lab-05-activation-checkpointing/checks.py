@@ -128,7 +128,7 @@ def best_counts(got: Answers, expected: Answers) -> str | None:
     for sizes, mine, wanted in zip(expected["sizes"], got["best"], expected["best"], strict=True):
         if mine != wanted:
             called = f"best_segments({sizes[0]}, {sizes[1]}, {sizes[2]})"
-            return f"{called} is {mine[0] if isinstance(mine, list) else mine}; expected {wanted[0]}."
+            return f"{called} is {mine}; expected {wanted}."
     return None
 
 
@@ -158,8 +158,8 @@ def peaks_are_right(got: Answers, expected: Answers) -> str | None:
     """Each choice's peak."""
     for choice, mine, wanted in zip(expected["choices"], got["peaks"], expected["peaks"], strict=True):
         if mine != wanted:
-            found = f"{mine[0]:,}" if isinstance(mine, list) else mine
-            return f"with {choice or 'nothing'} recomputed, the peak is {found} bytes; expected {wanted[0]:,}."
+            found = f"{mine:,} bytes" if isinstance(mine, int) else mine
+            return f"with {choice or 'nothing'} recomputed, the peak is {found}; expected {wanted:,} bytes."
     return None
 
 
@@ -484,6 +484,7 @@ EXERCISES = (
                 points=2,
                 probe="fits",
                 judge=plans_fit,
+                requires=("plan/peak",),
             ),
             Check(
                 "plan/cheapest",
@@ -491,6 +492,7 @@ EXERCISES = (
                 points=3,
                 probe="cheapest",
                 judge=plans_are_cheapest,
+                requires=("plan/peak",),
             ),
             Check(
                 "plan/refuses",
@@ -498,6 +500,7 @@ EXERCISES = (
                 points=1,
                 probe="impossible",
                 judge=refusals,
+                requires=("plan/peak",),
             ),
         ),
     ),

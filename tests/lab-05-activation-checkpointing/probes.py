@@ -67,12 +67,19 @@ class Block(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """[ROWS, WIDTH] -> the same."""
         self.diary.append(self.name)
-        return x + self.drop(self.down(F.gelu(self.up(x))))
+        return torch.add(x, self.drop(self.down(F.gelu(self.up(x), approximate="tanh"))), alpha=0.5)
 
 
 def array(tensor: Tensor | None) -> np.ndarray:
     """The numbers of a tensor; one nan for None."""
     return np.full(1, np.nan) if tensor is None else tensor.detach().double().numpy().copy()
+
+
+def tensor(value: Any) -> Tensor:
+    """What the learner's code returned, if it is a tensor."""
+    if not isinstance(value, Tensor):
+        raise TypeError(f"what came back is of type {type(value).__name__}; a tensor was expected.")
+    return value
 
 
 def gradients(module: nn.Module) -> np.ndarray:
@@ -93,8 +100,8 @@ def backward_of(output: Tensor) -> None:
 
 # ------------------------------------------------------------------------------------------------------ runs_per_block
 def whole(value: Any) -> Any:
-    """A list of whole numbers as it is; of anything else its type."""
-    if isinstance(value, list) and all(type(one) is int for one in value):
+    """A whole number, or a list of them, as it is; of anything else its type."""
+    if type(value) is int or (isinstance(value, list) and all(type(one) is int for one in value)):
         return value
     return f"{type(value).__name__} {value!r}"[:60]
 
@@ -152,7 +159,7 @@ def _trained(learner: ModuleType, seed: int, dropout: float) -> dict[str, Any]:
     before, block, after = (Block(name, dropout) for name in range(3))
     x = numbers(ROWS, WIDTH, asks=True)
     torch.manual_seed(2**31 + seed)  # no seed that somebody would write
-    output = learner.checkpoint(block, before(x))
+    output = tensor(learner.checkpoint(block, before(x)))
     drawn = torch.rand(1).item()
     output = after(output)
     backward_of(output)
@@ -191,7 +198,7 @@ def what_is_kept(learner: ModuleType, seed: int) -> dict[str, Any]:
     block, x = Block(), numbers(ROWS, WIDTH, asks=True)
     inside = x * 2
     with Watch() as watch:
-        output = learner.checkpoint(block, inside)
+        output = tensor(learner.checkpoint(block, inside))
         kept = watch.bytes_but(output, inside)
         once = len(block.diary)
         backward_of(output)
@@ -203,14 +210,14 @@ def what_is_saved(learner: ModuleType, seed: int) -> dict[str, Any]:
     torch.manual_seed(seed)
     block, x = Block(), numbers(ROWS, WIDTH, asks=True)
     with Watch() as watch:
-        output = learner.checkpoint(block, x * 2)
+        output = tensor(learner.checkpoint(block, x * 2))
         held = watch.bytes_but(output)
         loss = output.sum()
         del output
         loss.backward()
         released = watch.bytes_but(loss, x.grad, *[p.grad for p in block.parameters()])
     overwritten = x * 2
-    output = learner.checkpoint(block, overwritten)
+    output = tensor(learner.checkpoint(block, overwritten))
     overwritten.detach().zero_()
     try:
         output.sum().backward()
@@ -234,7 +241,7 @@ def several_inputs(learner: ModuleType, seed: int) -> dict[str, Any]:
         product = of["a"] * of["b"].sin() + of["c"] * of["a"].exp()
         return product[of["rows"]] * of["scale"] + sum(of["more"])
 
-    output = learner.checkpoint(mixed, *[named[name] for name in order])
+    output = tensor(learner.checkpoint(mixed, *[named[name] for name in order]))
     backward_of(output)
     return {"output": array(output), "a": array(a.grad), "b": array(b.grad), "c": array(c.grad)}
 
@@ -243,12 +250,12 @@ def no_input_asks(learner: ModuleType, seed: int) -> dict[str, Any]:
     """A block behind a frozen embedding: its input asks for no gradient, its weights do."""
     torch.manual_seed(seed)
     block, x = Block(), numbers(ROWS, WIDTH)
-    output = learner.checkpoint(block, x)
+    output = tensor(learner.checkpoint(block, x))
     asks = output.requires_grad
     if asks:
         backward_of(output)
     with torch.no_grad():
-        silent = learner.checkpoint(block, x).requires_grad
+        silent = tensor(learner.checkpoint(block, x)).requires_grad
     return {"weights": gradients(block), "under no_grad": silent}
 
 
@@ -259,11 +266,11 @@ def under_autocast(learner: ModuleType, seed: int) -> dict[str, Any]:
     seen: list[str] = []
     block.up.register_forward_hook(lambda module, inputs, output: seen.append(str(output.dtype)))
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        output = learner.checkpoint(block, x)
+        output = tensor(learner.checkpoint(block, x))
     backward_of(output.float())
     autocast = gradients(block)
     block.zero_grad()
-    output = learner.checkpoint(block, x)
+    output = tensor(learner.checkpoint(block, x))
     with torch.autocast("cpu", dtype=torch.bfloat16):
         output.sum().backward()
     return {"seen": seen, "weights": autocast, "plain": gradients(block)}
@@ -274,12 +281,12 @@ def _segments(learner: ModuleType, seed: int) -> dict[str, Any]:
     """One step through blocks with dropout, cut so that a remainder is left, and what it kept and ran."""
     torch.manual_seed(seed)
     draw = random.Random(seed)
-    segments = draw.randrange(3, 5)
-    count = segments * draw.randrange(2, 4) + draw.randrange(2, segments)
+    segments = draw.randrange(4, 6)
+    count = segments * draw.randrange(2, 4) + draw.randrange(2, segments - 1)
     diary: list[int] = []
     blocks, x = nn.ModuleList(Block(place, 0.5, diary) for place in range(count)), numbers(ROWS, WIDTH, asks=True)
     with Watch() as watch:
-        output = learner.checkpoint_segments(blocks, x, segments)
+        output = tensor(learner.checkpoint_segments(blocks, x, segments))
         kept = watch.bytes_but(output)
     forward = list(diary)
     backward_of(output)
@@ -320,7 +327,7 @@ def one_segment_and_as_many_as_blocks(learner: ModuleType, seed: int) -> dict[st
     for segments in (1, count):
         diary: list[int] = []
         blocks = [Block(place, 0.0, diary) for place in range(count)]
-        backward_of(learner.checkpoint_segments(blocks, numbers(ROWS, WIDTH), segments))
+        backward_of(tensor(learner.checkpoint_segments(blocks, numbers(ROWS, WIDTH), segments)))
         backwards.append(diary[count:])
     return {"blocks": count, "one": backwards[0], "each": backwards[1]}
 
@@ -330,7 +337,7 @@ def best(learner: ModuleType, seed: int) -> dict[str, Any]:
     draw = random.Random(seed)
     sizes = [(draw.randrange(9, 100), 1000, 1000 * draw.randrange(2, 20)) for _ in range(6)]
     sizes += [(draw.randrange(20, 100), 1000, 1000 + draw.randrange(3)), (2, 1000, 1001), (1, 10, 160)]
-    return {"sizes": [list(one) for one in sizes], "best": [whole([learner.best_segments(*one)]) for one in sizes]}
+    return {"sizes": [list(one) for one in sizes], "best": [whole(learner.best_segments(*one)) for one in sizes]}
 
 
 # ----------------------------------------------------------------------------------------------------------- selective
@@ -344,7 +351,7 @@ def _selective(learner: ModuleType, seed: int, keep: Any) -> dict[str, Any]:
     x = numbers(ROWS, WIDTH, asks=True)
     inside = before(x)
     with Watch() as watch:
-        output = learner.checkpoint_selective(block, inside, keep=keep)
+        output = tensor(learner.checkpoint_selective(block, inside, keep=keep))
         kept, ran = watch.bytes_but(output, inside), dict(watch.ran)
         drawn = torch.rand(1).item()
         loss = (output * torch.linspace(1, 2, output.numel(), dtype=output.dtype).view_as(output)).sum()
@@ -366,8 +373,8 @@ def _selective(learner: ModuleType, seed: int, keep: Any) -> dict[str, Any]:
 
 
 def selective_trained(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Gradients and random numbers with all matrix products kept."""
-    found = _selective(learner, seed, {PRODUCT})
+    """Gradients and random numbers with products and GELUs kept."""
+    found = _selective(learner, seed, {PRODUCT, GELU})
     return {name: found[name] for name in ("loss", "input", "before", "weights", "drawn")}
 
 
@@ -411,7 +418,7 @@ def peaks(learner: ModuleType, seed: int) -> dict[str, Any]:
     found = [learner.peak_bytes(layers, choice) for choice in choices]
     rising = [learner.Layer(10, 5, 1), learner.Layer(100, 7, 1), learner.Layer(20, 9, 1)]  # the fullest is not the last
     found.append(learner.peak_bytes(rising, {0, 1, 2}))
-    return {"choices": [*choices, [0, 1, 2]], "peaks": [whole([one]) for one in found]}
+    return {"choices": [*choices, [0, 1, 2]], "peaks": [whole(one) for one in found]}
 
 
 def _peak(layers: list[Any], places: list[int]) -> int:
