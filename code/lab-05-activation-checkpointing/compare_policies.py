@@ -114,7 +114,7 @@ def table(points: list[Point]) -> str:
 # How the figure shows a policy: color, where its words stand beside its point (in points), and to which side.
 LOOKS: dict[str, tuple[str, tuple[int, int], str]] = {
     "none": ("#444444", (-10, 8), "right"),
-    "blocks": ("#3b6fb6", (10, 8), "left"),
+    "blocks": ("#3b6fb6", (-14, 16), "left"),
     "sqrt": ("#d1622b", (8, -28), "left"),
     "selective": ("#5a8f4e", (10, -26), "left"),
 }
@@ -138,7 +138,7 @@ def draw(points: list[Point], title: str) -> Figure:
     axes.set(xlabel="activations at the fullest moment (MiB)", ylabel="time of forward and backward, none = 1")
     axes.set(title=f"{title}; gray: segments of so many blocks", xlim=(0, None))
     low, high = min(y for _, y in at.values()), max(y for _, y in at.values())
-    axes.set_ylim(low - 0.15 * (high - low) - 0.02, high + 0.2 * (high - low) + 0.02)
+    axes.set_ylim(low - 0.15 * (high - low) - 0.02, high + 0.25 * (high - low) + 0.02)
     axes.grid(alpha=0.25)
     axes.spines[["top", "right"]].set_visible(False)
     return figure
