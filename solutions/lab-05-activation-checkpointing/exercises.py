@@ -112,7 +112,8 @@ def checkpoint(function: Callable[..., Tensor], *inputs: Any) -> Tensor:
     Output and gradients equal those of a plain `function(*inputs)`, in every bit, with dropout too. So do the random
     numbers that are drawn later. `function` returns one tensor and may use weights, which get their gradients even if
     no input asks for one: autograd runs a node's backward only if one of its tensors does, so hand `Recompute.apply` an
-    empty tensor, `asks`, that does. Read: handbook/memory.md, "Recompute what, and when"
+    empty tensor, `asks`, that does. Without torch.utils.checkpoint: that is PyTorch's answer to this exercise. Read:
+    handbook/memory.md, "Recompute what, and when"
     """
     ### BEGIN SOLUTION
     asks = torch.empty(0, requires_grad=True)

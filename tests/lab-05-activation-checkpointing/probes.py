@@ -13,11 +13,22 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F
+import torch.utils.checkpoint
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 WIDTH, ROWS = 6, 5
+
+
+def not_by_hand(*_: Any, **__: Any) -> Any:
+    """Stands in for PyTorch's own checkpoint, which is what the exercise is to write."""
+    raise RuntimeError("torch.utils.checkpoint is PyTorch's answer; yours does without it.")
+
+
+# What both kinds of PyTorch's checkpoint call, however a file has imported it. This process only runs probes.
+torch.utils.checkpoint._checkpoint_without_reentrant_generator = not_by_hand
+torch.utils.checkpoint.CheckpointFunction.apply = not_by_hand  # type: ignore[method-assign]
 
 
 class Watch(TorchDispatchMode):
