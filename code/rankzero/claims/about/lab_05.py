@@ -76,7 +76,7 @@ def kept_and_peak(policy: str, **changes: Any) -> tuple[int, int]:
     unit="numbers that differ",
 )
 def equal_in_every_bit() -> Mapping[str, float]:
-    """Asks the starter to compare its policies on its first batch, as it does before each run."""
+    """Asks the starter to compare its policies on its first batch; before a run it takes two sequences of it."""
     said = starter().equality(make_model(), *first_batch(), seed=0).partition(" none: ")[2]
     return {policy: int(count.replace(",", "")) for policy, count in re.findall(r"(\w+) ([\d,]*\d)", said)}
 
