@@ -39,7 +39,7 @@ def gradients(model: Any) -> list[torch.Tensor | None]:
 def test_the_default_options_stay_those_that_the_page_shows() -> None:
     options = vars(starter.make_parser().parse_args([]))
     names = ("steps", "layers", "hidden_dim", "recompute", "dropout")
-    assert tuple(options[name] for name in names) == (150, 9, 64, "blocks", 0.1)
+    assert tuple(options[name] for name in names) == (100, 9, 64, "blocks", 0.1)
 
 
 @pytest.mark.parametrize("corpus", ["embedded", "text.txt"])

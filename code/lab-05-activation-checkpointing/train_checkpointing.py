@@ -40,7 +40,7 @@ def make_parser() -> StarterParser:
     parser = training_parser("Lab 05: activations that are computed again instead of kept.")
     parser.add_argument("--recompute", choices=POLICIES, default="blocks", help="what runs again in backward")
     parser.add_argument("--dropout", type=float, default=0.1, help="probability; it draws random numbers in forward")
-    parser.set_defaults(layers=9, hidden_dim=64, steps=150, eval_every=75)
+    parser.set_defaults(layers=9, hidden_dim=64, steps=100, eval_every=50)
     return parser
 
 
