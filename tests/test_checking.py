@@ -323,6 +323,7 @@ def test_answers_survive_the_wire_and_nothing_else_does() -> None:
         (float("nan"), float("nan"), True),
         (float("nan"), 1.0, False),
         (float("inf"), float("inf"), True),
+        (1.0, float("inf"), False),
         (True, 1, False),
         ("1", 1, False),
         (None, 0, False),

@@ -73,7 +73,7 @@ def test_time_in_a_pause_is_not_training_time(tmp_path: Path, clock: Clock) -> N
 
 
 def test_mfu_where_the_peak_is_known(tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(meter_module, "peak_flops", lambda device: 8000.0)
+    monkeypatch.setattr(meter_module, "peak_flops", lambda device, dtype: 8000.0)
     with make(tmp_path) as meter:
         train(meter, clock, [4.0, 3.0, 2.0])
     window = read_log(tmp_path / "log.jsonl")["window"][1]
@@ -112,3 +112,15 @@ def test_a_run_that_breaks_off_leaves_a_readable_log(tmp_path: Path, clock: Cloc
 
 def test_no_gpu_no_utilization() -> None:
     assert gpu_utilization(CPU) is None
+
+
+def test_what_else_a_step_measured_is_logged_and_its_mean_is_shown(
+    tmp_path: Path, clock: Clock, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with make(tmp_path) as meter:
+        for norm in (4.0, 1.0, 2.0):
+            clock.now += 0.5
+            meter.step(torch.tensor(2.5), lr=0.1, grad_norm=torch.tensor(norm))
+    log = read_log(tmp_path / "log.jsonl")
+    assert [event["grad_norm"] for event in log["step"]] == [4.0, 1.0, 2.0]
+    assert "step     3/6  loss 2.5000  grad norm 1.500  " in capsys.readouterr().out

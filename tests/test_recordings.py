@@ -18,14 +18,14 @@ def losses(text: str) -> dict[str, float]:
 
 
 def exact(text: str) -> list[str]:
-    """Lines that must be the same everywhere: the model, what is equal, memory by role without the process's own size.
+    """Lines that must be the same everywhere: the model, verdicts, and memory by role, without the process's own size.
 
     What does not train is exact from the first line to the last.
     """
     table = re.search(r"^MiB after.*?\n\n", text, re.MULTILINE | re.DOTALL)
     if not table:
         return text.splitlines()
-    lines = [line for line in text.splitlines() if re.match(r"model |equal .* blocks 0,", line)]
+    lines = [line for line in text.splitlines() if line.startswith(("model ", "equal ", "NOT EQUAL "))]
     return lines + [re.sub(r" +\S+$", "", line) for line in table[0].strip().splitlines()]
 
 

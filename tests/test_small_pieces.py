@@ -10,7 +10,7 @@ import pytest
 from matplotlib.patches import Rectangle
 
 from rankzero.learn.memory import PhaseRow
-from rankzero.learn.options import StarterParser, non_negative_int, positive_float, positive_int
+from rankzero.learn.options import StarterParser, non_negative_float, non_negative_int, positive_float, positive_int
 from rankzero.learn.plots import plot_learning_rate, plot_phases, plot_run
 from rankzero.learn.predictions import compare
 
@@ -20,6 +20,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--steps", type=positive_int, default=3, help="steps")
     made.add_argument("--seed", type=non_negative_int)
     made.add_argument("--lr", type=positive_float)
+    made.add_argument("--clip", type=non_negative_float)
     return made
 
 
@@ -35,6 +36,8 @@ def parser() -> argparse.ArgumentParser:
         (["--lr", "0"], "train.py: --lr: '0' must be a number above 0 and at most 1e38.\n"),
         (["--lr", "nan"], "train.py: --lr: 'nan' must be a number above 0 and at most 1e38.\n"),
         (["--lr", "inf"], "train.py: --lr: 'inf' must be a number above 0 and at most 1e38.\n"),
+        (["--clip", "-1"], "train.py: --clip: '-1' must be a number of at least 0 and at most 1e38.\n"),
+        (["--clip", "inf"], "train.py: --clip: 'inf' must be a number of at least 0 and at most 1e38.\n"),
         (["--lr"], "train.py: --lr: expected one argument\n"),
         (["--step", "3"], "train.py: unknown option --step: did you mean --steps?\n"),
         (["--frobnicate"], "train.py: unknown option --frobnicate: --help lists the options.\n"),

@@ -2,8 +2,7 @@
 
 The lesson is `Checkpoint`, one node of autograd's graph, and `run_blocks`, which calls the model's blocks through it.
 `train_step` is Lab 02's. B = sequences a batch, T = tokens a sequence, C = width, V = tokens in the vocabulary.
-
-    python train_checkpointing.py --recompute blocks    # or none, sqrt, selective: the same losses, bit for bit
+Run `python train_checkpointing.py --recompute blocks`, or none, sqrt, selective: the same losses, bit for bit.
 """
 
 import argparse
@@ -102,7 +101,8 @@ def equality(model: RecomputingGPT, x: Tensor, y: Tensor, seed: int) -> str:
         gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in model.parameters()]
         found[model.policy] = torch.cat([one.detach().flatten() for one in (loss, *gradients)])
     counts = ", ".join(f"{policy} {(found[policy] != found['none']).sum():,}" for policy in POLICIES[1:])
-    return f"of {len(found['none']):,} numbers, loss and gradients, differ from --recompute none: {counts}"
+    verdict = "equal  " if all(torch.equal(one, found["none"]) for one in found.values()) else "UNEQUAL"
+    return f"{verdict} of {len(found['none']):,} numbers, loss and gradients, differ from --recompute none: {counts}"
 
 
 # ----------------------------------------------------------------------------------------------------------- one step
@@ -199,7 +199,7 @@ def train(options: argparse.Namespace, saved: dict[str, Any] | None) -> int:
     print(f"model   {config.summary()}, {model.parameter_count():,} parameters")
     print(f"text    {corpus.summary()}")
     x, y = to_device(*random_batch(corpus.train, step=0, seed=options.seed, **batch), device)
-    print(f"equal   {equality(model, x[:2], y[:2], options.seed)}")  # two sequences fit where all of them may not
+    print(equality(model, x[:2], y[:2], options.seed))  # two sequences fit where all of them may not
     model.policy = options.recompute
     print(f"run     steps {first_step + 1} to {options.steps}, batch {options.batch_size}, into {folder}/\n")
     with (

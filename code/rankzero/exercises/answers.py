@@ -77,5 +77,5 @@ def equal(one: Any, other: Any, tolerance: float = 0.0) -> bool:
     if type(one) in (int, float) and type(other) in (int, float):
         if math.isnan(one) or math.isnan(other):
             return math.isnan(one) and math.isnan(other)
-        return one == other or abs(one - other) <= tolerance * (1 + abs(other))
+        return one == other or (math.isfinite(other) and abs(one - other) <= tolerance * (1 + abs(other)))
     return type(one) is type(other) and bool(one == other)

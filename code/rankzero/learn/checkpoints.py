@@ -1,6 +1,7 @@
-"""Reading a checkpoint file that somebody else may have written, or damaged."""
+"""Writing a checkpoint, and reading one that somebody else may have written, or damaged."""
 
 import io
+import os
 import zipfile
 from collections.abc import Collection
 from pathlib import Path
@@ -8,10 +9,23 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.optim import Optimizer
 
 from rankzero.learn.errors import UserError
 
 KEYS = ("model", "optimizer", "step", "settings", "corpus_sha256")
+
+
+def save_checkpoint(path: Path, model: nn.Module, optimizer: Optimizer, **state: Any) -> None:
+    """Writes everything the next step depends on, as Lab 02's starter does, where it is explained."""
+    partial = path.with_name(f".{os.getpid()}.partial")
+    try:
+        torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), **state}, partial)
+        partial.replace(path)  # one atomic rename
+    except (OSError, RuntimeError) as error:  # torch reports a full disk as a RuntimeError
+        raise UserError(f"could not save {path} ({error}): free some space or choose another --checkpoint.") from None
+    finally:
+        partial.unlink(missing_ok=True)
 
 
 def read_checkpoint(path: Path, *, settings: Collection[str]) -> dict[str, Any]:
@@ -32,6 +46,14 @@ def read_checkpoint(path: Path, *, settings: Collection[str]) -> dict[str, Any]:
     if not _has(checkpoint, KEYS) or not _has(checkpoint["settings"], settings) or not _is_count(checkpoint["step"]):
         raise UserError(f"checkpoint {path} was not written by this lab: resume from another, or start anew.")
     return checkpoint | {"path": path}
+
+
+def saved_numbers(saved: dict[str, Any], part: str, names: Collection[str]) -> dict[str, Any]:
+    """The numbers of these names in a part of the checkpoint. UserError where one is missing or is no number."""
+    numbers: Any = saved.get(part)
+    if not _has(numbers, names) or not all(type(numbers[name]) in (int, float) for name in names):
+        raise UserError(f"checkpoint {saved['path']} has no {part}: resume from another, or start anew.")
+    return {name: numbers[name] for name in names}
 
 
 def check_training_state(saved: dict[str, Any], model: nn.Module) -> None:

@@ -32,8 +32,10 @@ class StepMeter:
     Call `step` after each step. Losses stay on the device until a window ends: reading one earlier would make the host
     wait for the device. Use it as a context, so that the last window is written whatever happens.
 
-    `log` is the JSONL file, a line an event: `run`, `step` (loss, lr), `window` (mean loss, tokens_per_s, step_ms,
-    memory in bytes, gpu_util in percent and mfu where known), `eval` (val_loss).
+    `log` is the JSONL file, a line an event: `run`, `step` (loss, lr, whatever else was measured), `window` (mean loss,
+    tokens_per_s, step_ms, memory in bytes, gpu_util in percent and mfu where known), `eval` (val_loss).
+
+    `mfu` is a share of what the device can do in matrix products of `dtype`.
     """
 
     def __init__(
@@ -46,14 +48,15 @@ class StepMeter:
         device: torch.device,
         flops_per_token: int,
         every: int = 50,
+        dtype: torch.dtype = torch.float32,
     ) -> None:
         self.first_step, self.last_step, self.every = first_step, last_step, every
         self.done = first_step  # steps taken so far, counted from the start of training
         self.loss = math.nan  # mean of the last window
         self._tokens_per_step, self._device = tokens_per_step, device
-        self._peak_flops, self._flops_per_token = peak_flops(device), flops_per_token
+        self._peak_flops, self._flops_per_token = peak_flops(device, dtype), flops_per_token
         self._log = log.open("a", encoding="utf-8")
-        self._pending: list[tuple[int, Tensor, float]] = []
+        self._pending: list[tuple[int, float, dict[str, Tensor]]] = []
         self._steps, self._seconds = 0, 0.0
         self._console = Console(soft_wrap=True, highlight=False, force_jupyter=False)
         self._progress = Progress(
@@ -90,10 +93,13 @@ class StepMeter:
         """Prints above the progress bar."""
         self._progress.console.print(line, markup=False)
 
-    def step(self, loss: Tensor, lr: float) -> None:
-        """Counts one step. `loss` is a scalar tensor on any device, `lr` the rate that the step used."""
+    def step(self, loss: Tensor, lr: float, **measured: Tensor) -> None:
+        """Counts one step. `loss` is a scalar tensor on any device, `lr` the rate that the step used.
+
+        `measured` are more such scalars of the step: they are logged too, and their means printed after the loss.
+        """
         self.done += 1
-        self._pending.append((self.done, loss.detach(), lr))
+        self._pending.append((self.done, lr, {"loss": loss.detach(), **measured}))
         self._progress.update(self._task, completed=self.done)
         if self.done % self.every == 0 or self.done in (self.first_step + 1, self.last_step):
             self.flush()
@@ -128,11 +134,16 @@ class StepMeter:
         if not self._pending:
             return
         pending, self._pending = self._pending, []
-        losses = torch.stack([loss for _, loss, _ in pending]).tolist()
+        names = list(pending[0][2])
+        same = pending[0][2]["loss"].dtype
+        rows = torch.stack([measured[name].to(same) for _, _, measured in pending for name in names])
+        values = rows.view(len(pending), len(names)).tolist()
         seconds = time.perf_counter() - self._started
-        for (step, _, lr), loss in zip(pending, losses, strict=True):
-            self.write("step", step=step, loss=loss, lr=lr)
-        self.loss = sum(losses) / len(losses)
+        for (step, lr, _), row in zip(pending, values, strict=True):
+            self.write("step", step=step, lr=lr, **dict(zip(names, row, strict=True)))
+        losses = [row[0] for row in values]
+        means = {name: sum(column) / len(column) for name, column in zip(names, zip(*values, strict=True), strict=True)}
+        self.loss = means.pop("loss")
         if self.done > self.first_step + 1:
             self._steps += len(losses)
             self._seconds += seconds
@@ -142,9 +153,9 @@ class StepMeter:
             window["gpu_util"] = busy
         self.write("window", step=self.done, loss=self.loss, **window, memory=memory)
         self._log.flush()
-        self.print(self._line(window, memory))
+        self.print(self._line(means, window, memory))
         self._started = time.perf_counter()
-        for (step, _, lr), loss in zip(pending, losses, strict=True):
+        for (step, lr, _), loss in zip(pending, losses, strict=True):
             if not math.isfinite(loss):
                 raise UserError(
                     f"the loss became {loss} at step {step}, where the learning rate was {lr:g}: "
@@ -160,9 +171,11 @@ class StepMeter:
             rates["mfu"] = rates["tokens_per_s"] * self._flops_per_token / self._peak_flops
         return rates
 
-    def _line(self, window: dict[str, float], memory: dict[str, int]) -> str:
+    def _line(self, means: dict[str, float], window: dict[str, float], memory: dict[str, int]) -> str:
         held = ", ".join(f"{name} {number / MIB:,.0f}" for name, number in memory.items())
-        words = [f"step {self.done:>5}/{self.last_step}", f"loss {self.loss:.4f}", *_rate_words(window), f"{held} MiB"]
+        more = [f"{name.replace('_', ' ')} {mean:.3f}" for name, mean in means.items()]
+        words = [f"step {self.done:>5}/{self.last_step}", f"loss {self.loss:.4f}", *more, *_rate_words(window)]
+        words.append(f"{held} MiB")
         return "  ".join(words)
 
 

@@ -6,6 +6,7 @@ import math
 from typing import Any, NoReturn
 
 LARGEST = 10**12
+PRECISIONS = ("fp32", "bf16", "fp16")
 
 
 class StarterParser(argparse.ArgumentParser):
@@ -47,13 +48,40 @@ def non_negative_int(text: str) -> int:
 
 def positive_float(text: str) -> float:
     """A number above 0, of fp32's range."""
-    try:
-        number = float(text)
-    except ValueError:
-        number = math.nan
+    number = _float(text)
     if not 0 < number <= 1e38:
         raise argparse.ArgumentTypeError(f"{text!r} must be a number above 0 and at most 1e38.")
     return number
+
+
+def power_of_two(text: str) -> float:
+    """2^k, from 2^-100 to 2^100: a factor that changes a number's exponent and no digit of it."""
+    number = _float(text)
+    if not 2.0**-100 <= number <= 2.0**100 or math.frexp(number)[0] != 0.5:
+        raise argparse.ArgumentTypeError(f"{text!r} must be a power of two, such as 1, 1024 or 65536.")
+    return number
+
+
+def precision(text: str) -> str:
+    """fp32, bf16 or fp16."""
+    if text not in PRECISIONS:
+        raise argparse.ArgumentTypeError(f"{text!r} is no precision: use {', '.join(PRECISIONS)}.")
+    return text
+
+
+def non_negative_float(text: str) -> float:
+    """A number of at least 0, of fp32's range."""
+    number = _float(text)
+    if not 0 <= number <= 1e38:
+        raise argparse.ArgumentTypeError(f"{text!r} must be a number of at least 0 and at most 1e38.")
+    return number
+
+
+def _float(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan
 
 
 def _int(text: str, at_least: int) -> int:

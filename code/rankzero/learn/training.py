@@ -1,6 +1,7 @@
 """What training starters share and is not their lesson: the common options, `--resume`, and how a run ends."""
 
 import argparse
+import math
 import os
 import shlex
 import sys
@@ -48,6 +49,16 @@ def training_parser(description: str) -> StarterParser:
     resume_help = "checkpoint to go on from; without PATH, the --checkpoint file or else the newest run's"
     add("--resume", nargs="?", const="newest", metavar="PATH", help=resume_help)
     return parser
+
+
+def learning_rate(step: int, peak: float, warmup_steps: int, decay_steps: int) -> float:
+    """Rate of step 0, 1, 2, ...: a linear warm-up, then constant, or a cosine down to peak / 10 at `decay_steps`."""
+    if step < warmup_steps:
+        return peak * (step + 1) / warmup_steps  # + 1: a first rate of 0 would waste the first step
+    if not decay_steps:
+        return peak
+    progress = min(1.0, (step - warmup_steps) / max(1, decay_steps - warmup_steps))
+    return peak * (0.1 + 0.9 * 0.5 * (1 + math.cos(math.pi * progress)))
 
 
 def run_starter(

@@ -1,0 +1,30 @@
+"""Nothing clears the gradients. Each backward adds scaled numbers to what is there, which has been unscaled
+already, and after the first overflow everything stays infinite. Clear before backward, as in Lab 02."""
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+EXERCISE = "scaled_step"
+FAILS = ("scaled_step/update",)
+READ = "labs/lab-03-amp.md#mental-model"
+
+
+def unscale(parameters, scale):
+    finite = True
+    for parameter in parameters:
+        if parameter.grad is not None:
+            parameter.grad.div_(scale)
+            finite = finite and bool(parameter.grad.isfinite().all())
+    return finite
+
+
+def scaled_step(model, optimizer, x, y, scale, max_norm, low=torch.float16):
+    with torch.autocast("cpu", dtype=low):
+        loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten())
+    (loss * scale).backward()
+    finite = unscale(model.parameters(), scale)
+    if finite:
+        nn.utils.clip_grad_norm_(model.parameters(), max_norm)
+        optimizer.step()
+    return loss.item(), finite

@@ -1,0 +1,32 @@
+"""The loss is scaled and the gradients are never divided. Clipping cuts them all to max_norm, which looks like a
+fixed-length step; without clipping SGD diverges at once."""
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+EXERCISE = "scaled_step"
+FAILS = ("scaled_step/update",)
+READ = "labs/lab-03-amp.md#mental-model"
+
+
+def unscale(parameters, scale):
+    finite = True
+    for parameter in parameters:
+        if parameter.grad is not None:
+            parameter.grad.div_(scale)
+            finite = finite and bool(parameter.grad.isfinite().all())
+    return finite
+
+
+def scaled_step(model, optimizer, x, y, scale, max_norm, low=torch.float16):
+    optimizer.zero_grad(set_to_none=True)
+    with torch.autocast("cpu", dtype=low):
+        loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten())
+    (loss * scale).backward()
+    gradients = [one.grad for one in model.parameters() if one.grad is not None]
+    finite = all(bool(one.isfinite().all()) for one in gradients)
+    if finite:
+        nn.utils.clip_grad_norm_(model.parameters(), max_norm)
+        optimizer.step()
+    return loss.item(), finite

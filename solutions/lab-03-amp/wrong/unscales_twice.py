@@ -1,0 +1,34 @@
+"""The gradients are divided once by hand and once more by unscale. The update is 65,536 times too small. With SGD
+the loss stands still; with AdamW, which normalizes, it hardly shows, until weight decay outweighs the gradients."""
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+EXERCISE = "scaled_step"
+FAILS = ("scaled_step/update",)
+READ = "labs/lab-03-amp.md#mental-model"
+
+
+def unscale(parameters, scale):
+    finite = True
+    for parameter in parameters:
+        if parameter.grad is not None:
+            parameter.grad.div_(scale)
+            finite = finite and bool(parameter.grad.isfinite().all())
+    return finite
+
+
+def scaled_step(model, optimizer, x, y, scale, max_norm, low=torch.float16):
+    optimizer.zero_grad(set_to_none=True)
+    with torch.autocast("cpu", dtype=low):
+        loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten())
+    (loss * scale).backward()
+    for parameter in model.parameters():
+        if parameter.grad is not None:
+            parameter.grad.div_(scale)
+    finite = unscale(model.parameters(), scale)
+    if finite:
+        nn.utils.clip_grad_norm_(model.parameters(), max_norm)
+        optimizer.step()
+    return loss.item(), finite

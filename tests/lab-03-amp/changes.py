@@ -1,0 +1,62 @@
+"""Lab 03: changes to the reference's code. Hurried ones, none of which may get all points, and harmless ones."""
+
+STORED = "((nonzero * scale).to(dtype) == 0)"
+CLIP = "nn.utils.clip_grad_norm_(model.parameters(), max_norm)"
+FINITE = "parameter.grad.isfinite().all()"
+TARGET = "one.to(target) if"
+COPY = "            parameter.copy_(master)\n"
+HURRIED = {
+    "everything below 2**-24 is lost": ("share_lost", STORED, "((nonzero * scale).abs() < 2.0**-24)"),
+    "a half of the last number is lost": ("share_lost", STORED, "((nonzero * scale).abs() < 2.0**-25)"),
+    "positive gradients only": ("share_lost", "gradient[gradient != 0]", "gradient[gradient > 0]"),
+    "the scale is in 16 bits": ("share_lost", "nonzero * scale", "nonzero * torch.tensor(scale).to(dtype)"),
+    "infinite is lost too": ("share_lost", "== 0).sum()", "== 0).sum() + (nonzero * scale).to(dtype).isinf().sum()"),
+    "a percentage": ("share_lost", "return lost / there", "return 100 * lost / there"),
+    "by way of fp16": ("cast_inputs", TARGET, "one.to(torch.float16).to(target) if"),
+    "parameters are left out": (
+        "cast_inputs",
+        "isinstance(value, Tensor) and",
+        "isinstance(value, Tensor) and not isinstance(value, nn.Parameter) and",
+    ),
+    "masks are cast": ("cast_inputs", "value.is_floating_point() and", "value.dtype != torch.int64 and"),
+    "a new leaf": ("cast_inputs", TARGET, "one.detach().to(target).requires_grad_(one.requires_grad) if"),
+    "never above 65536": ("update_scale", "scale * 2.0, 0", "min(65536.0, scale * 2.0), 0"),
+    "whole numbers": ("update_scale", "scale * 0.5, 0", "scale // 2, 0"),
+    "overflow counts as one": ("update_scale", "scale * 0.5, 0", "scale * 0.5, 1"),
+    "the largest is below fp16's": ("unscale", FINITE, "(parameter.grad.abs() <= 65504).all()"),
+    "finite in fp32": ("unscale", FINITE, "parameter.grad.float().isfinite().all()"),
+    "mends nan on the way": ("unscale", ".div_(scale)", ".div_(scale).nan_to_num_()"),
+    "swaps the memory": ("unscale", "parameter.grad.div_(scale)", "parameter.grad.data = parameter.grad / scale"),
+    "asks the loss": ("scaled_step", "    if finite:", "    finite = bool(loss.isfinite())\n    if finite:"),
+    "clips each tensor": ("scaled_step", CLIP, "[nn.utils.clip_grad_norm_([p], max_norm) for p in model.parameters()]"),
+    "clips each number": ("scaled_step", CLIP, CLIP.replace("norm_(", "value_(")),
+    "a 16-bit loss": ("scaled_step", "    (loss * scale)", "    loss = loss.to(low)\n    (loss * scale)"),
+    "the model becomes 16-bit": (
+        "scaled_step",
+        "    with torch.autocast",
+        "    model.to(low)\n    with torch.autocast",
+    ),
+    "left in evaluation mode": ("scaled_step", "    (loss * scale)", "    model.eval()\n    (loss * scale)"),
+    "always 65536": ("scaled_step", "(loss * scale)", "(loss * 65536.0)"),
+    "masters are rounded too": ("master_weights", COPY, COPY + "            master.copy_(parameter)\n"),
+    "gradients by way of fp16": ("master_weights", "parameter.grad.float()", "parameter.grad.half().float()"),
+    "one missing gradient skips all": (
+        "master_weights",
+        "    optimizer.step()\n    with torch.no_grad()",
+        "    if all(one.grad is not None for one in masters):\n        optimizer.step()\n    with torch.no_grad()",
+    ),
+}
+
+EQUIVALENT = {
+    "neither needs the other": (
+        "share_lost: swapped: lost += int(((nonzero * scale).to(dtype… | there += nonzero.numel()",
+        "scaled_step: swapped: optimizer.zero_grad(set_to_none=True) | with torch.autocast('cpu', dtype=low):",
+    ),
+    "a power of two moves no finite gradient of a training run out of its range": (
+        "unscale: swapped: parameter.grad.div_(scale) | finite = finite and bool(parameter.grad…",
+    ),
+    "it is the default": ("scaled_step: set_to_none left out: optimizer.zero_grad(set_to_none=True)",),
+    "the masters are as many as the parameters": (
+        "master_step: strict left out: zip(model.parameters(), masters, strict…",
+    ),
+}

@@ -1,0 +1,659 @@
+"""Lab 03, checks: what each exercise's code must do, for how many points, and how a mistake is worded.
+
+A judge sees answers only: what a probe returned from the learner's code, and from the reference on the same inputs.
+"""
+
+import numpy as np
+
+from rankzero.exercises.answers import Answers, equal
+from rankzero.exercises.check import Check, Exercise, Judge
+from rankzero.exercises.judges import (
+    CLOSE,
+    agrees,
+    all_of,
+    is_a,
+    is_but_expected,
+    same_weights,
+    value,
+    values,
+)
+
+# A loss in fp32 of some hundred terms is exact to about 1e-6; one rounded to 16 bits is off by 1e-3.
+FP32 = 1e-5
+OF_ZEROS = (
+    "the share of a gradient of which three quarters are 0 already",
+    "the share of a gradient of zeros alone",
+    "the share where the only gradient is None",
+)
+LISTS = {  # what the arguments of probe `policies` are, in its order
+    "floats": ("two fp32 tensors", "fp32 and bf16", "bf16 and fp32", "two bf16 tensors", "an fp16 tensor"),
+    "others": ("fp32, int64, bool, None and plain values", "fp64 and fp32", "fp64 and bf16"),
+}
+LOW = ("bfloat16", "float16")
+
+
+def shares(*what: str) -> Judge:
+    """Each share is the reference's; the first that is not is named."""
+    return values("shares", *what)
+
+
+def of_scales(got: Answers, expected: Answers) -> str | None:
+    """The share with each scale and format."""
+    scale = f"{expected['scale']:g}"
+    return shares(
+        f"the share lost in float16 with scale {scale}",
+        "the share lost in float16 with scale 65536",
+        "the share lost in bfloat16 with scale 1",
+        "the share of numbers near 2**-130 lost in bfloat16",
+    )(got, expected)
+
+
+def dtypes(kind: str, policy: str) -> Judge:
+    """The arguments' dtypes after a policy are the reference's."""
+
+    def judge(got: Answers, expected: Answers) -> str | None:
+        mine, wanted = got[f"{kind} {policy}"], expected[f"{kind} {policy}"]
+        lows = LOW[: len(wanted) // len(LISTS[kind])]
+        asked = [(name, low) for name in LISTS[kind] for low in lows]
+        for (name, low), one, right in zip(asked, mine, wanted, strict=True):
+            if one != right:
+                called = f'"{policy}" with low={low}' if policy else 'policy ""'
+                return f"{called} makes of {name}: {', '.join(one) or 'nothing'}; expected {', '.join(right)}."
+        return None
+
+    return judge
+
+
+def same_objects(got: Answers, expected: Answers) -> str | None:
+    """With no policy, what comes back is what went in."""
+    return None if all(got["same"]) else 'policy "" makes new tensors: what came in has to go on as it is.'
+
+
+def gradients_arrive(got: Answers, expected: Answers) -> str | None:
+    """Gradients went through the casts."""
+    for mine, wanted, way in zip(got["dtypes"], expected["dtypes"], ("fp32 to bf16", "bf16 to fp32"), strict=True):
+        if mine != wanted:
+            arrived = "no gradient arrives" if mine == "NoneType" else f"a gradient in {mine} arrives"
+            return f"{arrived} at a tensor that was cast from {way}; expected one in {wanted}."
+    return None if equal(got["grads"], expected["grads"], FP32) else "gradients through a cast have other values."
+
+
+def like_autocast(got: Answers, expected: Answers) -> str | None:
+    """Loss and gradients are those of torch.autocast, bit for bit."""
+    low = got["low"]
+    if got["loss"] != got["torch"]:
+        both = is_but_expected(got["loss"], got["torch"]).rstrip(".")
+        return f"the loss of a GPT under your casts to {low} {both}, as under torch.autocast and in every bit."
+    if got["differ"]:
+        return f"{got['differ']} of {got['of']} gradients of a GPT differ from those under torch.autocast ({low})."
+    return None
+
+
+def a_pair(got: Answers, expected: Answers) -> str | None:
+    """update_scale returned two numbers."""
+    if got["returned"] == "pair":
+        return None
+    return f"what came back is of type {got['returned']}; a tuple (scale, good_steps) of two numbers was expected."
+
+
+def history(name: str) -> Judge:
+    """Each scale, or count, of a run is the reference's; names the first step after which it is not."""
+
+    def judge(got: Answers, expected: Answers) -> str | None:
+        for step, (mine, wanted) in enumerate(zip(got[name], expected[name], strict=True)):
+            if not equal(mine, wanted, CLOSE):
+                what = "the scale" if name == "scales" else "the count of good steps"
+                return f"{what} after {_steps(expected, step)} {is_but_expected(mine, wanted)}"
+        return None
+
+    return judge
+
+
+def _steps(expected: Answers, step: int) -> str:
+    if "finite" in expected:
+        signs = "".join("g" if one else "o" for one in expected["finite"][: step + 1])
+        return f"the steps {signs} (g: good, o: overflow) with growth_interval={expected['interval']}"
+    if "interval" in expected:
+        return f"{step + 1} good steps with growth_interval={expected['interval']}, from scale {expected['start']:g},"
+    return f"{step + 1} overflows in a row, from scale {expected['start']:g},"
+
+
+def default_interval(got: Answers, expected: Answers) -> str | None:
+    """Without a growth_interval it takes 2000 good steps."""
+    every = zip(expected["before"], got["scales"], expected["scales"], strict=True)
+    for before, mine, wanted in every:
+        if not equal(mine, wanted, CLOSE):
+            step = f"good step {before + 1} in a row, from scale 1024 and without a growth_interval,"
+            return f"the scale after {step} {is_but_expected(mine, wanted)}"
+    return None
+
+
+def divided(got: Answers, expected: Answers) -> str | None:
+    """Gradients are divided, and only they."""
+    if not equal(got["weights"], expected["weights"], CLOSE):
+        return "the weights are changed: only gradients are to be divided."
+    if got["frozen"] != "NoneType":
+        return "a parameter without a gradient has one after it; it was to be left alone."
+    if got["grads"].shape != expected["grads"].shape:
+        return "some gradients are gone after it; each was to be divided in place."
+    wrong = ~np.isclose(got["grads"], expected["grads"], rtol=CLOSE, atol=CLOSE)
+    if not wrong.any():
+        return None
+    first = int(np.argmax(wrong))
+    both = is_but_expected(float(got["grads"][first]), float(expected["grads"][first])).rstrip(".")
+    scale = expected["scale"]
+    return f"gradient {first} of {wrong.size} after unscale with scale {scale:g} {both} ({wrong.sum()} differ)."
+
+
+def in_place(got: Answers, expected: Answers) -> str | None:
+    """The tensors that hold the gradients are the same."""
+    if got["in_place"] and equal(got["in_memory"], expected["in_memory"], CLOSE):
+        return None
+    return "the gradients are other tensors after it; divide the ones that are there, in place (div_)."
+
+
+def finite(got: Answers, expected: Answers) -> str | None:
+    """Every bad number is found."""
+    for name, mine, wanted in zip(got["names"], got["finite"], expected["finite"], strict=True):
+        if mine != wanted:
+            return f"with {name} it returns {mine}; expected {wanted}."
+    return None
+
+
+def large_are_finite(got: Answers, expected: Answers) -> str | None:
+    """Large is not infinite."""
+    names = (*(f"gradients of about 1e{power}" for power in (307, 200, 100, -200)), "no gradients at all")
+    for name, mine, wanted in zip(names, got["finite"], expected["finite"], strict=True):
+        if mine != wanted:
+            return f"with {name}, all in fp64 and finite, it returns {mine}; expected {wanted}."
+    return None
+
+
+def a_loss_and_a_bool(got: Answers, expected: Answers) -> str | None:
+    """The step returned (float, bool)."""
+    if got["type"] == expected["type"]:
+        return None
+    return f"what came back is of type {got['type']}; (float, bool) was expected: the loss, and whether it updated."
+
+
+def norm_seen(got: Answers, expected: Answers) -> str | None:
+    """The optimizer saw a gradient of the right length."""
+    for name in ("above", "below"):
+        mine, wanted = got[f"seen {name}"], expected[f"seen {name}"]
+        if not equal(mine, wanted, 1e-6):
+            norm, limit = expected[f"norm {name}"], expected[f"limit {name}"]
+            true = f"a true norm of {norm:.4g} and max_norm={limit:.4g}, the scale being {expected[f'scale {name}']:g}"
+            return f"the optimizer saw a gradient of norm {mine:.4g}; expected {wanted:.4g}, for {true}."
+    same = all(equal(got[f"weights {name}"], expected[f"weights {name}"], CLOSE) for name in ("above", "below"))
+    return None if same else "the gradient has the right norm and another direction after clipping."
+
+
+def nothing_moves(got: Answers, expected: Answers) -> str | None:
+    """After a gradient that is not finite, weights and optimizer are as before."""
+    every = zip(("inf", "nan"), got["moved"], got["nan"], got["state"], got["updated"], strict=True)
+    for kind, moved, nans, state, updated in every:
+        if moved:
+            became = f" ({nans} are nan now)" if nans else ""
+            return f"one {kind} in one gradient, and {moved} of {got['of']} weights moved{became}; expected 0."
+        if state:
+            return f"one {kind} in one gradient, and {state} numbers of AdamW's state changed; expected 0."
+        if updated:
+            return f"one {kind} in one gradient, and it returns updated=True; expected False."
+    return None
+
+
+def mode_stays(got: Answers, expected: Answers) -> str | None:
+    """The model is still in training mode."""
+    return None if got["mode"] else "a model found in training mode was left in evaluation mode."
+
+
+def backward_is_scaled(got: Answers, expected: Answers) -> str | None:
+    """Once, and by the scale."""
+    if len(got["sizes"]) != 1:
+        return f"backward went through the logits {len(got['sizes'])} times; expected 1."
+    if equal(got["sizes"], expected["sizes"], CLOSE):
+        return None
+    factor = expected["scale"] * got["sizes"][0] / expected["sizes"][0]
+    return (
+        f"backward starts with {factor:g} times the loss's gradient; expected {expected['scale']:g} times, the scale."
+    )
+
+
+def right_formats(got: Answers, expected: Answers) -> str | None:
+    """Forward and loss under autocast, backward not, weights as they were."""
+    for low, mine, wanted in zip(LOW, got["linear"], expected["linear"], strict=True):
+        if mine != wanted:
+            return f"with low={low} a linear layer's output is {mine}; expected {wanted}."
+    for low, mine in zip(LOW, got["weights"], strict=True):
+        if mine != "float32":
+            return f"with low={low} the weights are {mine} afterwards; autocast leaves them float32."
+    for low, mine in zip(LOW, got["norm"], strict=True):
+        if mine != "float32":
+            return f"with low={low} the last norm's output is {mine}; under autocast it is float32."
+    for low, mine, wanted in zip(LOW, got["loss"], expected["loss"], strict=True):
+        if not equal(mine, wanted, FP32):
+            return f"with low={low} the loss {is_but_expected(mine, wanted)} Does all of it run under autocast?"
+    if "on" in got["backward"]:
+        return "autocast is on during backward; leave it before you call backward."
+    return "autocast is still on after the step." if "on" in got["after"] else None
+
+
+def old_gradients_do_not_count(got: Answers, expected: Answers) -> str | None:
+    """Neither finite nor infinite leftovers do."""
+    for name in ("finite", "infinite"):
+        if not got[f"updated {name}"]:
+            return f"after {name} gradients of an earlier backward, a good step is skipped; expected an update."
+        if not equal(got[f"weights {name}"], expected[f"weights {name}"], CLOSE):
+            old = f"{name} gradients of an earlier backward in place"
+            return f"the weights after a step with {old} differ from a clean step's."
+    return None
+
+
+def masters(what: str) -> Judge:
+    """The masters hold the reference's numbers."""
+
+    def judge(got: Answers, expected: Answers) -> str | None:
+        mine, wanted = got["masters"], expected["masters"]
+        if mine.shape != wanted.shape:
+            return f"the masters hold {mine.size} numbers; expected {wanted.size}."
+        wrong = ~np.isclose(mine, wanted, rtol=CLOSE, atol=CLOSE)
+        if not wrong.any():
+            return None
+        first = int(np.argmax(wrong))
+        both = is_but_expected(float(mine[first]), float(wanted[first])).rstrip(".")
+        return f"number {first} of the masters {what} {both} ({wrong.sum()} of {wrong.size} differ)."
+
+    return judge
+
+
+def fp32_copies(got: Answers, expected: Answers) -> str | None:
+    """The masters are fp32, are leaves, and are nobody else's memory."""
+    if got["type"] != "list":
+        return f"what came back is of type {got['type']}; a list was expected."
+    if got["shapes"] != expected["shapes"]:
+        return f"the masters' shapes are {', '.join(got['shapes'])}; expected {', '.join(expected['shapes'])}."
+    if got["dtypes"] != expected["dtypes"]:
+        odd = next(one for one in got["dtypes"] if one != "float32")
+        return f"a master is {odd}; every one of them is to be float32."
+    if not all(got["leaves"]):
+        return "a master is no leaf that asks for a gradient; an optimizer wants nn.Parameter(...)."
+    if got["model"]:
+        return f"adding 1 to every master changed {got['model']} of the model's weights; a master needs its own memory."
+    return None
+
+
+def the_same_tensors(got: Answers, expected: Answers) -> str | None:
+    """The model's parameters are the tensors that they were."""
+    if got["dtypes"] != got["expected dtypes"]:
+        return (
+            f"the model's parameters are {', '.join(got['dtypes'])} now; they were {', '.join(got['expected dtypes'])}."
+        )
+    if got["shared"]:
+        return "a parameter of the model shares its memory with a master after the step."
+    if not (got["same"] and got["memory"]):
+        return (
+            "the model's parameters lie in other memory after the step; copy into the tensors that are there (copy_)."
+        )
+    return None
+
+
+def none_stays(got: Answers, expected: Answers) -> str | None:
+    """A parameter without gradient is not updated."""
+    if got["moved"]:
+        return f"{got['moved']} numbers moved of a master whose parameter has no gradient in that step; expected 0."
+    return masters("after a step in which one gradient is None")(got, expected)
+
+
+EXERCISES = (
+    Exercise(
+        name="share_lost",
+        functions=("share_lost",),
+        minutes=10,
+        difficulty="easy",
+        proves="you can measure what a format does to your gradients before you train in it",
+        hints=(
+            "Do what the sentence says: multiply, store in the dtype, and look which numbers have become 0.",
+            "Two counts over all tensors, one of the numbers that were not 0 before and one of those that are 0 "
+            "after; one division at the end. The order matters: scale first, in the gradient's own dtype.",
+            "nonzero = gradient[gradient != 0]; lost += int(((nonzero * scale).to(dtype) == 0).sum()); "
+            "there += nonzero.numel()",
+        ),
+        checks=(
+            Check(
+                "share_lost/fp16",
+                "counts what really becomes 0 in fp16",
+                points=2,
+                probe="one_tensor",
+                judge=all_of(
+                    is_a("float", "the share, a Python float,"),
+                    value("share", "the share of 400 numbers between 2**-40 and 2**-8 that fp16 loses"),
+                ),
+            ),
+            Check(
+                "share_lost/zeros",
+                "leaves out what was 0 before",
+                points=1,
+                probe="zeros_among_them",
+                judge=shares(*OF_ZEROS),
+                requires=("share_lost/fp16",),
+            ),
+            Check(
+                "share_lost/tensors",
+                "weighs every number the same, over all tensors that are there",
+                points=1,
+                probe="several_tensors",
+                judge=value("share", "the share over tensors of 300, 21 and 20 numbers and a None"),
+                requires=("share_lost/fp16",),
+            ),
+            Check(
+                "share_lost/scale",
+                "scales before it stores, in any 16-bit format",
+                points=2,
+                probe="scaled_and_in_bf16",
+                judge=of_scales,
+                requires=("share_lost/fp16",),
+            ),
+        ),
+    ),
+    Exercise(
+        name="cast_inputs",
+        functions=("cast_inputs",),
+        minutes=20,
+        difficulty="medium",
+        proves="you know what autocast does to an operation: it casts the inputs, and never a weight for good",
+        hints=(
+            "First write down which arguments may be cast at all: floating-point tensors, but not float64. The "
+            "policies differ only in the dtype that those get.",
+            'For "widest", look at all arguments before you cast the first. Two bf16 tensors stay bf16.',
+            "one.to(target) if isinstance(one, Tensor) and one.is_floating_point() and one.dtype != torch.float64 else "
+            "one; .to keeps the graph, and returns the tensor itself where nothing is to be done.",
+        ),
+        checks=(
+            Check(
+                "cast_inputs/lower",
+                'casts to the low format for "lower"',
+                points=2,
+                probe="policies",
+                judge=all_of(
+                    is_a("list", "a list"),
+                    dtypes("floats", "lower"),
+                    agrees("values", CLOSE, lambda *_: 'the values after "lower" are not those that rounding gives.'),
+                ),
+            ),
+            Check(
+                "cast_inputs/fp32",
+                'casts to fp32 for "fp32"',
+                points=1,
+                probe="policies",
+                judge=dtypes("floats", "fp32"),
+            ),
+            Check(
+                "cast_inputs/widest",
+                'casts to the widest there is for "widest"',
+                points=2,
+                probe="policies",
+                judge=dtypes("floats", "widest"),
+            ),
+            Check(
+                "cast_inputs/as-they-are",
+                "leaves what has no policy as it is",
+                points=1,
+                probe="policies",
+                judge=all_of(dtypes("floats", ""), dtypes("others", ""), same_objects),
+            ),
+            Check(
+                "cast_inputs/others",
+                "leaves integers, masks, None, numbers and fp64 alone",
+                points=1,
+                probe="policies",
+                judge=all_of(
+                    *(dtypes("others", policy) for policy in ("lower", "fp32", "widest")),
+                    agrees("left", 0.0, lambda *_: "the arguments themselves are changed; a cast makes a new tensor."),
+                ),
+                requires=("cast_inputs/lower", "cast_inputs/fp32", "cast_inputs/widest"),
+            ),
+            Check(
+                "cast_inputs/gradients",
+                "lets gradients flow back, each in its tensor's own dtype",
+                points=1,
+                probe="gradients_through",
+                judge=gradients_arrive,
+                requires=("cast_inputs/lower", "cast_inputs/fp32"),
+            ),
+            Check(
+                "cast_inputs/gpt",
+                "runs a GPT as torch.autocast does, bit for bit",
+                points=2,
+                probe="a_whole_gpt",
+                judge=like_autocast,
+                requires=("cast_inputs/lower", "cast_inputs/fp32", "cast_inputs/gradients"),
+            ),
+        ),
+    ),
+    Exercise(
+        name="update_scale",
+        functions=("update_scale",),
+        minutes=10,
+        difficulty="easy",
+        proves="you know how a loss scale finds the largest power of two that the gradients bear",
+        hints=(
+            "Three cases: an overflow, the good step that completes an interval, any other good step.",
+            "Two of the three cases set the count to 0. The step at hand counts too.",
+            "if not finite: return scale * 0.5, 0; if good_steps + 1 == growth_interval: return scale * 2.0, 0; "
+            "otherwise return scale, good_steps + 1.",
+        ),
+        checks=(
+            Check(
+                "update_scale/backs-off",
+                "halves the scale at each overflow, without limit",
+                points=2,
+                probe="back_off",
+                judge=all_of(a_pair, history("scales")),
+            ),
+            Check(
+                "update_scale/grows",
+                "doubles the scale with the last good step of an interval",
+                points=2,
+                probe="growth",
+                judge=all_of(a_pair, history("scales")),
+            ),
+            Check(
+                "update_scale/counts-anew",
+                "counts good steps in a row, anew after each change",
+                points=3,
+                probe="both",
+                judge=all_of(a_pair, history("counts"), history("scales")),
+                requires=("update_scale/backs-off", "update_scale/grows"),
+            ),
+            Check(
+                "update_scale/default",
+                "waits 2000 good steps by default",
+                points=1,
+                probe="by_default",
+                judge=default_interval,
+                requires=("update_scale/grows",),
+            ),
+        ),
+    ),
+    Exercise(
+        name="unscale",
+        functions=("unscale",),
+        minutes=15,
+        difficulty="medium",
+        proves="nothing downstream of you sees a scaled gradient, and no inf or nan gets past you",
+        hints=(
+            "One loop over the parameters does both jobs. What about a parameter whose gradient is None?",
+            "isfinite is False for inf, -inf and nan. Let a bad gradient change the verdict, not end the loop.",
+            "finite = True; for each parameter with a gradient: parameter.grad.div_(scale), then finite = finite and "
+            "bool(parameter.grad.isfinite().all()).",
+        ),
+        checks=(
+            Check(
+                "unscale/divides",
+                "divides every gradient and nothing else",
+                points=2,
+                probe="divided",
+                judge=all_of(is_a("bool", "a bool"), divided),
+            ),
+            Check(
+                "unscale/in-place",
+                "divides the gradients that are there, in place",
+                points=1,
+                probe="divided",
+                judge=in_place,
+                requires=("unscale/divides",),
+            ),
+            Check(
+                "unscale/finite",
+                "finds inf, -inf and nan wherever they are",
+                points=3,
+                probe="bad_numbers",
+                judge=finite,
+            ),
+            Check(
+                "unscale/large",
+                "does not take large numbers for infinite ones",
+                points=1,
+                probe="large_numbers",
+                judge=large_are_finite,
+            ),
+            Check(
+                "unscale/all",
+                "divides every gradient even where one is infinite",
+                points=1,
+                probe="spoiled_and_divided",
+                judge=agrees(
+                    "grads", CLOSE, lambda *_: "an inf in the first gradient, and other gradients are not divided."
+                ),
+                requires=("unscale/divides",),
+            ),
+        ),
+    ),
+    Exercise(
+        name="scaled_step",
+        functions=("scaled_step",),
+        minutes=20,
+        difficulty="medium",
+        proves="you can put autocast, scale, clipping and skipping in the one order that works",
+        hints=(
+            "Lab 02's four calls stay. Autocast goes around the first two lines of the forward pass; the scale goes on "
+            "the loss just before backward, and comes off just after.",
+            "Call your unscale between backward and clip_grad_norm_. What it returns decides about the two lines after "
+            "it: clipping and the update.",
+            'with torch.autocast("cpu", dtype=low): the loss; then (loss * scale).backward(); finite = '
+            "unscale(model.parameters(), scale); if finite: clip and step; return loss.item(), finite.",
+        ),
+        checks=(
+            Check(
+                "scaled_step/loss",
+                "returns the loss without the scale, and True after an update",
+                points=1,
+                probe="one_step",
+                judge=all_of(
+                    a_loss_and_a_bool,
+                    value("loss", "the loss"),
+                    agrees("updated", 0, lambda *_: "it returns updated=False after a good step."),
+                ),
+            ),
+            Check(
+                "scaled_step/update",
+                "moves the weights along the true gradient, at every step",
+                points=2,
+                probe="several_steps",
+                judge=all_of(same_weights("after three steps with scales 16, 32 and 64"), mode_stays),
+            ),
+            Check(
+                "scaled_step/scaled",
+                "runs backward on the scaled loss",
+                points=1,
+                probe="start_of_backward",
+                judge=backward_is_scaled,
+            ),
+            Check(
+                "scaled_step/clip",
+                "limits the norm of the true gradient",
+                points=2,
+                probe="clipped",
+                judge=norm_seen,
+                requires=("scaled_step/update",),
+            ),
+            Check(
+                "scaled_step/skip",
+                "updates nothing when a gradient is not finite",
+                points=2,
+                probe="overflow",
+                judge=nothing_moves,
+                requires=("unscale/finite", "scaled_step/loss"),
+            ),
+            Check(
+                "scaled_step/formats",
+                "runs forward and loss under autocast, and only these",
+                points=1,
+                probe="formats",
+                judge=right_formats,
+            ),
+            Check(
+                "scaled_step/stale",
+                "is not misled by gradients that were there before, not even infinite ones",
+                points=1,
+                probe="after_others",
+                judge=old_gradients_do_not_count,
+                requires=("scaled_step/loss", "scaled_step/update"),
+            ),
+        ),
+    ),
+    Exercise(
+        name="master_weights",
+        functions=("make_masters", "master_step"),
+        minutes=20,
+        difficulty="medium",
+        proves="you know why a 16-bit weight needs a 32-bit master, and who copies what to whom",
+        hints=(
+            "Gradients go down to the masters, the optimizer moves those, and the weights are rounded copies of them. "
+            "Nothing ever goes from the weights to the masters again.",
+            "float() of an fp32 tensor is that tensor, not a copy. master.grad wants the master's dtype, and None "
+            "where the parameter's is None.",
+            "nn.Parameter(p.detach().clone().float()) makes one; master.grad = None if p.grad is None else "
+            "p.grad.float(); optimizer.step(); then, under torch.no_grad(), p.copy_(master) for each.",
+        ),
+        checks=(
+            Check(
+                "master_weights/copies",
+                "makes fp32 copies with memory of their own",
+                points=2,
+                probe="copies",
+                judge=all_of(fp32_copies, masters("as they are made")),
+            ),
+            Check(
+                "master_weights/step",
+                "moves the masters, and rounds them into the weights",
+                points=2,
+                probe="one_master_step",
+                judge=all_of(masters("after one step"), same_weights("after one step")),
+            ),
+            Check(
+                "master_weights/small",
+                "adds up steps that are too small for a 16-bit weight",
+                points=2,
+                probe="many_small_steps",
+                judge=all_of(masters("after 40 small steps"), same_weights("after 40 small steps")),
+                requires=("master_weights/step",),
+            ),
+            Check(
+                "master_weights/none",
+                "updates nothing that has no gradient",
+                points=1,
+                probe="some_without_gradient",
+                judge=none_stays,
+                requires=("master_weights/step",),
+            ),
+            Check(
+                "master_weights/model",
+                "leaves the model's parameters the tensors that they were",
+                points=1,
+                probe="one_master_step",
+                judge=the_same_tensors,
+            ),
+        ),
+    ),
+)
