@@ -3,6 +3,7 @@
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 
 from rankzero.learn.gpt import GPT, GPTConfig
 from rankzero.learn.memory import PhaseMemory, memory_now, tensor_bytes
@@ -62,6 +63,19 @@ def test_a_tensor_that_two_operations_keep_counts_once() -> None:
         memory.record("forward")
     assert x.nbytes <= memory.rows[0].activations < 1.1 * x.nbytes
     y.sum().backward()
+
+
+def test_the_most_that_was_kept_counts_what_backward_computes_again() -> None:
+    def again(x: torch.Tensor) -> torch.Tensor:
+        return checkpoint(torch.sin, checkpoint(torch.sin, x, use_reentrant=True), use_reentrant=True)
+
+    x = torch.randn(1000, requires_grad=True)
+    with PhaseMemory(nn.Linear(1, 1), torch.optim.SGD([x]), CPU) as memory:
+        y = x.cos().cos().cos().sum()
+        assert memory.peak_activations == 3 * x.nbytes
+        y.backward()
+        again(x).sum().backward()  # never more than both inputs: sin keeps its own, which is kept already
+    assert memory.peak_activations == 3 * x.nbytes
 
 
 def test_measuring_changes_no_bit() -> None:

@@ -136,9 +136,13 @@ class GPT(nn.Module):
             raise UserError(f"a sequence of {T} tokens is longer than this GPT's block_size {self.config.block_size}.")
         positions = torch.arange(T, device=tokens.device)
         x = self.drop(self.token_embedding(tokens) + self.position_embedding(positions))  # [B, T, C]
+        return self.head(self.norm(self.run_blocks(x)))
+
+    def run_blocks(self, x: Tensor) -> Tensor:
+        """[B, T, C] -> [B, T, C], through one block after another."""
         for block in self.blocks:
             x = block(x)
-        return self.head(self.norm(x))
+        return x
 
     def parameter_count(self) -> int:
         """Learned numbers in the model; the tied matrix counts once."""

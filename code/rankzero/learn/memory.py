@@ -87,10 +87,13 @@ class PhaseMemory:
         with PhaseMemory(model, optimizer, device) as memory:
             loss = model(x).sum()
             memory.record("forward")
+
+    `peak_activations` is the most that autograd kept at any moment, what is recomputed in backward included.
     """
 
     def __init__(self, model: nn.Module, optimizer: torch.optim.Optimizer, device: torch.device) -> None:
         self.rows: list[PhaseRow] = []
+        self.peak_activations = 0
         self._model, self._optimizer, self._device = model, optimizer, device
         self._weights = {p.untyped_storage().data_ptr() for p in model.parameters()}
         self._saved: dict[int, list[int]] = {}  # address of a storage -> [how many keep it, bytes]
@@ -138,6 +141,7 @@ class PhaseMemory:
         if storage.data_ptr() not in self._weights:
             entry = self._saved.setdefault(storage.data_ptr(), [0, storage.nbytes()])
             entry[0] += 1
+            self.peak_activations = max(self.peak_activations, sum(size for _, size in self._saved.values()))
             weakref.finalize(kept, self._release, storage.data_ptr())
         return kept
 

@@ -1,0 +1,250 @@
+"""Lab 05: Lab 02's loop, with activations that are computed again instead of kept.
+
+The lesson is `Checkpoint`, one node of autograd's graph, and `run_blocks`, which calls the model's blocks through it.
+`train_step` is Lab 02's. B = sequences a batch, T = tokens a sequence, C = width, V = tokens in the vocabulary.
+Run `python train_checkpointing.py --recompute blocks`, or none, sqrt, selective: the same losses, bit for bit.
+"""
+
+import argparse
+import math
+import os
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.optim import AdamW, Optimizer
+
+from rankzero.learn.batches import check_length, random_batch, to_device, validation_batches
+from rankzero.learn.corpus import Corpus, load_corpus
+from rankzero.learn.device import choose_device, device_name, seed_everything
+from rankzero.learn.errors import UserError
+from rankzero.learn.fingerprint import fingerprint
+from rankzero.learn.gpt import GPT, Block, GPTConfig
+from rankzero.learn.memory import MIB, PhaseMemory, check_fits
+from rankzero.learn.meter import StepMeter
+from rankzero.learn.options import StarterParser
+from rankzero.learn.runs import check_new_file, finish_step_on_interrupt, new_run_folder
+from rankzero.learn.training import SETTINGS, check_same_run, end_of_run, run_starter, training_parser
+
+LAB = "lab-05"
+LAB_SETTINGS = (*SETTINGS, "dropout")  # what decides the losses; --recompute does not
+POLICIES = ("none", "blocks", "sqrt", "selective")
+
+
+def make_parser() -> StarterParser:
+    parser = training_parser("Lab 05: activations that are computed again instead of kept.")
+    parser.add_argument("--recompute", choices=POLICIES, default="blocks", help="what runs again in backward")
+    parser.add_argument("--dropout", type=float, default=0.1, help="probability; it draws random numbers in forward")
+    parser.set_defaults(layers=9, hidden_dim=64, steps=100, eval_every=50)
+    return parser
+
+
+# -------------------------------------------------------------------------------------------------------- recomputing
+class Checkpoint(torch.autograd.Function):
+    """One node of autograd's graph in place of all that `run(x)` makes: it keeps `x`, and runs again in backward."""
+
+    @staticmethod
+    def forward(ctx: Any, run: nn.Module, asks: Tensor, x: Tensor) -> Tensor:
+        ctx.run = run
+        ctx.random = {"cuda": torch.cuda, "mps": torch.mps}.get(x.device.type, torch)  # where dropout draws from
+        ctx.state = ctx.random.get_rng_state()  # so that the second run drops what this one drops
+        ctx.save_for_backward(x)
+        return run(x)  # autograd has turned gradients off: nothing inside is kept
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> Any:
+        x = ctx.saved_tensors[0].detach().requires_grad_()  # the second graph begins here, not at the token ids
+        now = ctx.random.get_rng_state()
+        ctx.random.set_rng_state(ctx.state)
+        with torch.enable_grad():
+            y = ctx.run(x)
+        ctx.random.set_rng_state(now)  # what is drawn next must not repeat
+        torch.autograd.backward(y, gradients)  # fills p.grad of the weights inside, and x.grad
+        return None, None, x.grad
+
+
+def checkpoint(run: nn.Module, x: Tensor) -> Any:
+    return Checkpoint.apply(run, torch.empty(0, requires_grad=True), x)  # if no input asks, autograd skips backward
+
+
+class RecomputingGPT(GPT):
+    """The labs' GPT. The policy decides what its blocks keep, never what comes out of them."""
+
+    policy = "none"
+
+    def run_blocks(self, x: Tensor) -> Tensor:
+        if self.policy == "none":
+            return super().run_blocks(x)
+        if self.policy == "selective":
+            for block in cast(Iterable[Block], self.blocks):  # attention alone: it is what keeps squares [B, H, T, T]
+                x = x + block.drop(checkpoint(block.attention, block.norm1(x)))
+                x = x + block.drop(block.mlp(block.norm2(x)))
+            return x
+        length = round(math.sqrt(len(self.blocks))) if self.policy == "sqrt" else 1
+        for start in range(0, len(self.blocks), length):
+            x = checkpoint(nn.Sequential(*self.blocks[start : start + length]), x)
+        return x
+
+
+def equality(model: RecomputingGPT, x: Tensor, y: Tensor, seed: int) -> str:
+    """Of the loss and its gradients under each policy: how many numbers are not those of "none", in every bit."""
+    found = {}
+    for model.policy in POLICIES:
+        model.zero_grad(set_to_none=True)
+        torch.manual_seed(seed)  # the same masks for each
+        loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten())
+        loss.backward()
+        gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in model.parameters()]
+        found[model.policy] = torch.cat([one.detach().flatten() for one in (loss, *gradients)])
+    counts = ", ".join(f"{policy} {(found[policy] != found['none']).sum():,}" for policy in POLICIES[1:])
+    verdict = "equal  " if all(torch.equal(one, found["none"]) for one in found.values()) else "UNEQUAL"
+    return f"{verdict} of {len(found['none']):,} numbers, loss and gradients, differ from --recompute none: {counts}"
+
+
+# ----------------------------------------------------------------------------------------------------------- one step
+def train_step(
+    model: nn.Module,
+    optimizer: Optimizer,
+    x: Tensor,
+    y: Tensor,
+    after: Callable[[str], None] = lambda phase: None,
+) -> Tensor:
+    """One update of the model. `x` and `y` are int64 [B, T]; returns the loss before the update, in nats a token.
+
+    `after` is called with a phase's name when that phase ends; the run measures memory there.
+    """
+    optimizer.zero_grad(set_to_none=True)  # backward adds to what is there: the last step's gradients must go
+
+    logits = model(x)  # [B, T, V]; on the way autograd keeps what backward will need: the activations
+    loss = F.cross_entropy(logits.flatten(0, 1), y.flatten())  # mean over the B*T tokens
+    after("forward")
+
+    loss.backward()  # fills p.grad of every parameter, and frees the activations as it passes
+    after("backward")
+
+    optimizer.step()  # the first time, AdamW makes its state here: two averages a parameter
+    after("update")
+    return loss.detach()  # without its graph: backward has emptied it, but a kept loss would keep its nodes
+
+
+def learning_rate(step: int, peak: float, warmup_steps: int, decay_steps: int) -> float:
+    """Rate of step 0, 1, 2, ...: a linear warm-up, then constant, or a cosine down to peak / 10 at `decay_steps`."""
+    if step < warmup_steps:
+        return peak * (step + 1) / warmup_steps  # + 1: a first rate of 0 would waste the first step
+    if not decay_steps:
+        return peak
+    progress = min(1.0, (step - warmup_steps) / max(1, decay_steps - warmup_steps))
+    return peak * (0.1 + 0.9 * 0.5 * (1 + math.cos(math.pi * progress)))
+
+
+@torch.no_grad()  # nothing will run backward, so nothing needs keeping
+def evaluate(model: nn.Module, batches: Iterable[tuple[Tensor, Tensor]], device: torch.device) -> float:
+    """Mean loss in nats a token. Weighs by tokens, not by batches: the last batch may be smaller."""
+    was_training = model.training
+    model.eval()  # dropout off, if there is any
+    total, tokens = 0.0, 0
+    for x, y in batches:
+        x, y = to_device(x, y, device)
+        total += F.cross_entropy(model(x).flatten(0, 1), y.flatten(), reduction="sum").item()
+        tokens += y.numel()
+    model.train(was_training)  # leave it as it was found
+    return total / tokens
+
+
+# --------------------------------------------------------------------------------------------------- save and restore
+def save_checkpoint(path: Path, model: nn.Module, optimizer: Optimizer, **state: Any) -> None:
+    """Writes everything the next step depends on. A kill in the middle leaves the file that was there before."""
+    partial = path.with_name(f".{os.getpid()}.partial")
+    try:
+        torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), **state}, partial)
+        partial.replace(path)  # one atomic rename
+    except (OSError, RuntimeError) as error:  # torch reports a full disk as a RuntimeError
+        raise UserError(f"could not save {path} ({error}): free some space or choose another --checkpoint.") from None
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def restore(saved: dict[str, Any], options: argparse.Namespace, corpus: Corpus, model: GPT, optimizer: AdamW) -> int:
+    """Puts a checkpoint's state into `model` and `optimizer`; returns how many steps they have been trained."""
+    check_same_run(saved, options, corpus, model)
+    model.load_state_dict(saved["model"])
+    optimizer.load_state_dict(saved["optimizer"])  # AdamW's averages: without them training goes on differently
+    return int(saved["step"])
+
+
+# ------------------------------------------------------------------------------------------------------------ the run
+def train(options: argparse.Namespace, saved: dict[str, Any] | None) -> int:
+    """Trains as `options` say; returns the exit code. Every mistake in them raises before anything is written."""
+    seed_everything(options.seed, deterministic=options.deterministic)
+    device = choose_device(options.device)
+    corpus = load_corpus(options.corpus)
+    check_length(corpus.val, options.block_size, f"the validation part of corpus {corpus.name}")
+    shape = (options.block_size, options.layers, options.heads, options.hidden_dim)
+    config = GPTConfig(corpus.vocab_size, *shape, dropout=options.dropout)
+    check_fits(config.training_bytes(options.batch_size), device)
+    model = RecomputingGPT(config).to(device)
+    optimizer = AdamW(model.parameters(), lr=options.lr)
+    first_step = restore(saved, options, corpus, model, optimizer) if saved else 0
+    if options.checkpoint:
+        check_new_file(options.checkpoint, may_replace=saved["path"] if saved else None)
+    folder = new_run_folder(options.out, LAB)
+    checkpoint = options.checkpoint or folder / "checkpoint.pt"
+    batch = {name: getattr(options, name) for name in ("batch_size", "block_size")}
+    settings = {name: getattr(options, name) for name in LAB_SETTINGS} | {"corpus": corpus.name}
+    print(f"device  {device} ({device_name(device)})")
+    print(f"model   {config.summary()}, {model.parameter_count():,} parameters")
+    print(f"text    {corpus.summary()}")
+    x, y = to_device(*random_batch(corpus.train, step=0, seed=options.seed, **batch), device)
+    print(equality(model, x[:2], y[:2], options.seed))  # two sequences fit where all of them may not
+    model.policy = options.recompute
+    print(f"run     steps {first_step + 1} to {options.steps}, batch {options.batch_size}, into {folder}/\n")
+    with (
+        finish_step_on_interrupt() as interrupted,
+        StepMeter(
+            folder / "log.jsonl",
+            first_step=first_step,
+            last_step=options.steps,
+            tokens_per_step=options.batch_size * options.block_size,
+            flops_per_token=model.flops_per_token(),
+            device=device,
+        ) as meter,
+    ):
+        meter.write("run", settings=settings, **fingerprint(device))
+        model.train()
+        for step in range(first_step, options.steps):
+            x, y = random_batch(corpus.train, step=step, seed=options.seed, **batch)  # [B, T] each
+            x, y = to_device(x, y, device)
+            lr = learning_rate(step, options.lr, options.warmup_steps, options.decay_steps)
+            for group in optimizer.param_groups:
+                group["lr"] = lr
+
+            torch.manual_seed(2**32 * options.seed + step)  # dropout's masks, like the batch, follow seed and step
+            if step == first_step:
+                with PhaseMemory(model, optimizer, device) as memory:
+                    loss = train_step(model, optimizer, x, y, after=memory.record)
+                meter.print(f"{memory.table()}\nactivations never above {memory.peak_activations / MIB:.2f} MiB\n")
+            else:
+                loss = train_step(model, optimizer, x, y)
+            meter.step(loss, lr)
+
+            if meter.done % options.eval_every == 0 or meter.done == options.steps or interrupted:
+                with meter.paused():
+                    meter.evaluation(evaluate(model, validation_batches(corpus.val, count=8, **batch), device))
+                    state = {"step": meter.done, "settings": settings, "corpus_sha256": corpus.sha256}
+                    save_checkpoint(checkpoint, model, optimizer, **state)
+            if interrupted:
+                break
+
+    return end_of_run(options, meter, folder, checkpoint, __file__, device)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    return run_starter(make_parser(), train, arguments, lab=LAB, settings=LAB_SETTINGS)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,15 @@
+"""The fewest layers that fit, instead of the fewest FLOPs. One dear layer may cost more than three cheap ones."""
+
+from exercises import peak_bytes
+
+EXERCISE = "plan"
+FAILS = ("plan/cheapest",)
+READ = "handbook/memory.md#down-to-a-budget"
+
+
+def plan(layers, budget):
+    choices = [[p for p in range(len(layers)) if choice >> p & 1] for choice in range(2 ** len(layers))]
+    fitting = [places for places in choices if peak_bytes(layers, places) <= budget]
+    if not fitting:
+        raise ValueError(f"no choice of layers to recompute fits into {budget} bytes.")
+    return min(fitting, key=lambda places: len(places))

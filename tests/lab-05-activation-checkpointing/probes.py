@@ -1,0 +1,482 @@
+"""Lab 05, probes: they call the learner's code on fresh random models and return what came of it as plain values.
+
+Checkpointing runs the same operations on the same numbers in the same order, so right means equal in every bit. Memory
+is counted too: every tensor of floats that is made while a probe watches, and whether it is still there.
+"""
+
+import random
+import weakref
+from itertools import accumulate
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+import torch.utils.checkpoint
+from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+WIDTH, ROWS = 6, 5
+
+
+def not_by_hand(*_: Any, **__: Any) -> Any:
+    """Stands in for PyTorch's own checkpoint, which is what the exercise is to write."""
+    raise RuntimeError("torch.utils.checkpoint is PyTorch's answer; yours does without it.")
+
+
+# What both kinds of PyTorch's checkpoint call, however a file has imported it. This process only runs probes.
+torch.utils.checkpoint._checkpoint_without_reentrant_generator = not_by_hand
+torch.utils.checkpoint.CheckpointFunction.apply = not_by_hand  # type: ignore[method-assign]
+
+
+class Watch(TorchDispatchMode):
+    """While active, counts operations by name, and the bytes of float tensors that were made and are still there."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.alive: dict[int, int] = {}  # storage -> bytes
+        self.ran: dict[str, int] = {}
+        self._older: dict[int, Any] = {}  # storages that were there before; held, so that no address is used twice
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = func.overloadpacket.__name__
+        self.ran[name] = self.ran.get(name, 0) + 1
+        for storage in self._storages((args, kwargs)):
+            if storage._cdata not in self.alive:
+                self._older[storage._cdata] = storage
+        out = func(*args, **(kwargs or {}))
+        for storage in self._storages(out):
+            if storage._cdata not in self.alive.keys() | self._older.keys():
+                self.alive[storage._cdata] = storage.nbytes()
+                weakref.finalize(storage, self.alive.pop, storage._cdata, None)
+        return out
+
+    @staticmethod
+    def _storages(values: Any) -> list[Any]:
+        tensors = [one for one in tree_leaves(values) if isinstance(one, Tensor)]
+        return [tensor.untyped_storage() for tensor in tensors if tensor.is_floating_point()]
+
+    def bytes_but(self, *tensors: Tensor | None) -> int:
+        """What is there, `tensors` left out."""
+        left_out = {tensor.untyped_storage()._cdata for tensor in tensors if tensor is not None}
+        return sum(size for storage, size in self.alive.items() if storage not in left_out)
+
+
+class Block(nn.Module):
+    """Widen, bend, drop, narrow, add: a small residual block that writes down each of its runs in `diary`."""
+
+    def __init__(self, name: int = 0, dropout: float = 0.0, diary: list[int] | None = None) -> None:
+        super().__init__()
+        self.up = nn.Linear(WIDTH, 2 * WIDTH)
+        self.down = nn.Linear(2 * WIDTH, WIDTH)
+        self.drop = nn.Dropout(dropout)
+        self.name, self.diary = name, [] if diary is None else diary
+        self.double()
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[ROWS, WIDTH] -> the same."""
+        self.diary.append(self.name)
+        return torch.add(x, self.drop(self.down(F.gelu(self.up(x), approximate="tanh"))), alpha=0.5)
+
+
+def array(tensor: Tensor | None) -> np.ndarray:
+    """The numbers of a tensor; one nan for None."""
+    return np.full(1, np.nan) if tensor is None else tensor.detach().double().numpy().copy()
+
+
+def tensor(value: Any) -> Tensor:
+    """What the learner's code returned, if it is a tensor."""
+    if not isinstance(value, Tensor):
+        raise TypeError(f"what came back is of type {type(value).__name__}; a tensor was expected.")
+    return value
+
+
+def gradients(module: nn.Module) -> np.ndarray:
+    """All gradients in one array; nan where there is none."""
+    every = [torch.full_like(p, torch.nan) if p.grad is None else p.grad for p in module.parameters()]
+    return array(torch.cat([gradient.flatten() for gradient in every]))
+
+
+def numbers(*shape: int, asks: bool = False) -> Tensor:
+    """Random float64 numbers."""
+    return torch.randn(*shape, dtype=torch.float64, requires_grad=asks)
+
+
+def backward_of(output: Tensor) -> None:
+    """Backward from a weighted sum of the output, with other numbers than ones arriving as its gradient."""
+    (output * torch.linspace(1, 2, output.numel(), dtype=output.dtype).view_as(output)).sum().backward()
+
+
+# ------------------------------------------------------------------------------------------------------ runs_per_block
+def whole(value: Any) -> Any:
+    """A whole number, or a list of them, as it is; of anything else its type."""
+    if type(value) is int or (isinstance(value, list) and all(type(one) is int for one in value)):
+        return value
+    return f"{type(value).__name__} {value!r}"[:60]
+
+
+def counted(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Blocks that run 0 to 3 times in a step with a backward, one of them for an evaluation without gradients."""
+    torch.manual_seed(seed)
+    draw = random.Random(seed)
+    blocks = nn.ModuleList(Block() for _ in range(4))
+    times = [draw.randrange(2, 4), 0, *(draw.randrange(1, 4) for _ in blocks[2:])]
+    x, steps = numbers(ROWS, WIDTH), 0
+
+    def step() -> None:
+        nonlocal steps
+        steps += 1
+        for block, count in zip(blocks, times, strict=True):
+            for run in range(count):
+                with torch.set_grad_enabled(run == 0):
+                    y = block(x)
+                if run == 0:
+                    backward_of(y)
+
+    found = learner.runs_per_block(blocks, step)
+    return {"counts": whole(found), "steps": steps, "gradients": gradients(blocks)}
+
+
+def left_behind(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Hooks and methods on the blocks after a step that ends well, and after one that raises."""
+    torch.manual_seed(seed)
+    blocks, x = [Block() for _ in range(3)], numbers(ROWS, WIDTH)
+
+    def hooks() -> int:
+        kinds = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+        return sum(len(getattr(block, kind)) for block in blocks for kind in kinds) + sum(
+            name in vars(block) for block in blocks for name in ("forward", "__call__", "_call_impl")
+        )
+
+    def fails() -> None:
+        blocks[0](x)
+        raise ZeroDivisionError
+
+    learner.runs_per_block(blocks, lambda: [block(x) for block in blocks])
+    after, error = hooks(), "no error"
+    try:
+        learner.runs_per_block(blocks, fails)
+    except Exception as raised:
+        error = type(raised).__name__
+    return {"after": after, "after an error": hooks(), "error": error, "class": "forward" in vars(Block)}
+
+
+# ---------------------------------------------------------------------------------------------------------- checkpoint
+def _trained(learner: ModuleType, seed: int, dropout: float) -> dict[str, Any]:
+    """One step through a checkpointed block that others stand before and behind."""
+    torch.manual_seed(seed)
+    before, block, after = (Block(name, dropout) for name in range(3))
+    x = numbers(ROWS, WIDTH, asks=True)
+    torch.manual_seed(2**31 + seed)  # no seed that somebody would write
+    output = tensor(learner.checkpoint(block, before(x)))
+    drawn = torch.rand(1).item()
+    output = after(output)
+    backward_of(output)
+    return {
+        "output": array(output),
+        "input": array(x.grad),
+        "before": gradients(before),
+        "weights": gradients(block),
+        "modes": [block.training, torch.is_grad_enabled()],
+        "drawn after forward": drawn,
+        "drawn after backward": torch.rand(1).item(),
+    }
+
+
+def without_dropout(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """A block without dropout."""
+    found = _trained(learner, seed, dropout=0.0)
+    return {name: value for name, value in found.items() if "drawn" not in name}
+
+
+def with_dropout(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """A block with dropout, which draws from torch's generator; so does what follows it."""
+    found = _trained(learner, seed, dropout=0.5)
+    return {name: value for name, value in found.items() if "drawn" not in name}
+
+
+def generator(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """The numbers that are drawn after the forward and after the backward of a block with dropout."""
+    found = _trained(learner, seed, dropout=0.5)
+    return {name: value for name, value in found.items() if "drawn" in name}
+
+
+def what_is_kept(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Bytes made inside the block that outlive its forward, and how often it runs."""
+    torch.manual_seed(seed)
+    block, x = Block(), numbers(ROWS, WIDTH, asks=True)
+    inside = x * 2
+    with Watch() as watch:
+        output = tensor(learner.checkpoint(block, inside))
+        kept = watch.bytes_but(output, inside)
+        once = len(block.diary)
+        backward_of(output)
+    return {"kept": kept, "forward": once, "backward": len(block.diary) - once}
+
+
+def what_is_saved(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """What autograd hears of the input: is it let go after backward, and is it noticed if somebody overwrites it?"""
+    torch.manual_seed(seed)
+    block, x = Block(), numbers(ROWS, WIDTH, asks=True)
+    with Watch() as watch:
+        output = tensor(learner.checkpoint(block, x * 2))
+        held = watch.bytes_but(output)
+        loss = output.sum()
+        del output
+        loss.backward()
+        released = watch.bytes_but(loss, x.grad, *[p.grad for p in block.parameters()])
+    overwritten = x * 2
+    output = tensor(learner.checkpoint(block, overwritten))
+    overwritten.detach().zero_()
+    try:
+        output.sum().backward()
+    except RuntimeError as error:
+        return {"held": held, "released": released, "noticed": "inplace operation" in str(error)}
+    return {"held": held, "released": released, "noticed": False}
+
+
+def several_inputs(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Tensors that ask for a gradient and tensors that do not, numbers, a list and None, in random order."""
+    torch.manual_seed(seed)
+    a, b, c = numbers(ROWS, WIDTH, asks=True), numbers(WIDTH, asks=True), numbers(ROWS, WIDTH)
+    rows = torch.randperm(ROWS)
+    draw = random.Random(seed)
+    named = {"a": a, "b": b, "c": c, "rows": rows, "scale": draw.uniform(2, 3), "more": [1.5, 2.5], "nothing": None}
+    order = draw.sample([*named], len(named))
+
+    def mixed(*inputs: Any) -> Tensor:
+        of = dict(zip(order, inputs, strict=True))
+        assert of["nothing"] is None
+        product = of["a"] * of["b"].sin() + of["c"] * of["a"].exp()
+        return product[of["rows"]] * of["scale"] + sum(of["more"])
+
+    output = tensor(learner.checkpoint(mixed, *[named[name] for name in order]))
+    backward_of(output)
+    return {"output": array(output), "a": array(a.grad), "b": array(b.grad), "c": array(c.grad)}
+
+
+def no_input_asks(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """A block behind a frozen embedding: its input asks for no gradient, its weights do."""
+    torch.manual_seed(seed)
+    block, x = Block(), numbers(ROWS, WIDTH)
+    output = tensor(learner.checkpoint(block, x))
+    asks = output.requires_grad
+    if asks:
+        backward_of(output)
+    with torch.no_grad():
+        silent = tensor(learner.checkpoint(block, x)).requires_grad
+    return {"weights": gradients(block), "under no_grad": silent}
+
+
+def under_autocast(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Forward under autocast to bf16, backward outside it, as it should be; then the same without autocast."""
+    torch.manual_seed(seed)
+    block, x = Block().float(), torch.randn(ROWS, WIDTH, requires_grad=True)
+    seen: list[str] = []
+    block.up.register_forward_hook(lambda module, inputs, output: seen.append(str(output.dtype)))
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        output = tensor(learner.checkpoint(block, x))
+    backward_of(output.float())
+    autocast = gradients(block)
+    block.zero_grad()
+    output = tensor(learner.checkpoint(block, x))
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        output.sum().backward()
+    return {"seen": seen, "weights": autocast, "plain": gradients(block)}
+
+
+# ------------------------------------------------------------------------------------------------------------ segments
+def _segments(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """One step through blocks with dropout, cut so that a remainder is left, and what it kept and ran."""
+    torch.manual_seed(seed)
+    draw = random.Random(seed)
+    segments = draw.randrange(4, 6)
+    count = segments * draw.randrange(2, 4) + draw.randrange(2, segments - 1)
+    diary: list[int] = []
+    blocks, x = nn.ModuleList(Block(place, 0.5, diary) for place in range(count)), numbers(ROWS, WIDTH, asks=True)
+    with Watch() as watch:
+        output = tensor(learner.checkpoint_segments(blocks, x, segments))
+        kept = watch.bytes_but(output)
+    forward = list(diary)
+    backward_of(output)
+    return {
+        "blocks": count,
+        "segments": segments,
+        "output": array(output),
+        "input": array(x.grad),
+        "weights": gradients(blocks),
+        "kept": kept / x.nbytes,
+        "forward": forward,
+        "backward": diary[len(forward) :],
+    }
+
+
+def cut(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Which blocks run in forward, and which again in backward, in order."""
+    found = _segments(learner, seed)
+    return {name: found[name] for name in ("blocks", "segments", "forward", "backward")}
+
+
+def segments_trained(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """The gradients."""
+    found = _segments(learner, seed)
+    return {name: found[name] for name in ("blocks", "segments", "output", "input", "weights")}
+
+
+def segments_kept(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """What is kept between forward and backward, in tensors of the input's size, the input itself left out."""
+    found = _segments(learner, seed)
+    return {name: found[name] for name in ("blocks", "segments", "kept")}
+
+
+def one_segment_and_as_many_as_blocks(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """The two ends: all blocks in one segment, and a segment for each block."""
+    torch.manual_seed(seed)
+    count, backwards = random.Random(seed).randrange(2, 6), []
+    for segments in (1, count):
+        diary: list[int] = []
+        blocks = [Block(place, 0.0, diary) for place in range(count)]
+        backward_of(tensor(learner.checkpoint_segments(blocks, numbers(ROWS, WIDTH), segments)))
+        backwards.append(diary[count:])
+    return {"blocks": count, "one": backwards[0], "each": backwards[1]}
+
+
+def best(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """The best number of segments for blocks that keep much, and little, inside."""
+    draw = random.Random(seed)
+    sizes = [(draw.randrange(9, 100), 1000, 1000 * draw.randrange(2, 20)) for _ in range(6)]
+    sizes += [(draw.randrange(20, 100), 1000, 1000 + draw.randrange(3)), (2, 1000, 1001), (1, 10, 160)]
+    return {"sizes": [list(one) for one in sizes], "best": [whole(learner.best_segments(*one)) for one in sizes]}
+
+
+# ----------------------------------------------------------------------------------------------------------- selective
+PRODUCT, GELU = torch.ops.aten.addmm.default, torch.ops.aten.gelu.default
+
+
+def _selective(learner: ModuleType, seed: int, keep: Any) -> dict[str, Any]:
+    torch.manual_seed(seed)
+    block = nn.Sequential(Block(0, 0.5), Block(1, 0.5))
+    before = Block()
+    x = numbers(ROWS, WIDTH, asks=True)
+    inside = before(x)
+    with Watch() as watch:
+        output = tensor(learner.checkpoint_selective(block, inside, keep=keep))
+        kept, ran = watch.bytes_but(output, inside), dict(watch.ran)
+        drawn = torch.rand(1).item()
+        loss = (output * torch.linspace(1, 2, output.numel(), dtype=output.dtype).view_as(output)).sum()
+        del output
+        loss.backward()
+        held = [p.grad for p in [*block.parameters(), *before.parameters()]]
+        released = watch.bytes_but(loss, x.grad, inside, *held)
+    return {
+        "loss": loss.item(),
+        "input": array(x.grad),
+        "before": gradients(before),
+        "weights": gradients(block),
+        "drawn": [drawn, torch.rand(1).item()],
+        "kept": kept,
+        "products": [ran.get("addmm", 0), watch.ran.get("addmm", 0) - ran.get("addmm", 0)],
+        "GELUs": [ran.get("gelu", 0), watch.ran.get("gelu", 0) - ran.get("gelu", 0)],
+        "released": released,
+    }
+
+
+def selective_trained(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Gradients and random numbers with products and GELUs kept."""
+    found = _selective(learner, seed, {PRODUCT, GELU})
+    return {name: found[name] for name in ("loss", "input", "before", "weights", "drawn")}
+
+
+def selective_runs(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """How often products and GELUs run in forward and in backward, with the ones kept and with the others."""
+    return {
+        f"{kind}, {kept} kept": _selective(learner, seed, keep)[kind]
+        for kept, keep in (("products", {PRODUCT}), ("GELUs", [GELU]), ("none", ()))
+        for kind in ("products", "GELUs")
+    }
+
+
+def selective_kept(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Bytes kept between forward and backward, and after it while the loss lives."""
+    found = {"products": _selective(learner, seed, {PRODUCT}), "GELUs": _selective(learner, seed, {GELU})}
+    return {kept: one["kept"] for kept, one in found.items()}
+
+
+def selective_released(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Bytes that are left after backward while the loss lives."""
+    return {"released": _selective(learner, seed, {PRODUCT})["released"]}
+
+
+# ---------------------------------------------------------------------------------------------------------------- plan
+def _layers(learner: ModuleType, seed: int) -> list[Any]:
+    """Seven layers; large numbers, so that no two choices cost the same. One is large and dear, two are cheap."""
+    draw = random.Random(seed)
+    sizes = [draw.randrange(50, 150) * 1001 + draw.randrange(1000) for _ in range(7)]
+    times = [draw.randrange(2, 9) for _ in sizes]
+    flops = [draw.randrange(10**6, 10**8) for _ in sizes]
+    sizes[4], times[4], flops[4] = sizes[4] + 50_000, 30, flops[4] + 10**8
+    flops[1], flops[6] = draw.randrange(10**5, 10**6), draw.randrange(10**5, 10**6)
+    return [learner.Layer(size * n, size, cost) for size, n, cost in zip(sizes, times, flops, strict=True)]
+
+
+def peaks(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """The peak of nothing, of the last layer, of all and of random choices of layers."""
+    layers, draw = _layers(learner, seed), random.Random(seed)
+    count = len(layers)
+    choices = [[], [count - 1], [0], [*range(count)], *(sorted(draw.sample(range(count), n)) for n in (2, 3, 4))]
+    found = [learner.peak_bytes(layers, choice) for choice in choices]
+    rising = [learner.Layer(10, 5, 1), learner.Layer(100, 7, 1), learner.Layer(20, 9, 1)]  # the fullest is not the last
+    found.append(learner.peak_bytes(rising, {0, 1, 2}))
+    return {"choices": [*choices, [0, 1, 2]], "peaks": [whole(one) for one in found]}
+
+
+def _peak(layers: list[Any], places: list[int]) -> int:
+    held = list(accumulate((o.boundary if p in places else o.inside for p, o in enumerate(layers)), initial=0))
+    return max(before + layer.inside for before, layer in zip(held, layers, strict=False))
+
+
+def _planned(learner: ModuleType, layers: list[Any], budget: int) -> list[Any]:
+    """FLOPs and peak of a plan; or what came back instead of one, in words."""
+    try:
+        places = learner.plan(layers, budget)
+    except ValueError:
+        return ["ValueError", 0, []]
+    if not isinstance(places, list) or any(type(one) is not int or not 0 <= one < len(layers) for one in places):
+        return [f"{type(places).__name__} {places!r}"[:60], 0, []]
+    if places != sorted(set(places)):
+        return [f"{places}, not ascending", 0, []]
+    return ["plan", sum(layers[place].flops for place in places), places]
+
+
+SHARES = (1, 0.9, 0.75, 0.6, 0.5, 0.4, 0.25, 0.1, 0.05, 0)
+
+
+def _budgets(layers: list[Any]) -> list[int]:
+    """From exactly enough without recomputing, over what some choices need, to what only one choice reaches."""
+    reached = sorted({_peak(layers, [p for p in range(len(layers)) if c >> p & 1]) for c in range(2 ** len(layers))})
+    return [reached[int(share * (len(reached) - 1))] for share in SHARES]
+
+
+def fits(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Plans for several budgets, by their peak."""
+    layers, found = _layers(learner, seed), []
+    for budget in _budgets(layers):
+        kind, _, places = _planned(learner, layers, budget)
+        found.append(kind if kind != "plan" else max(0, _peak(layers, places) - budget))
+    return {"over": found}
+
+
+def cheapest(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Plans for several budgets, by the FLOPs they recompute."""
+    layers = _layers(learner, seed)
+    plans = [_planned(learner, layers, budget) for budget in _budgets(layers)]
+    return {"kinds": [kind for kind, _, _ in plans], "flops": [flops for _, flops, _ in plans]}
+
+
+def impossible(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """A budget one byte below the least that is possible, and no layers at all."""
+    layers = _layers(learner, seed)
+    too_small = _planned(learner, layers, _budgets(layers)[-1] - 1)
+    return {"too small": too_small[0], "no layers": _planned(learner, [], 1)[0]}

@@ -1,0 +1,178 @@
+"""Lab 05's starter as a learner runs it, and its chart."""
+
+import importlib.util
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from starters import TINY, Starter, losses
+
+from rankzero.learn.gpt import GPTConfig
+from rankzero.learn.memory import PhaseMemory
+
+LAB05 = Starter("05")
+LAB, starter = LAB05.lab, LAB05.module
+train, fails = LAB05.train, LAB05.fails
+POLICIES = ("none", "blocks", "sqrt", "selective")
+SMALL = GPTConfig(vocab_size=11, block_size=8, n_layer=4, n_head=2, hidden_dim=16, dropout=0.3)
+
+
+def make_model(policy: str) -> Any:
+    torch.manual_seed(0)
+    model = starter.RecomputingGPT(SMALL)
+    model.policy = policy
+    return model
+
+
+def loss_of(model: Any) -> torch.Tensor:
+    torch.manual_seed(1)
+    return F.cross_entropy(model(torch.arange(16).view(2, 8) % 11).flatten(0, 1), torch.arange(16) % 7)
+
+
+def gradients(model: Any) -> list[torch.Tensor | None]:
+    return [p.grad for p in model.parameters()]
+
+
+def test_the_default_options_stay_those_that_the_page_shows() -> None:
+    options = vars(starter.make_parser().parse_args([]))
+    names = ("steps", "layers", "hidden_dim", "recompute", "dropout")
+    assert tuple(options[name] for name in names) == (100, 9, 64, "blocks", 0.1)
+
+
+@pytest.mark.parametrize("corpus", ["embedded", "text.txt"])
+def test_every_policy_trains_to_the_same_losses_and_the_run_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], corpus: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("text.txt").write_text("to be or not to be, that is the question\n" * 20)
+    shape = ["--steps", "6", "--layers", "4", "--dropout", "0.3", "--corpus", corpus]
+    runs = {policy: losses(train(tmp_path, *shape, "--recompute", policy)) for policy in POLICIES}
+    assert all(found == runs["none"] for found in runs.values()), "every loss, bit for bit"
+    said = re.findall(r"^equal .*: (.*)$", capsys.readouterr().out, re.MULTILINE)
+    assert said == ["blocks 0, sqrt 0, selective 0"] * 4
+
+
+@pytest.mark.parametrize("policy", POLICIES[1:])
+def test_gradients_are_equal_also_behind_frozen_embeddings(policy: str) -> None:
+    for frozen in (False, True):
+        plain, again = make_model("none"), make_model(policy)
+        for model in (plain, again):
+            model.token_embedding.requires_grad_(not frozen)
+            model.position_embedding.requires_grad_(not frozen)
+            loss_of(model).backward()
+        for one, other in zip(gradients(plain), gradients(again), strict=True):
+            assert (one is None) == (other is None)
+            assert one is None or other is None or torch.equal(one, other)
+
+
+def test_random_numbers_after_a_step_are_those_of_a_plain_one() -> None:
+    drawn = set()
+    for policy in POLICIES:
+        model = make_model(policy)
+        loss = loss_of(model)
+        first = torch.rand(1).item()
+        loss.backward()
+        drawn.add((first, torch.rand(1).item()))
+    assert len(drawn) == 1
+
+
+def test_policies_keep_what_they_say() -> None:
+    kept, peaks = {}, {}
+    for policy in POLICIES:
+        model = make_model(policy)
+        with PhaseMemory(model, torch.optim.SGD(model.parameters()), torch.device("cpu")) as memory:
+            loss = loss_of(model)
+            memory.record("forward")
+            loss.backward()
+            memory.record("backward")
+        kept[policy], peaks[policy] = memory.rows[0].activations, memory.peak_activations
+        assert memory.rows[1].activations == 0
+    assert kept["sqrt"] < kept["blocks"] < kept["selective"] < kept["none"]
+    assert kept["blocks"] - kept["sqrt"] == 2 * (2 * 8 * 16 * 4), "4 inputs or 2"
+    assert peaks["blocks"] < peaks["sqrt"] < peaks["none"]
+
+
+def test_evaluation_keeps_nothing_and_draws_nothing() -> None:
+    model = make_model("blocks").eval()
+    state = torch.get_rng_state()
+    with torch.no_grad():
+        assert not model(torch.zeros(1, 8, dtype=torch.int64)).requires_grad
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_resume_is_exact_with_dropout_and_another_policy(tmp_path: Path) -> None:
+    whole = train(tmp_path, "--steps", "20")
+    half = train(tmp_path, "--steps", "10", "--recompute", "none")
+    checkpoint = str(half / "checkpoint.pt")
+    rest = train(tmp_path, "--steps", "20", "--recompute", "selective", "--resume", checkpoint)
+    assert losses(half) + losses(rest) == losses(whole), "every loss, bit for bit"
+
+
+def test_a_checkpoint_keeps_its_dropout(tmp_path: Path) -> None:
+    half = train(tmp_path, "--steps", "3", "--dropout", "0.4")
+    assert torch.load(half / "checkpoint.pt", weights_only=True)["settings"]["dropout"] == 0.4
+    whole = train(tmp_path, "--steps", "6", "--dropout", "0.4")
+    rest = train(tmp_path, "--steps", "6", "--resume", str(half / "checkpoint.pt"))
+    assert losses(half) + losses(rest) == losses(whole)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--recompute", "all"], "--recompute: invalid choice: 'all' (choose from"),
+        (["--dropout", "1"], "dropout is 1.0: it must be at least 0 and below 1"),
+        (["--dropout", "nan"], "dropout is nan: it must be at least 0 and below 1"),
+        (["--dropout", "much"], "--dropout: invalid float value: 'much'"),
+        (["--recompte", "none"], "unknown option --recompte: did you mean --recompute?"),
+        (["--resume"], "no run under runs/ has a checkpoint to resume from"),
+        (["--hidden-dim", "130"], "hidden_dim 130 does not divide into 4 attention heads"),
+    ],
+)
+def test_bad_input_is_one_sentence_and_nothing_is_written(
+    arguments: list[str],
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert said in fails(arguments, capsys)
+    assert list(tmp_path.iterdir()) == []
+
+
+# ---------------------------------------------------------------------------------------------------------- the chart
+def chart() -> Any:
+    spec = importlib.util.spec_from_file_location("compare_policies", LAB.folder / "compare_policies.py")
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_chart_names_every_policy_with_its_bytes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    tiny = [word for word in TINY if word not in ("--layers", "1")]
+    assert chart().main([*tiny, "--layers", "4", "--repeats", "1", "--device", "cpu", "--out", str(tmp_path)]) == 0
+    out = capsys.readouterr().out
+    rows = {line[:15].strip(): line[15:].split() for line in out.splitlines() if "×" in line}
+    assert rows.keys() == {"none", "each block", "√n segments", "selective"}
+    assert rows["none"][2:] == ["1.000×", "1.00×"]
+    assert float(rows["each block"][1]) < float(rows["none"][1])
+    assert rows["each block"][2] == rows["√n segments"][2] > rows["selective"][2]
+    assert (tmp_path / "lab-05-policies-001" / "policies.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_bad_option_of_the_chart_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments, said in (
+        (["--repeats", "0"], "--repeats: '0' must be a whole number of at least 1"),
+        (["--dropout", "2"], "dropout is 2.0"),
+        (["--corpus", "none.txt"], "corpus none.txt does not exist"),
+    ):
+        with pytest.raises(SystemExit) as stopped:
+            chart().main([*arguments, "--out", str(tmp_path / "runs")])
+        assert stopped.value.code == 2
+        assert said in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
