@@ -7,10 +7,8 @@ Run `python train_checkpointing.py --recompute blocks`, or none, sqrt, selective
 
 import argparse
 import math
-import os
 import sys
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from typing import Any, cast
 
 import torch
@@ -19,16 +17,16 @@ from torch import Tensor, nn
 from torch.optim import AdamW, Optimizer
 
 from rankzero.learn.batches import check_length, random_batch, to_device, validation_batches
+from rankzero.learn.checkpoints import save_checkpoint
 from rankzero.learn.corpus import Corpus, load_corpus
 from rankzero.learn.device import choose_device, device_name, seed_everything
-from rankzero.learn.errors import UserError
 from rankzero.learn.fingerprint import fingerprint
 from rankzero.learn.gpt import GPT, Block, GPTConfig
 from rankzero.learn.memory import MIB, PhaseMemory, check_fits
 from rankzero.learn.meter import StepMeter
 from rankzero.learn.options import StarterParser
 from rankzero.learn.runs import check_new_file, finish_step_on_interrupt, new_run_folder
-from rankzero.learn.training import SETTINGS, check_same_run, end_of_run, run_starter, training_parser
+from rankzero.learn.training import SETTINGS, check_same_run, end_of_run, learning_rate, run_starter, training_parser
 
 LAB = "lab-05"
 LAB_SETTINGS = (*SETTINGS, "dropout")  # what decides the losses; --recompute does not
@@ -131,16 +129,6 @@ def train_step(
     return loss.detach()  # without its graph: backward has emptied it, but a kept loss would keep its nodes
 
 
-def learning_rate(step: int, peak: float, warmup_steps: int, decay_steps: int) -> float:
-    """Rate of step 0, 1, 2, ...: a linear warm-up, then constant, or a cosine down to peak / 10 at `decay_steps`."""
-    if step < warmup_steps:
-        return peak * (step + 1) / warmup_steps  # + 1: a first rate of 0 would waste the first step
-    if not decay_steps:
-        return peak
-    progress = min(1.0, (step - warmup_steps) / max(1, decay_steps - warmup_steps))
-    return peak * (0.1 + 0.9 * 0.5 * (1 + math.cos(math.pi * progress)))
-
-
 @torch.no_grad()  # nothing will run backward, so nothing needs keeping
 def evaluate(model: nn.Module, batches: Iterable[tuple[Tensor, Tensor]], device: torch.device) -> float:
     """Mean loss in nats a token. Weighs by tokens, not by batches: the last batch may be smaller."""
@@ -156,18 +144,6 @@ def evaluate(model: nn.Module, batches: Iterable[tuple[Tensor, Tensor]], device:
 
 
 # --------------------------------------------------------------------------------------------------- save and restore
-def save_checkpoint(path: Path, model: nn.Module, optimizer: Optimizer, **state: Any) -> None:
-    """Writes everything the next step depends on. A kill in the middle leaves the file that was there before."""
-    partial = path.with_name(f".{os.getpid()}.partial")
-    try:
-        torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), **state}, partial)
-        partial.replace(path)  # one atomic rename
-    except (OSError, RuntimeError) as error:  # torch reports a full disk as a RuntimeError
-        raise UserError(f"could not save {path} ({error}): free some space or choose another --checkpoint.") from None
-    finally:
-        partial.unlink(missing_ok=True)
-
-
 def restore(saved: dict[str, Any], options: argparse.Namespace, corpus: Corpus, model: GPT, optimizer: AdamW) -> int:
     """Puts a checkpoint's state into `model` and `optimizer`; returns how many steps they have been trained."""
     check_same_run(saved, options, corpus, model)
@@ -222,7 +198,7 @@ def train(options: argparse.Namespace, saved: dict[str, Any] | None) -> int:
             for group in optimizer.param_groups:
                 group["lr"] = lr
 
-            torch.manual_seed(2**32 * options.seed + step)  # dropout's masks, like the batch, follow seed and step
+            torch.manual_seed(2**20 * options.seed + step)  # dropout's masks, like the batch, follow seed and step
             if step == first_step:
                 with PhaseMemory(model, optimizer, device) as memory:
                     loss = train_step(model, optimizer, x, y, after=memory.record)
@@ -239,6 +215,10 @@ def train(options: argparse.Namespace, saved: dict[str, Any] | None) -> int:
             if interrupted:
                 break
 
+    if meter.done == options.steps:
+        start = torch.zeros(1, 1, dtype=torch.int64, device=device)
+        sample = model.generate(start, 200, torch.Generator().manual_seed(options.seed))
+        print(f"\nthe model now writes:\n{corpus.decode(sample[0, 1:])}")
     return end_of_run(options, meter, folder, checkpoint, __file__, device)
 
 
