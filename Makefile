@@ -22,8 +22,8 @@ notebook-%: $(READY) .venv/notebook ## open a lab's notebook in JupyterLab, as i
 test: lint ## check everything: style, types, pages, starters, notebooks (a few minutes)
 	@OMP_NUM_THREADS=1 $(BIN)/pytest -n auto $(ARGS)
 
-prove: $(READY) ## prove the checks: every known-wrong solution on 20 random inputs (many minutes)
-	@OMP_NUM_THREADS=1 RANKZERO_SEEDS=20 $(BIN)/pytest -n auto tests/test_exercises.py $(ARGS)
+prove: $(READY) ## prove the checks: every known-wrong solution on 20 random inputs, every changed line (many minutes)
+	@OMP_NUM_THREADS=1 RANKZERO_SEEDS=20 $(BIN)/pytest -n auto tests/test_exercises.py tests/test_changes.py $(ARGS)
 
 lint: $(READY) ## check style and types only
 	@$(BIN)/ruff check .

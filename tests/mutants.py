@@ -1,7 +1,9 @@
 """Small changes to a solution, each of which a check must notice: a line left out, two swapped, an operator turned."""
 
 import ast
+import builtins
 import copy
+import symtable
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +20,7 @@ _PAIRS: tuple[tuple[type[ast.AST], type[ast.AST]], ...] = (
     (ast.In, ast.NotIn),
     (ast.And, ast.Or),
 )
+LEFT_OUT, SWAPPED = "left out", "swapped"
 TURNED = dict(_PAIRS) | {two: one for one, two in _PAIRS}
 
 
@@ -27,6 +30,11 @@ class Mutant:
 
     what: str
     source: str
+
+    @property
+    def is_of_lines(self) -> bool:
+        """Whether whole lines were left out or swapped."""
+        return self.what.split(": ")[1] in (LEFT_OUT, SWAPPED)
 
 
 def mutants(source: str) -> Iterator[Mutant]:
@@ -40,7 +48,24 @@ def mutants(source: str) -> Iterator[Mutant]:
                 changed = copy.deepcopy(defined)
                 change(list(ast.walk(changed))[number])
                 body = [*tree.body[:place], changed, *tree.body[place + 1 :]]
-                yield Mutant(f"{defined.name}: {what}", ast.unparse(ast.Module(body, type_ignores=[])))
+                mutated = ast.unparse(ast.Module(body, type_ignores=[]))
+                if not _is_broken(mutated):
+                    yield Mutant(f"{defined.name}: {what}", mutated)
+
+
+def _is_broken(source: str) -> bool:
+    """Whether it does not compile, or uses a name that nothing defines: that would be noticed anyway."""
+    try:
+        module = symtable.symtable(source, "mutant", "exec")
+    except SyntaxError:
+        return True
+    known = set(module.get_identifiers()) | set(dir(builtins))
+    inside, broken = [*module.get_children()], False
+    while inside:
+        table = inside.pop()
+        inside += table.get_children()
+        broken |= any(one.is_global() and one.get_name() not in known for one in table.get_symbols())
+    return broken
 
 
 def _changes(node: ast.AST) -> Iterator[tuple[str, Change]]:
@@ -75,9 +100,9 @@ def _line_changes(name: str, lines: list[ast.stmt]) -> Iterator[tuple[str, Chang
     for place, line in enumerate(lines):
         if not _acts(line):
             continue
-        yield f"left out: {_first(line)}", leave_out(place)
+        yield f"{LEFT_OUT}: {_first(line)}", leave_out(place)
         if place + 1 < len(lines) and _acts(lines[place + 1]) and not _unrelated(line, lines[place + 1]):
-            yield f"swapped: {_first(line)} | {_first(lines[place + 1])}", swap(place)
+            yield f"{SWAPPED}: {_first(line)} | {_first(lines[place + 1])}", swap(place)
 
 
 def _acts(line: ast.stmt) -> bool:
