@@ -255,7 +255,7 @@ compare(activations, memory.rows[0].activations / MIB, "MiB")
 # **Explain**: why not half? And how many bytes a parameter do weights, gradients and AdamW's averages take now?
 
 # %% [markdown] tags=["answer"]
-# Norms and the residual stream stay fp32, and so do the losses' log-probabilities. On top come bf16 copies of all
+# Norms and the residual stream stay fp32, and so do the loss's log-probabilities. On top come bf16 copies of all
 # matrices, 2 bytes a parameter, kept because backward multiplies by them. Weights, gradients and averages take 4 + 4
 # + 8 = 16 bytes, as before: autocast casts inputs, it converts nothing.
 
