@@ -84,6 +84,13 @@ def test_the_equality_ends_where_the_range_does() -> None:
     assert "nan" in lines["fp16"]
 
 
+def test_a_scale_below_one_is_printed_in_full(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    train(tmp_path, "--steps", "1", "--precision", "fp16", "--loss-scale", "0.5")
+    printed = capsys.readouterr().out
+    assert "changed by the scale of 0.5\n" in printed
+    assert "format  fp16, loss scale 0.5\n" in printed
+
+
 def small_model() -> tuple[torch.nn.Module, torch.Tensor, torch.Tensor]:
     torch.manual_seed(0)
     corpus = load_corpus("embedded")
