@@ -217,7 +217,7 @@ def nothing_moves(got: Answers, expected: Answers) -> str | None:
     every = zip(("inf", "nan"), got["moved"], got["nan"], got["state"], got["updated"], strict=True)
     for kind, moved, nans, state, updated in every:
         if moved:
-            became = f" ({nans} are nan now)" if nans else ""
+            became = f" ({nans} of them became nan)" if nans else ""
             return f"one {kind} in one gradient, and {moved} of {got['of']} weights moved{became}; expected 0."
         if state:
             return f"one {kind} in one gradient, and {state} numbers of AdamW's state changed; expected 0."
