@@ -84,6 +84,13 @@ def test_the_equality_ends_where_the_range_does() -> None:
     assert "nan" in lines["fp16"]
 
 
+def test_a_scale_below_one_is_printed_in_full(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    train(tmp_path, "--steps", "1", "--precision", "fp16", "--loss-scale", "0.5")
+    printed = capsys.readouterr().out
+    assert "changed by the scale of 0.5\n" in printed
+    assert "format  fp16, loss scale 0.5\n" in printed
+
+
 def small_model() -> tuple[torch.nn.Module, torch.Tensor, torch.Tensor]:
     torch.manual_seed(0)
     corpus = load_corpus("embedded")
@@ -108,6 +115,34 @@ def test_resume_is_exact_with_the_scaler_in_mid_interval(tmp_path: Path, precisi
         assert ends[0]["scaler"]["skipped"] > 0
     else:
         assert ends[0]["scaler"]["scale"] == 1
+
+
+OVERFLOWS = ("--precision", "fp16", "--loss-scale", "1.2676506002282294e30")  # 2^100
+
+
+def test_a_run_whose_every_step_was_skipped_goes_on(tmp_path: Path) -> None:
+    whole = train(tmp_path, "--steps", "100", *OVERFLOWS)
+    half = train(tmp_path, "--steps", "3", *OVERFLOWS)
+    saved = torch.load(half / "checkpoint.pt", weights_only=True)
+    assert (saved["optimizer"]["state"], saved["scaler"]["skipped"]) == ({}, 3)
+    rest = train(tmp_path, "--steps", "100", "--resume", str(half / "checkpoint.pt"))
+    assert losses(half) + losses(rest) == losses(whole)
+    ends = [torch.load(folder / "checkpoint.pt", weights_only=True) for folder in (whole, rest)]
+    assert ends[0]["scaler"] == ends[1]["scaler"]
+    assert 3 < ends[0]["scaler"]["skipped"] < 100
+
+
+def test_averages_are_there_if_and_only_if_there_was_an_update(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    checkpoint = train(tmp_path, "--steps", "3", "--precision", "fp16") / "checkpoint.pt"
+    capsys.readouterr()
+    saved = torch.load(checkpoint, weights_only=True)
+    averages, skipped_all = saved["optimizer"], {"scaler": saved["scaler"] | {"skipped": 3}}
+    no_averages = {"optimizer": averages | {"state": {}}}
+    for change in (no_averages, skipped_all, no_averages | {"scaler": {"skipped": torch.ones(2)}}):
+        torch.save(saved | change, checkpoint)
+        assert "holds another model" in fails(["--resume", str(checkpoint), "--steps", "4"], capsys)
 
 
 def test_weights_gradients_and_averages_stay_fp32(tmp_path: Path) -> None:

@@ -72,3 +72,15 @@ def test_details_are_closed_and_fences_are_paired() -> None:
         text = text_of(page)
         assert text.count("<details") == text.count("</details>"), page
         assert len(re.findall(r"^\s*```", text, re.MULTILINE)) % 2 == 0, page
+
+
+def swallowed_headings(text: str) -> list[str]:
+    """Headings that are no headings, because markdown takes everything up to an empty line for HTML."""
+    blocks = MarkdownIt("commonmark").parse(text)
+    html = [token.content for token in blocks if token.type == "html_block"]
+    return [line for content in html for line in re.findall(r"^#+ .*", content, re.MULTILINE)]
+
+
+def test_no_heading_follows_html_without_an_empty_line() -> None:
+    assert swallowed_headings("</details>\n## Gone\n\n## There\n") == ["## Gone"]
+    assert {page.name: found for page in pages() if (found := swallowed_headings(text_of(page)))} == {}

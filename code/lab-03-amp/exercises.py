@@ -23,7 +23,7 @@ def share_lost(gradients: Iterable[Tensor | None], scale: float, dtype: torch.dt
 
     `gradients` are fp32 or fp64 tensors of any shapes, or None for a parameter that has none. All numbers of all
     tensors count the same; those that are 0 before count neither as lost nor as there. `dtype` is torch.float16 or
-    torch.bfloat16, `scale` a power of two, which may be larger than `dtype` can hold.
+    torch.bfloat16, `scale` a power of two, which may be larger than `dtype` can hold. The gradients stay as they are.
 
     Returns a number between 0.0 and 1.0; 0.0 where no gradient differs from 0.
     Read: handbook/precision.md, "The bottom of the range"
@@ -51,9 +51,9 @@ def cast_inputs(policy: str, args: Sequence[Any], low: torch.dtype) -> list[Any]
 def update_scale(scale: float, good_steps: int, finite: bool, growth_interval: int = 2000) -> tuple[float, int]:
     """The loss scale and the count of good steps after one more step. The count starts at 0.
 
-    A step whose gradients are not all finite halves the scale, without limit, and the count starts anew. Otherwise the
-    step counts as good. When `growth_interval` good steps have followed one another, the last of them doubles the
-    scale, and the count starts anew.
+    A step whose gradients are not all finite halves the scale, and the count starts anew. Otherwise the step counts as
+    good. When `growth_interval` good steps have followed one another, the last of them doubles the scale, and the count
+    starts anew. The scale has no limit on either side.
 
     Returns (scale, good_steps), a float and an int. Read: handbook/precision.md, "A scale that finds itself"
     """

@@ -141,7 +141,7 @@ def gradient(model: nn.Module, x: Tensor, y: Tensor, low: torch.dtype | None, sc
 def format_table(model: nn.Module, x: Tensor, y: Tensor, scale: float) -> str:
     """The gradient of this batch in each format: what is lost, how far it is from fp32, what the scale changes."""
     exact = gradient(model, x, y, None, 1.0)
-    lines = [f"one batch     0, not in fp32   off by, plain   off by, scaled   changed by the scale of {scale:,.0f}"]
+    lines = [f"one batch     0, not in fp32   off by, plain   off by, scaled   changed by the scale of {scale:,.15g}"]
     for name, low in FORMATS.items():
         plain, scaled = (gradient(model, x, y, low, factor) for factor in (1.0, scale))
         lost = ((plain == 0) & (exact != 0)).sum() / (exact != 0).sum()
@@ -188,7 +188,7 @@ def train(options: argparse.Namespace, saved: dict[str, Any] | None) -> int:
     print(f"model   {config.summary()}, {model.parameter_count():,} parameters")
     print(f"text    {corpus.summary()}")
     print(f"run     steps {first_step + 1} to {options.steps}, batch {options.batch_size}, into {folder}/")
-    print(f"format  {options.precision}, loss scale {scaler.scale:,.0f}")
+    print(f"format  {options.precision}, loss scale {scaler.scale:,.15g}")
     if options.precision == "fp16" and device.type == "cpu":
         print("        slow: a CPU has no fast fp16; try --layers 2 --hidden-dim 64 --block-size 32")
     low = FORMATS[options.precision]
@@ -228,7 +228,7 @@ def train(options: argparse.Namespace, saved: dict[str, Any] | None) -> int:
                 with meter.paused():
                     meter.evaluation(evaluate(model, validation_batches(corpus.val, count=8, **batch), device, low))
                     if scaler.enabled:
-                        meter.print(f"loss scale {scaler.scale:,.0f}, steps skipped so far: {scaler.skipped}")
+                        meter.print(f"loss scale {scaler.scale:,.15g}, steps skipped so far: {scaler.skipped}")
                     state = {"step": meter.done, "settings": settings, "corpus_sha256": corpus.sha256}
                     save_checkpoint(checkpoint, model, optimizer, scaler=vars(scaler), **state)
             if interrupted:

@@ -55,7 +55,7 @@ def number(value: Any) -> int | float | None:
 def flat(tensors: Sequence[Tensor | None]) -> np.ndarray:
     """All numbers of the tensors in one float64 array; one nan for None."""
     every = [torch.full((1,), torch.nan) if one is None else one for one in tensors]
-    return torch.cat([one.detach().double().flatten() for one in every]).numpy().copy()
+    return torch.cat([torch.empty(0), *(one.detach().double().flatten() for one in every)]).double().numpy().copy()
 
 
 def weights(model: nn.Module) -> np.ndarray:
@@ -113,7 +113,9 @@ def scaled_and_in_bf16(learner: ModuleType, seed: int) -> dict[str, Any]:
         ([numbers], 1.0, torch.bfloat16),
         ([numbers * 2.0**-105], 1.0, torch.bfloat16),  # where bf16's range ends
     ]
-    return {"scale": small, "shares": [number(learner.share_lost(*one)) for one in asked]}
+    before = flat(asked[1][0])
+    shares = [number(learner.share_lost(*one)) for one in asked]
+    return {"scale": small, "shares": shares, "changed": int((flat(asked[1][0]) != before).sum())}
 
 
 # -------------------------------------------------------------------------------------------------------- cast_inputs
@@ -126,6 +128,7 @@ def policies(learner: ModuleType, seed: int) -> dict[str, Any]:
         "fp32 and bf16": [fp32, bf16],
         "bf16 and fp32": [bf16, fp32],
         "two bf16": [bf16, bf16.clone()],
+        "bf16 and fp16": [bf16, fp16],
         "fp16": [fp16],
     }
     others = {
@@ -207,8 +210,11 @@ def _history(learner: ModuleType, scale: float, finite: list[bool], interval: in
     scales, counts, good = [], [], 0
     for one in finite:
         returned = learner.update_scale(scale, good, one, interval)
-        if not (isinstance(returned, tuple) and len(returned) == 2 and None not in map(number, returned)):
+        if not (isinstance(returned, tuple) and len(returned) == 2):
             return {"returned": type(returned).__name__, "scales": [], "counts": []}
+        kinds = [type(one) for one in returned]
+        if not (issubclass(kinds[0], int | float) and issubclass(kinds[1], int)):
+            return {"returned": f"({', '.join(kind.__name__ for kind in kinds)})", "scales": [], "counts": []}
         scale, good = returned
         scales.append(number(scale))
         counts.append(number(good))
@@ -216,15 +222,15 @@ def _history(learner: ModuleType, scale: float, finite: list[bool], interval: in
 
 
 def back_off(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Steps that overflow, one after another, down to a scale below 1."""
+    """Steps that overflow, one after another, down to a scale below fp16's smallest number."""
     start = 2.0 ** random.Random(seed).randrange(3, 6)
-    return _history(learner, start, [False] * 10, 4) | {"start": start}
+    return _history(learner, start, [False] * 30, 4) | {"start": start}
 
 
 def growth(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Good steps alone, for three intervals."""
+    """Good steps alone, for three intervals, up from scales that people take for the largest."""
     draw = random.Random(seed)
-    interval, start = draw.randrange(3, 7), 2.0 ** draw.randrange(15, 40)
+    interval, start = draw.randrange(3, 7), 2.0 ** draw.randrange(32, 40)
     return _history(learner, start, [True] * (3 * interval), interval) | {"interval": interval, "start": start}
 
 
@@ -320,7 +326,7 @@ def spoiled_and_divided(learner: ModuleType, seed: int) -> dict[str, Any]:
     model = with_gradients(seed)
     grads(model)[0].view(-1)[0] = torch.inf
     learner.unscale(list(model.parameters()), 16.0)
-    return {"grads": np.nan_to_num(flat(grads(model)), posinf=0.0)}
+    return {"grads": flat(grads(model)), "scale": 16.0}
 
 
 # -------------------------------------------------------------------------------------------------------- scaled_step
@@ -429,8 +435,8 @@ def after_others(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 
 def start_of_backward(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """The size of the gradient that backward has at the logits: the scale has to be on it from there on."""
-    model, scale, sizes = make_model(seed), 2.0 ** random.Random(seed).randrange(8, 17), []
+    """The size of the gradient that backward has at the logits: the scale, which fp16 itself cannot hold, is on it."""
+    model, scale, sizes = make_model(seed), 2.0 ** random.Random(seed).randrange(17, 21), []
 
     def on_logits(module: nn.Module, args: Any, out: Tensor) -> None:
         out.register_hook(lambda grad: sizes.append(float(grad.abs().sum())))
@@ -443,10 +449,11 @@ def start_of_backward(learner: ModuleType, seed: int) -> dict[str, Any]:
 def several_steps(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Three steps with momentum on three batches, each with a scale of its own."""
     model = make_model(seed)
-    optimizer = _sgd(model, momentum=0.5)
+    optimizer, modes = _sgd(model, momentum=0.5), []
+    model.register_forward_hook(lambda module, args, out: modes.append(module.training))
     for step in range(3):
         learner.scaled_step(model, optimizer, *make_batch(seed + step), 2.0 ** (4 + step), 1e6)
-    return {"weights": weights(model), "mode": model.training}
+    return {"weights": weights(model), "mode": model.training, "modes": modes}
 
 
 # ----------------------------------------------------------------------------------------------------- master_weights

@@ -37,14 +37,14 @@ def value(name: str, what: str, tolerance: float = CLOSE) -> Judge:
     return agrees(name, tolerance, lambda got, expected: f"{what} {is_but_expected(got, expected)}")
 
 
-def values(name: str, *what: str) -> Judge:
+def values(name: str, *what: str, tolerance: float = CLOSE) -> Judge:
     """Each number of the list `name` is the reference's; the first that is not is called by its place in `what`."""
 
     def judge(got: Answers, expected: Answers) -> str | None:
         found = got[name] if isinstance(got[name], list) else []
         for place, wanted in enumerate(expected[name]):
             mine = found[place] if place < len(found) else None
-            if not equal(mine, wanted, CLOSE):
+            if not equal(mine, wanted, tolerance):
                 return f"{what[place]} {is_but_expected(mine, wanted)}"
         return None
 

@@ -57,23 +57,33 @@ def saved_numbers(saved: dict[str, Any], part: str, names: Collection[str]) -> d
 
 
 def check_training_state(saved: dict[str, Any], model: nn.Module) -> None:
-    """UserError unless `saved` holds weights and AdamW averages of the shape and type of `model`'s parameters."""
+    """UserError unless `saved` holds weights and AdamW averages of the shape and type of `model`'s parameters.
+
+    AdamW makes its averages in its first update, so a run whose loss scaler has skipped every step has none to hold.
+    """
     weights, parameters = saved["model"], dict(model.named_parameters(remove_duplicate=False))
     same_weights = _has(weights, parameters) and all(_like(weights[name], p) for name, p in parameters.items())
-    if not same_weights or not _is_adamw_state(saved["optimizer"], model):
+    if not same_weights or not _is_adamw_state(saved["optimizer"], model, updated=not _skipped_every_step(saved)):
         raise UserError(f"checkpoint {saved['path']} holds another model: resume from another, or start anew.")
 
 
-def _is_adamw_state(state: Any, model: nn.Module) -> bool:
-    parameters = list(model.parameters())
+def _skipped_every_step(saved: dict[str, Any]) -> bool:
+    scaler: Any = saved.get("scaler")
+    return _has(scaler, ("skipped",)) and _is_count(scaler["skipped"]) and scaler["skipped"] == saved["step"]
+
+
+def _is_adamw_state(state: Any, model: nn.Module, *, updated: bool) -> bool:
+    parameters = list(model.parameters()) if updated else []
     if not _has(state, ("state", "param_groups")) or not _has(state["state"], range(len(parameters))):
+        return False
+    if state["state"] and not updated:
         return False
     for parameter, own in zip(parameters, (state["state"][number] for number in range(len(parameters))), strict=True):
         if not _has(own, ("exp_avg", "exp_avg_sq", "step")):
             return False
         if not (_like(own["exp_avg"], parameter) and _like(own["exp_avg_sq"], parameter)):
             return False
-    fresh = torch.optim.AdamW(parameters).state_dict()["param_groups"]
+    fresh = torch.optim.AdamW(model.parameters()).state_dict()["param_groups"]
     groups = state["param_groups"]
     return isinstance(groups, list) and [_kinds(group) for group in groups] == [_kinds(group) for group in fresh]
 

@@ -58,7 +58,7 @@ def power_of_two(text: str) -> float:
     """2^k, from 2^-100 to 2^100: a factor that changes a number's exponent and no digit of it."""
     number = _float(text)
     if not 2.0**-100 <= number <= 2.0**100 or math.frexp(number)[0] != 0.5:
-        raise argparse.ArgumentTypeError(f"{text!r} must be a power of two, such as 1, 1024 or 65536.")
+        raise argparse.ArgumentTypeError(f"{text!r} must be a power of two from 2^-100 to 2^100, such as 65536.")
     return number
 
 
