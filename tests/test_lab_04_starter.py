@@ -128,6 +128,20 @@ def test_what_is_compared_is_what_the_optimizer_follows(monkeypatch: pytest.Monk
     assert "NOT EQUAL" in starter.compare_gradients(model, x, y, 4)
 
 
+@pytest.mark.parametrize("steps", [0, 3])
+def test_a_step_without_an_update_or_with_several_is_not_equal(monkeypatch: pytest.MonkeyPatch, steps: int) -> None:
+    model, x, y = make()
+    right = starter.train_step
+
+    def changed(model: nn.Module, optimizer: SGD, x: Tensor, y: Tensor, micro_batch: int, **how: object) -> None:
+        for _ in range(1 if micro_batch == len(x) else steps):
+            right(model, optimizer, x, y, len(x), **how)
+        how["after"]("update")  # type: ignore[operator]
+
+    monkeypatch.setattr(starter, "train_step", changed)
+    assert "NOT EQUAL" in starter.compare_gradients(model, x, y, 4)
+
+
 def test_the_comparison_leaves_the_run_as_it_was() -> None:
     model, x, y = make()
     before = [p.detach().clone() for p in model.parameters()]
@@ -158,13 +172,25 @@ def test_a_batch_too_large_to_compare_is_trained_all_the_same(
 ) -> None:
     fits = starter.check_fits
 
-    def check_fits(needed: int, device: torch.device) -> None:
-        fits(needed if needed < 10**7 else 10**18, device)
+    def check_fits(needed: int, device: torch.device, *first: str) -> None:
+        fits(needed if needed < 10**7 else 10**18, device, *first)
 
     monkeypatch.setattr(starter, "check_fits", check_fits)
     folder = train(tmp_path, "--batch-size", "128", "--steps", "2")
     assert "The whole batch would not fit, so there is nothing to compare with." in capsys.readouterr().out
     assert len(losses(folder)) == 2
+
+
+def test_memory_that_runs_out_is_one_sentence_that_names_the_micro_batch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def train_step(*arguments: object, **options: object) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory.")
+
+    monkeypatch.setattr(starter, "train_step", train_step)
+    with pytest.raises(SystemExit):
+        starter.main(["--out", str(tmp_path), "--steps", "1", *TINY, *TWELVE])
+    assert "out of memory: use a smaller --micro-batch, --batch-size, --block-size," in capsys.readouterr().err
 
 
 def test_resume_is_exact_and_keeps_micro_batch_and_clip(tmp_path: Path) -> None:
@@ -194,13 +220,13 @@ def test_the_default_options_stay_those_that_the_page_shows() -> None:
     ("arguments", "said"),
     [
         (["--micro-batch", "0"], "--micro-batch: '0' must be a whole number of at least 1"),
-        (["--micro-batch", "13"], "--micro-batch 13 is more than --batch-size 12: lower it"),
-        (["--batch-size", "2"], "--micro-batch 4 is more than --batch-size 2: lower it"),
+        (["--micro-batch", "13"], "--micro-batch 13 is more than --batch-size 12: use --micro-batch 12 or less"),
+        (["--batch-size", "2"], "--micro-batch 4 is more than --batch-size 2: use --micro-batch 2 or less"),
         (["--clip", "-1"], "--clip: '-1' must be a number of at least 0"),
         (["--clip", "nan"], "--clip: 'nan' must be a number of at least 0"),
         (["--microbatch", "4"], "unknown option --microbatch: did you mean --micro-batch?"),
         (["--batch-size", "1000000000", "--micro-batch", "1"], "out of memory: this would need about"),
-        (["--batch-size", "1000000000", "--micro-batch", "1000000000"], "out of memory: this would need about"),
+        (["--batch-size", "1000000000", "--micro-batch", "1000000000"], "use a smaller --micro-batch, --batch-size,"),
         (["--resume", "other.pt"], "checkpoint other.pt was not written by this lab"),
     ],
     ids=lambda value: str(value)[:40],

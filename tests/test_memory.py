@@ -45,6 +45,19 @@ def test_roles_appear_and_go_phase_by_phase_to_the_byte() -> None:
     assert forward.total == forward.weights + forward.activations
 
 
+def test_a_long_table_is_folded_in_the_middle() -> None:
+    model, optimizer = make()
+    with PhaseMemory(model, optimizer, CPU) as memory:
+        for _ in range(40):
+            memory.record("forward")
+            memory.record("backward")
+        memory.record("update")
+    lines = memory.table().splitlines()
+    shown = ["forward", "backward"] * 3 + ["...", "forward", "backward", "update"]
+    assert [line.split()[0] for line in lines[1:]] == shown
+    assert lines[7] == "...      72 rows are left out"
+
+
 def test_activations_of_a_linear_layer_are_its_input() -> None:
     layer = nn.Linear(8, 8)
     x = torch.randn(32, 8, requires_grad=True)

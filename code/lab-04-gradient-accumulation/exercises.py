@@ -82,7 +82,9 @@ def clipped_update(
 ) -> float:
     """One update that follows the mean gradient of these micro-batches, all of the same size, clipped to `max_norm`.
 
-    What is clipped is the gradient that the update follows: the whole group's. Gradients from before must not count.
+    What is clipped is the gradient that the update follows: the whole group's. Gradients from before must not count. As
+    before, autograd holds one micro-batch's activations at a time.
+
     Returns that gradient's norm from before the clipping, a Python float.
     """
     raise NotImplementedError("clipped_update is not written yet. A hint: rankzero hint 04 clipped_update")
@@ -106,7 +108,7 @@ def train_scheduled(
     """Trains for several passes, with `train_epoch`'s updates, and moves the learning rate once after each update.
 
     `scheduler` is one of torch's, made for `optimizer`: scheduler.step() moves the rate of every parameter group.
-    `epochs` are the passes, each an iterable of micro-batches as `train_epoch` takes it.
+    `epochs` are the passes, each an iterable of micro-batches as `train_epoch` takes it, and read no further ahead.
 
     Returns the rates of the first parameter group, one an update: the rate that the update used.
     Read: handbook/gradient-mechanics.md, "Everything else happens once an update"

@@ -90,7 +90,7 @@ def first_gradient(model: nn.Module, x: Tensor, y: Tensor, size: int, dtype: tor
     device = torch.device("cpu") if x.device.type == "mps" else x.device  # MPS has no float64
     twin = copy.deepcopy(model).to(device, dtype)
     optimizer = SGD(twin.parameters(), lr=0.0)
-    followed: list[Tensor] = []
+    followed = [torch.zeros(0, device=device, dtype=dtype)]  # so that no update at all is a gradient of no length
     every = list(twin.parameters())
     optimizer.register_step_pre_hook(lambda *_: followed.extend(p.grad.flatten() for p in every if p.grad is not None))
     with PhaseMemory(twin, optimizer, device) as memory:
@@ -108,7 +108,8 @@ def compare_gradients(model: nn.Module, x: Tensor, y: Tensor, micro_batch: int) 
     for dtype in (torch.float64, torch.float32):
         whole, held = first_gradient(model, x, y, len(x), dtype)
         parts, held_by_parts = first_gradient(model, x, y, micro_batch, dtype)
-        largest, difference = whole.abs().max().item(), (parts - whole).abs().max().item()
+        once = len(parts) == len(whole)  # not so where a changed step updates several times, or never
+        largest, difference = whole.abs().max().item(), (parts - whole).abs().max().item() if once else math.inf
         apart.append(difference / largest)
         numbers = f"{largest:18.2e}{difference:20.1e}{apart[-1]:11.1e}{held:23.2f}{held_by_parts:16.2f}"
         lines.append(str(dtype).removeprefix("torch.") + numbers)
@@ -148,11 +149,10 @@ def train(options: argparse.Namespace, saved: dict[str, Any] | None) -> int:
     check_length(corpus.val, options.block_size, f"the validation part of corpus {corpus.name}")
     config = GPTConfig(corpus.vocab_size, options.block_size, options.layers, options.heads, options.hidden_dim)
     if options.micro_batch > options.batch_size:
-        raise UserError(
-            f"--micro-batch {options.micro_batch} is more than --batch-size {options.batch_size}: lower it."
-        )
+        too_many = f"--micro-batch {options.micro_batch} is more than --batch-size {options.batch_size}"
+        raise UserError(f"{too_many}: use --micro-batch {options.batch_size} or less.")
     tokens = options.batch_size * options.block_size  # 16 bytes each; activations are needed for a micro-batch only
-    check_fits(config.training_bytes(options.micro_batch) + 16 * tokens, device)
+    check_fits(config.training_bytes(options.micro_batch) + 16 * tokens, device, "--micro-batch, ")
     model = GPT(config).to(device)
     optimizer = AdamW(model.parameters(), lr=options.lr)
     first_step = restore(saved, options, corpus, model, optimizer) if saved else 0

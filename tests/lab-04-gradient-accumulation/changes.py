@@ -11,6 +11,18 @@ SIGNAL = "sum(one for one, _ in estimates) / len(estimates)"
 HURRIED = {
     "the last part is forgotten": ("accumulate", ZIPPED, "list(zip(x.chunk(k), y.chunk(k)))[:-1]"),
     "the sequences are cut, not the batch": ("accumulate", ZIPPED, "zip(x.chunk(k, 1), y.chunk(k, 1))"),
+    "every k-th sequence": ("accumulate", ZIPPED, "((x[i::k], y[i::k]) for i in range(k))"),
+    "one sequence at a time": ("accumulate", ZIPPED, "zip(x.split(1), y.split(1), strict=True)"),
+    "keeps the losses and their graphs": (
+        "accumulate",
+        "        loss.backward()\n        total += loss.item()\n    return total\n",
+        "        loss.backward(retain_graph=True)\n        total = total + loss\n    return total.item()\n",
+    ),
+    "on a copy of the model": (
+        "accumulate",
+        "    model.zero_grad(set_to_none=True)\n    total = 0.0\n    for micro_x",
+        "    model = __import__('copy').deepcopy(model)\n    total = 0.0\n    for micro_x",
+    ),
     "in float32": ("accumulate", "model(micro_x).flatten(0, 1)", "model(micro_x).flatten(0, 1).float()"),
     "divides by sequences": ("accumulate", "micro_y.flatten()) / k", "micro_y.flatten()) / len(x)"),
     "updates by hand": (
@@ -29,6 +41,16 @@ HURRIED = {
         "accumulate_tokens",
         "    for x, y in micro_batches:\n" + SUMMED,
         "    for x, y in sorted(micro_batches, key=lambda pair: -pair[0].numel()):\n" + SUMMED,
+    ),
+    "padding is written into the inputs": (
+        "accumulate_tokens",
+        "    for x, y in micro_batches:\n" + SUMMED,
+        "    for x, y in micro_batches:\n        x = x.masked_fill(y == -100, 0)\n" + SUMMED,
+    ),
+    "reads everything for its length": (
+        "train_epoch",
+        "    stream = iter(micro_batches)\n    while group",
+        "    micro_batches = list(micro_batches)\n    stream = iter(micro_batches)\n    while group",
     ),
     "one left over is dropped": (
         "train_epoch",
@@ -53,10 +75,41 @@ HURRIED = {
         "    gradients = [p.grad for p in parameters if p.grad is not None]\n",
         "    return float(nn.utils.clip_grad_norm_(parameters, max_norm))\n    gradients = []\n",
     ),
+    "clips twice, returns the second": ("clip_once", CLIP, CLIP * 2),
+    "each tensor has the whole limit": (
+        "clip_once",
+        CLIP,
+        "    norm = math.hypot(*(clip_gradients([p], max_norm) for p in model.parameters()))\n",
+    ),
+    "one batch of all": (
+        "clip_once",
+        "    for x, y in micro_batches:\n        loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten())\n"
+        "        (loss / len",
+        "    x, y = (torch.cat(every) for every in zip(*micro_batches, strict=True))\n"
+        "    for _ in range(1):\n        loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten())\n"
+        "        (loss / 1 ** len",
+    ),
     "clips from twice the limit on": ("clip_once", "if norm > max_norm:", "if norm > 2 * max_norm:"),
     "passes run into each other": ("schedule", "in epochs:", "in [itertools.chain(*epochs)]:"),
+    "the rate of the last group": ("schedule", 'param_groups[0]["lr"]', 'param_groups[-1]["lr"]'),
+    "passes are lists": (
+        "schedule",
+        "    for epoch in epochs:\n        stream = iter(epoch)",
+        "    for epoch in epochs:\n        stream = iter(list(epoch))",
+    ),
+    "rounds to the nearest": ("schedule", "math.ceil(micro_batches / k)", "round(micro_batches / k)"),
     "moves twice": ("schedule", "            scheduler.step()\n", "            scheduler.step()\n" * 2),
     "no negative signal": ("noise_scale", "return signal, noise", "return max(signal, 0.0), noise"),
+    "no negative signal in the average": (
+        "noise_scale",
+        SIGNAL,
+        "sum(max(one, 0.0) for one, _ in estimates) / len(estimates)",
+    ),
+    "steps with more rows count more": (
+        "noise_scale",
+        "    estimates = [noise_estimates(gradients, micro_batch) for gradients in steps]\n",
+        "    estimates = [noise_estimates(every, micro_batch) for every in steps for _ in every]\n",
+    ),
     "the median step": ("noise_scale", SIGNAL, "sorted(one for one, _ in estimates)[len(estimates) // 2]"),
     "the first row is the small batch": (
         "noise_scale",

@@ -78,6 +78,17 @@ def modes_are_kept(got: Answers, expected: Answers) -> str | None:
     return None
 
 
+def in_order(got: Answers, expected: Answers) -> str | None:
+    """The sequences went through the model as they come, in micro-batches of the right size, each once."""
+    mine, wanted = got["passed"], expected["passed"]
+    for place, (one, other) in enumerate(zip(mine, wanted, strict=False)):
+        if len(one) != len(other):
+            return f"forward pass {place + 1} got {len(one)} sequences; expected {len(other)}."
+        if one != other:
+            return f"forward pass {place + 1} got other sequences than expected: they go through first to last."
+    return None if len(mine) == len(wanted) else f"there were {len(mine)} forward passes; expected {len(wanted)}."
+
+
 def updates_come_after(got: Answers, expected: Answers) -> str | None:
     """optimizer.step() was called after the right micro-batches."""
     if got["after"] == expected["after"]:
@@ -269,7 +280,7 @@ EXERCISES = (
                 "leaves the model in the mode it is in, with its dropout",
                 points=1,
                 probe="in_both_modes",
-                judge=all_of(values("losses", *OF_BOTH_MODES), modes_are_kept),
+                judge=all_of(in_order, values("losses", *OF_BOTH_MODES), modes_are_kept),
                 requires=("accumulate/loss", "accumulate/memory"),
             ),
         ),
@@ -338,6 +349,7 @@ EXERCISES = (
                 judge=all_of(
                     agrees("targets", 0, lambda *_: "the targets are changed after it: work on a copy."),
                     agrees("inputs", 0, lambda *_: "the inputs are changed after it: work on a copy."),
+                    in_order,
                     values("losses", *OF_BOTH_MODES),
                     modes_are_kept,
                 ),
@@ -462,7 +474,7 @@ EXERCISES = (
                 "clips the group's gradient once, before its one update",
                 points=3,
                 probe="one_clipped_update",
-                judge=all_of(one_step, norms_of_updates, weights_of_updates),
+                judge=all_of(one_step, one_at_a_time, norms_of_updates, weights_of_updates),
                 requires=("clip_once/norm", "clip_once/direction"),
             ),
         ),
@@ -500,7 +512,7 @@ EXERCISES = (
             Check(
                 "schedule/moves",
                 "moves every rate once an update, after it",
-                points=3,
+                points=2,
                 probe="scheduled",
                 judge=all_of(
                     agrees(
@@ -511,6 +523,14 @@ EXERCISES = (
                     same_weights("after two passes of 7 micro-batches, k = 3"),
                 ),
                 requires=("train_epoch/leftover",),
+            ),
+            Check(
+                "schedule/stream",
+                "reads no further than the group",
+                points=1,
+                probe="scheduled",
+                judge=reads_no_further,
+                requires=("train_epoch/memory", "schedule/moves"),
             ),
         ),
     ),
@@ -552,7 +572,7 @@ EXERCISES = (
                 points=3,
                 probe="scale",
                 judge=all_of(
-                    is_a("float", "the noise scale, a Python float,"), value("scale", "the noise scale of four steps")
+                    is_a("float", "the noise scale, a Python float,"), value("scale", "the noise scale of five steps")
                 ),
                 requires=("noise_scale/signal", "noise_scale/noise"),
             ),

@@ -5,7 +5,7 @@ first few.
 """
 
 import random
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any
 from unittest.mock import patch
@@ -118,15 +118,18 @@ class Activations:
         del kept
         unit = one.rows[0].activations
         with PhaseMemory(self._model, optimizer, cpu) as memory:
-            forward = self._model.register_forward_hook(lambda *_: memory.record("forward"))
-            head = next(self._model.parameters())
-            backward = head.register_post_accumulate_grad_hook(self._count)
+
+            def forward(module: nn.Module, inputs: Any, output: Tensor) -> None:
+                memory.record("forward")
+                if output.requires_grad:
+                    output.register_hook(self._count)  # torch.autograd.grad is a backward, too
+
+            hook = self._model.register_forward_hook(forward)
             work()
-            forward.remove()
-            backward.remove()
+            hook.remove()
         return [round(row.activations / unit) for row in memory.rows]
 
-    def _count(self, parameter: Tensor) -> None:
+    def _count(self, slopes: Tensor) -> None:
         self.backwards += 1
 
 
@@ -164,7 +167,8 @@ class Updates:
         optimizer.register_step_post_hook(note)
 
     def _forward(self, module: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
-        self._sequences += len(inputs[0])
+        if torch.is_grad_enabled():  # a look at the loss is not training
+            self._sequences += len(inputs[0])
 
 
 # --------------------------------------------------------------------------------------------------------- accumulate
@@ -209,12 +213,16 @@ def with_a_frozen_layer(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 def _in_both_modes(work: Callable[[nn.Module], Any], seed: int) -> dict[str, Any]:
     losses, left = [], []
+    passed: list[list[Any]] = []
     for training in (True, False):
         model = make_model(seed, dropout=0.5).train(training)
+        model.register_forward_pre_hook(
+            lambda module, inputs: passed.append(inputs[0].tolist()) if torch.is_grad_enabled() else None
+        )
         torch.manual_seed(2**31 + seed)  # no seed that somebody would write
         losses.append(number(work(model)))
         left.append(model.training)
-    return {"losses": losses, "left": left}
+    return {"losses": losses, "left": left, "passed": passed}
 
 
 def in_both_modes(learner: ModuleType, seed: int) -> dict[str, Any]:
@@ -411,15 +419,23 @@ def a_missing_gradient(learner: ModuleType, seed: int) -> dict[str, Any]:
 def one_clipped_update(learner: ModuleType, seed: int) -> dict[str, Any]:
     """A group whose gradient is far over the limit, with old gradients in place; then one that is under it."""
     norms, every, steps = [], [], []
+    micro_batches = make_micro_batches(seed, 3)
     for max_norm in (0.05, 1e6):
         model = make_model(seed)
         optimizer = sgd(model)
         updates = Updates(model, optimizer)
         leave_old_gradients(model, seed)
-        norms.append(learner.clipped_update(model, optimizer, make_micro_batches(seed, 3), max_norm))
+        activations = Activations(model, micro_batches[0][0])
+
+        def work(model: nn.Module = model, optimizer: Any = optimizer, max_norm: float = max_norm) -> None:
+            norms.append(learner.clipped_update(model, optimizer, micro_batches, max_norm))
+
+        held = activations.during(work)
         every.append(weights(model))
         steps.append(len(updates.after))
     return {
+        "held": held,
+        "backwards": activations.backwards,
         "types": [type(norm).__name__ for norm in norms],
         "norms": [number(norm) for norm in norms],
         "weights": np.concatenate(every),
@@ -454,13 +470,15 @@ def scheduled(learner: ModuleType, seed: int) -> dict[str, Any]:
     optimizer = torch.optim.SGD(groups)
     factor = 0.5 + (seed % 1000) / 3000
     scheduler = torch.optim.lr_scheduler.ExponentialLR(optimizer, factor)
-    updates = Updates(model, optimizer)
-    passes: Iterable[Stream] = (Stream(make_micro_batches(seed + 10 * epoch, 7)) for epoch in range(2))
-    rates = learner.train_scheduled(model, optimizer, scheduler, passes, 3)
+    first, second = (Stream(make_micro_batches(seed + 10 * epoch, 7)) for epoch in range(2))
+    updates = Updates(model, optimizer, first)
+    rates = learner.train_scheduled(model, optimizer, scheduler, iter((first, second)), 3)
     return {
         "type": kind_of(rates),
         "rates": numbers(rates),
         "after": [sequences // 2 for sequences in updates.after],
+        "k": 3,
+        "taken": updates.taken[0] if updates.taken else None,
         "left": [group["lr"] for group in optimizer.param_groups],
         "weights": weights(model),
     }
@@ -497,8 +515,9 @@ def estimates(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 
 def scale(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """The noise scale of several steps."""
+    """The noise scale of several steps; in one of them the rows cancel, and its estimate of |G|^2 is negative."""
     steps, size = make_steps(seed)
+    steps.insert(1, torch.cat([steps[2], -steps[2]]))
     found = learner.noise_scale(steps, size)
     return {"type": type(found).__name__, "scale": number(found)}
 

@@ -43,8 +43,11 @@ def memory_now(device: torch.device) -> dict[str, int]:
     return {"resident": resident, "peak": max(resident, peak)}  # the kernel updates its peak with a delay
 
 
-def check_fits(needed: int, device: torch.device) -> None:
-    """UserError if `needed` bytes are more than the device, or this machine, has in all."""
+def check_fits(needed: int, device: torch.device, first: str = "") -> None:
+    """UserError if `needed` bytes are more than the device, or this machine, has in all.
+
+    `first`, as in "--micro-batch, ", is the option to lower before the others.
+    """
     if device.type == "cuda":
         there = torch.cuda.get_device_properties(device).total_memory
     else:
@@ -52,7 +55,7 @@ def check_fits(needed: int, device: torch.device) -> None:
     if needed > there:
         raise UserError(
             f"out of memory: this would need about {needed / 2**30:,.0f} GiB and there are {there / 2**30:,.0f}: "
-            "use a smaller --batch-size, --block-size, --hidden-dim or --layers."
+            f"use a smaller {first}--batch-size, --block-size, --hidden-dim or --layers."
         )
 
 
@@ -126,11 +129,16 @@ class PhaseMemory:
         )
 
     def table(self) -> str:
-        """The rows as text, in MiB (2^20 bytes)."""
+        """The rows as text, in MiB (2^20 bytes). Of more than 16, the first 6 and the last 3."""
         roles = ("weights", "gradients", "optimizer", "activations", "total")
         system = [name for name in self.rows[0].system if name != "peak"]
         lines = ["MiB after" + "".join(f"{name:>12}" for name in (*roles, *system))]
-        for row in self.rows:
+        left_out = range(6, len(self.rows) - 3) if len(self.rows) > 16 else range(0)
+        for place, row in enumerate(self.rows):
+            if place in left_out:
+                if place == left_out[0]:
+                    lines.append(f"...      {len(left_out)} rows are left out")
+                continue
             numbers = [getattr(row, role) for role in roles] + [row.system[name] for name in system]
             lines.append(f"{row.phase:<9}" + "".join(f"{number / MIB:12.2f}" for number in numbers))
         return "\n".join(lines)

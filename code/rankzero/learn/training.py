@@ -95,7 +95,8 @@ def run_starter(
     except (MemoryError, RuntimeError) as error:
         if not out_of_memory(error):
             raise
-        parser.error("out of memory: use a smaller --batch-size, --block-size, --hidden-dim or --layers.")
+        first = "--micro-batch, " if "micro_batch" in settings else ""
+        parser.error(f"out of memory: use a smaller {first}--batch-size, --block-size, --hidden-dim or --layers.")
     except KeyboardInterrupt:
         print("\nStopped by Ctrl-C at once: what was saved before is kept.", file=sys.stderr)
         return 130

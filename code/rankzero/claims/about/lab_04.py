@@ -193,6 +193,23 @@ def adamw_hides() -> Mapping[str, float]:
     return found
 
 
+@claim(
+    "lab-04-undivided-meets-the-limit",
+    "In 40 AdamW updates of a small model a limit of 2 would clip no gradient. Where nobody divides by 3, it would "
+    "clip all 40.",
+    page=PAGE,
+    expected={"divided": 0, "not divided": 40},
+    unit="of 40 gradients longer than 2",
+)
+def undivided_clips() -> Mapping[str, float]:
+    """Trains a small GPT with the loss as it is and times 3, and counts the gradients that are longer than 2.
+
+    No norm is near the limit: the longest of the first run is 1.8, the shortest of the second 3.6.
+    """
+    norms = {"divided": train_small(AdamW, 1e-3, 1.0)[1], "not divided": train_small(AdamW, 1e-3, 3.0)[1]}
+    return {name: sum(norm > 2 for norm in every) for name, every in norms.items()}
+
+
 # ------------------------------------------------------------------------------------------------------------ clipping
 def flat(model: nn.Module) -> Tensor:
     """All gradients laid end to end."""
