@@ -329,9 +329,9 @@ def causes(learner: ModuleType, seed: int) -> dict[str, Any]:
     draw = random.Random(seed)
     slow_start = {"data": 200_000}
     data, reads = draw.randrange(18_000, 24_000), draw.randrange(120, 180)
-    calls, few, many = draw.randrange(200, 300), draw.randrange(80, 95), draw.randrange(120, 180)
+    calls, few, many = draw.randrange(110, 140), draw.randrange(80, 95), draw.randrange(120, 180)
     tiny = {"calls": calls, "work": 12 * calls}
-    busy_start = {"calls": 400, "reads": 500, "work": 400}
+    busy_start = {"calls": 150, "reads": 400, "work": 400}
     cases = {
         "starved": case(seed, first={"work": 90_000}, data=data),
         "starved, reads": case(seed, first={}, data=data, reads=reads),
@@ -353,7 +353,7 @@ def causes(learner: ModuleType, seed: int) -> dict[str, Any]:
         "many reads": case(seed, first={}, reads=55),
         "some reads": case(seed, first={}, reads=30),
         "many, not tiny": case(seed, first={}, calls=many, each=45),
-        "many, one long": case(seed, first={}, calls=400, each=10, long=draw.randrange(5000, 6000), work=400),
+        "many, one long": case(seed, first={}, calls=120, each=10, long=draw.randrange(1500, 1800), work=400),
         "tiny, little time": case(seed, first={}, calls=calls, each=3, work=15 * calls),
         "data leads": case(seed, first={}, data=draw.randrange(3400, 3700)),
         "idle, some data": case(seed, first={}, data=draw.randrange(2800, 3200), pause=5000),
