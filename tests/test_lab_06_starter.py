@@ -14,7 +14,7 @@ from starters import losses as logged_losses
 
 from rankzero.curriculum import find_lab
 from rankzero.exercises.loader import load
-from rankzero.learn.traces import Event, device_busy, plot_timeline, ranges, read_trace
+from rankzero.learn.traces import Event, device_busy, plot_by_depth, plot_timeline, ranges, read_trace
 
 LAB06 = Starter("06")
 LAB, starter = LAB06.lab, LAB06.module
@@ -191,6 +191,13 @@ BAD_OPTIONS = [
     (["--script", "none.py"], "script none.py does not exist: name a Python file that defines next_batch or"),
     (["--script", "broken.py"], "script broken.py cannot be used (SyntaxError"),
     (["--script", "empty.py"], "script empty.py defines neither next_batch nor train_step"),
+    (["--script", "leaves.py"], "script leaves.py cannot be used (SystemExit: 3)"),
+    (["--script", "no_function.py"], "script no_function.py: train_step is no function"),
+    (
+        ["--script", "other_parameters.py"],
+        "script other_parameters.py: train_step(model, x) cannot be called as it is here, as "
+        "train_step(model, optimizer, x, y, phase)",
+    ),
     (["--out", "empty.py"], "cannot write to empty.py"),
 ]
 
@@ -206,8 +213,12 @@ def test_bad_input_is_one_sentence_and_nothing_is_written(
     monkeypatch.chdir(tmp_path)
     Path("broken.py").write_text("def train_step(:\n")
     Path("empty.py").write_text("x = 1\n")
+    Path("leaves.py").write_text("raise SystemExit(3)\n")
+    Path("no_function.py").write_text("train_step = 3\n")
+    Path("other_parameters.py").write_text("def train_step(model, x):\n    return 0.0\n")
+    before = set(tmp_path.iterdir())
     assert said in fails(arguments, capsys)
-    assert {file.name for file in tmp_path.iterdir()} == {"broken.py", "empty.py"}
+    assert set(tmp_path.iterdir()) == before
 
 
 def test_ctrl_c_ends_with_a_sentence(
@@ -241,6 +252,30 @@ def test_watching_layers_leaves_no_hook_whatever_happens() -> None:
     with pytest.raises(ArithmeticError):
         starter.watch_layers(layers, breaks)
     assert [len(layer._forward_hooks) for layer in layers] == [0, 0, 0, 0]
+
+
+def test_a_script_may_return_the_loss_as_a_number(tmp_path: Path) -> None:
+    script = tmp_path / "mine.py"
+    script.write_text("def train_step(model, optimizer, x, y, phase):\n    return 2.5\n")
+    text, _ = profiled(tmp_path, *TINY, "--script", str(script))
+    assert losses(text) == [2.5, 2.5]
+
+
+def test_the_timelines_fractions_are_of_the_steps_and_not_of_the_time_between_them() -> None:
+    spans = [("ProfilerStep#3", 0, 100), ("data", 0, 10), ("forward", 10, 30), ("backward", 40, 50)]
+    spans += [("ProfilerStep#4", 180, 100), ("data", 180, 10), ("forward", 190, 30), ("backward", 220, 50)]
+    events = [
+        {"ph": "X", "cat": "user_annotation", "name": name, "ts": start, "dur": duration, "tid": 1}
+        for name, start, duration in spans
+    ]
+    texts = [float(text.get_text()) for text in plot_timeline(events).axes[0].texts]
+    assert texts == [0.1, 0.3, 0.5, 0.0, 0.1]
+
+
+def test_layers_are_counted_in_whole_numbers() -> None:
+    figure = plot_by_depth({"output": [1.0, 2.0, 3.0, 4.0]}, "size")
+    figure.canvas.draw()
+    assert [label.get_text() for label in figure.axes[0].get_xticklabels() if "." in label.get_text()] == []
 
 
 def test_a_gpus_trace_says_how_long_it_is_busy() -> None:

@@ -191,7 +191,7 @@ def run(options: argparse.Namespace, saved: object) -> int:
     device, corpus = choose_device(options.device), load_corpus(options.corpus)
     script: dict[str, Any] = {"next_batch": next_batch, "train_step": train_step}
     if options.script:
-        script |= read_script(options.script, names=script.keys(), beside=Path(__file__).parent)
+        script |= read_script(options.script, instead_of=script, beside=Path(__file__).parent)
     check_length(corpus.train, options.block_size, f"the training part of corpus {corpus.name}")
     config = GPTConfig(corpus.vocab_size, options.block_size, options.layers, options.heads, options.hidden_dim)
     check_fits(config.training_bytes(options.batch_size), device)
@@ -232,7 +232,7 @@ def run(options: argparse.Namespace, saved: object) -> int:
         mfu, hfu = (flops / (plain_ms / 1000) / peak[0] for flops in (forward + backward, executed))
         print(f"MFU {mfu:.3f}, HFU {hfu:.3f} of {peak[0] / 1e9:,.0f} GFLOP/s ({peak[1]})")
     for step in (1, len(losses)):
-        print(f"step {step:>5}/{len(losses)}  loss {losses[step - 1].item():.4f}")
+        print(f"step {step:>5}/{len(losses)}  loss {float(losses[step - 1]):.4f}")
     plot_timeline(events).savefig(folder / "timeline.png", dpi=110)
     if options.watch_layers:
         outputs, gradients = watch_layers(model.blocks, lambda: F.cross_entropy(model(x).flatten(0, 1), y.flatten()))

@@ -227,13 +227,16 @@ traces.plot_by_depth({f"gain {gain}": by_depth(gain)[1] for gain in (0.5, 0.9, 1
 traces.plot_by_depth({f"gain {gain}": by_depth(gain)[0] for gain in (0.5, 0.9, 1.2, 3.0)}, "output, root mean square")
 
 # %% [markdown]
-# **Explain**: with a gain of 3 the outputs look healthy. Why do the gradients explode?
+# **Explain**: with a gain of 3 the outputs look healthy. Why do the gradients explode? And with 0.5: a weight's
+# gradient is the gradient at its layer times the layer's input. Which layer learns most?
 
 # %% [markdown] tags=["answer"]
 # The tanh caps every output at 1, so the size of activations says nothing is wrong. A gradient on its way back is
 # multiplied by the weights at each layer, about three times, and by the tanh's slope, which is small where it is
-# saturated but not small enough on average. Thirty times a factor a little above 1 is a factor of thousands. Look at
-# both curves; either alone misleads.
+# saturated but not small enough on average. Thirty times a factor a little above 1 is a factor of thousands.
+#
+# With a gain of 0.5 one curve falls where the other rises, by as much. Their product, and so the gradient of the
+# weights, is about the same in all layers: next to nothing. Look at both curves; either alone misleads.
 
 # %% [markdown]
 # ## 8. A watched model

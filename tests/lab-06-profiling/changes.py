@@ -46,6 +46,70 @@ HURRIED = {
         "append(output.detach().square().mean().sqrt())",
         "append(output.detach().square().mean().sqrt().item())",
     ),
+    "names that begin like a phase": ("phase_fractions", "if name == phase]", "if name.startswith(phase)]"),
+    "the lower of two middle steps": ("phase_fractions", "statistics.median(end", "statistics.median_low(end"),
+    "operations of aten only": (
+        "self_times",
+        'if event.get("cat") == "cpu_op"]',
+        'if event.get("cat") == "cpu_op" and event["name"].startswith("aten::")]',
+    ),
+    "only what ends in its step": (
+        "self_times",
+        'if any(start <= op["ts"] < end for',
+        'if any(start <= op["ts"] and op["ts"] + op["dur"] <= end for',
+    ),
+    "all after the first measured step": (
+        "self_times",
+        'if any(start <= op["ts"] < end for start, end in steps)]',
+        'if op["ts"] >= steps[0][0]]',
+    ),
+    "hides an impossible utilization": (
+        "utilization",
+        "return tokens_per_second * token_flops / (devices * dense_peak)",
+        "return min(1.0, tokens_per_second * token_flops / (devices * dense_peak))",
+    ),
+    "a tensor": ("utilization", "return 6 * (", "import torch\n\n    return torch.tensor(6) * ("),
+    "the largest phase starves": (
+        "diagnose",
+        'if phase_fractions(events, warmup)[1]["data"] > DATA_SHARE:',
+        'if max((shares := phase_fractions(events, warmup)[1]), key=lambda name: shares[name]) == "data":',
+    ),
+    "waiting is data": (
+        "diagnose",
+        '[1]["data"] > DATA_SHARE',
+        '[1]["data"] > 1 - 0.5 - phase_fractions(events, warmup)[1]["idle"]',
+    ),
+    "share of the step": (
+        "diagnose",
+        "TINY_SHARE * sum(milliseconds for _, milliseconds in operations.values())",
+        "TINY_SHARE * phase_fractions(events, warmup)[0] * steps",
+    ),
+    "the mean of all calls": (
+        "diagnose",
+        "if tiny > TINY_SHARE * sum(milliseconds for _, milliseconds in operations.values()):",
+        "if sum(ms for _, ms in operations.values()) / sum(calls for calls, _ in operations.values()) < TINY_MS:",
+    ),
+    "warm-up subtracted twice": ("diagnose", "in ranges) - warmup", "in ranges) - 2 * warmup"),
+    "a norm that is a tensor": (
+        "watch",
+        "return math.sqrt(sum(gradient.square().sum().item() for gradient in gradients))",
+        "return sum(gradient.square().sum() for gradient in gradients) ** 0.5 if gradients else 0.0",
+    ),
+    "reads by tolist": (
+        "watch",
+        "append(output.detach().square().mean().sqrt())",
+        "append(output.new_tensor(output.detach().square().mean().sqrt().tolist()))",
+    ),
+    "while training only": (
+        "watch",
+        'log[name]["activation"].append(output.detach()',
+        'module.training and log[name]["activation"].append(output.detach()',
+    ),
+    "removes the newest hook": (
+        "watch",
+        "        for handle in handles:\n            handle.remove()",
+        "        for module in modules.values():\n            module._forward_hooks.popitem()",
+    ),
     "in evaluation mode": (
         "watch",
         "    handles = [",

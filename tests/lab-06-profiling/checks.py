@@ -8,6 +8,7 @@ from rankzero.exercises.check import Check, Exercise, Judge
 from rankzero.exercises.judges import CLOSE, agrees, all_of, is_a, is_but_expected, value
 
 PHASES = ("data", "forward", "backward", "optimizer", "idle")
+CAUSES = ("starved loader", "sync every step", "many tiny ops", "none of these")
 
 
 def intervals(got: Answers, expected: Answers) -> str | None:
@@ -62,6 +63,15 @@ def operations(where: str, what: str) -> Judge:
     return judge
 
 
+def a_number(what: str) -> Judge:
+    """The answer is a plain number, whole or not."""
+
+    def judge(got: Answers, expected: Answers) -> str | None:
+        return None if got["type"] in ("int", "float") else f"{what} is of type {got['type']}; a number was expected."
+
+    return judge
+
+
 CASES = {
     "starved": "data takes 60 % of the steps and more, and little else is wrong",
     "starved, reads": "data takes more than half of the steps, and numbers are read often too",
@@ -70,16 +80,27 @@ CASES = {
     "just enough reads": "exactly SYNCS numbers a step are read",
     "reads, tiny": "more than SYNCS numbers a step are read, and many operations are tiny too",
     "tiny": "30 % of the operations' self time is in calls of 5 µs, and the first, unmeasured steps wait for data",
+    "tiny, five reads": "30 % of the operations' self time is in calls of 5 µs, and five numbers a step are read",
     "half tiny": "45 % of the operations' self time is in calls of 5 µs",
     "nothing but tiny": "most of the operations' self time is in calls of 5 µs",
+    "tiny, long pauses": "30 % of the operations' self time is in calls of 5 µs, and nothing runs for half of the step",
+    "third tiny": "a third of the operations' self time is in calls of 15 µs",
     "nothing": "the measured steps have no such mark, and the first, unmeasured ones wait long for data",
     "nothing, after a slow start": "the measured steps have no such mark; the first ones read numbers and are tiny",
     "loads ahead": "data is loaded by another thread while the model works",
     "five reads": "five numbers a step are read",
     "few reads": "fewer than SYNCS numbers a step are read, more than SYNCS in all",
+    "many reads": "55 numbers a step are read, fewer than SYNCS",
     "some reads": "30 numbers a step are read, more than SYNCS in all",
     "many, not tiny": "there are many calls of 45 µs each, which is more than TINY_MS",
+    "many, one long": "an operation's calls are short but for one, so that their mean is more than TINY_MS",
+    "tiny, little time": "most calls take 3 µs, and all of those together 17 % of the operations' self time",
+    "data leads": "data takes more than any other phase, and less than DATA_SHARE",
+    "idle, some data": "data takes a quarter of the steps, and idle more than that",
 }
+
+
+MEASURED = "with two steps of warm-up, and operations that begin between two steps or end there"
 
 
 def causes(*names: str) -> Judge:
@@ -100,7 +121,11 @@ def patient(name: str) -> Judge:
     def judge(got: Answers, expected: Answers) -> str | None:
         if got[name] == expected[name]:
             return None
-        said = f"{got[name]!r} is not what slows it" if got[name] else "is not named"
+        if not got[name]:
+            return f"{name} is not among the names of the dictionary that came back."
+        if got[name] not in CAUSES:
+            return f"{name}: {got[name]!r} is none of CAUSES, which are {', '.join(map(repr, CAUSES))}."
+        said = f"{got[name]!r} is not what slows it"
         return f"{name}: {said}. Profile it with --script {name}.py, and compare with a run without --script."
 
     return judge
@@ -127,7 +152,7 @@ def removed(got: Answers, expected: Answers) -> str | None:
     """No hook of its own is left, and nobody else's is gone."""
     for key, when in (("left", "after the block"), ("left after an exception", "after an exception in the block")):
         if got[key] != expected[key]:
-            return f"{when} the model has {got[key]} hooks; expected {expected[key]}, which was there before."
+            return f"{when} the model has {got[key]} hooks; expected {expected[key]}: other people's."
     if got["noted after"] != got["noted"]:
         return "a forward pass after the block still adds to the notes."
     if got["raised"] != expected["raised"]:
@@ -268,9 +293,7 @@ EXERCISES = (
                 "leaves the operations of the first steps out",
                 points=2,
                 probe="measured_operations",
-                judge=all_of(
-                    operations("with two steps of warm-up", "calls"), operations("with two steps of warm-up", "ms")
-                ),
+                judge=all_of(operations(MEASURED, "calls"), operations(MEASURED, "ms")),
                 requires=("self_times/flat", "self_times/nested"),
             ),
             Check(
@@ -302,6 +325,7 @@ EXERCISES = (
                 points=3,
                 probe="formula",
                 judge=all_of(
+                    a_number("what palm_flops returns"),
                     value("palm", "for PaLM (540.35 billion parameters), the FLOPs of one token"),
                     value("flops", "where some parameters are only looked up, the FLOPs of one token"),
                 ),
@@ -312,11 +336,13 @@ EXERCISES = (
                 points=4,
                 probe="utilization",
                 judge=all_of(
+                    a_number("what mfu returns"),
                     value("palm", "the MFU of PaLM on 6,144 devices of 275 TFLOP/s"),
                     value("dense", "the MFU of a run in fp32"),
                     value("sparse", "the MFU of a run in bf16, whose row counts sparse matrices,"),
                     value("tf32", "the MFU of a run in tf32, whose row counts sparse matrices,"),
                     value("one", "the MFU of a run on one device"),
+                    value("impossible", "the MFU of a rate that somebody has measured wrongly, which shows because it"),
                 ),
             ),
             Check(
@@ -370,7 +396,9 @@ EXERCISES = (
                 "names tiny operations",
                 points=1,
                 probe="causes",
-                judge=causes("nothing but tiny", "half tiny", "tiny"),
+                judge=causes(
+                    "tiny, five reads", "nothing but tiny", "half tiny", "tiny", "tiny, long pauses", "third tiny"
+                ),
                 requires=("phase_fractions/sequence", "self_times/nested"),
             ),
             Check(
@@ -379,13 +407,18 @@ EXERCISES = (
                 points=2,
                 probe="causes",
                 judge=causes(
+                    "tiny, little time",
                     "nothing",
                     "nothing, after a slow start",
                     "loads ahead",
                     "five reads",
                     "some reads",
+                    "many reads",
                     "few reads",
                     "many, not tiny",
+                    "many, one long",
+                    "data leads",
+                    "idle, some data",
                 ),
                 requires=("phase_fractions/threads", "self_times/nested", "self_times/measured"),
             ),

@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 Event = dict[str, Any]
@@ -28,6 +29,12 @@ def number(value: Any) -> int | float | None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return int(value) if isinstance(value, int) and abs(value) < 2**53 else float(value)
+
+
+def kind(value: Any) -> str:
+    """The type's name: "int" and "float" for what is one, NumPy's numbers too."""
+    names = {int: "int", float: "float"}
+    return next((name for one, name in names.items() if isinstance(value, one)), type(value).__name__)
 
 
 # ---------------------------------------------------------------------------------------------------- made-up traces
@@ -73,6 +80,7 @@ def plain_steps(seed: int, count: int, slow_first: int = 0, ranges_inside: bool 
             if ranges_inside:  # a module that names its own range as the phase is named, and a range of the optimizer's
                 trace.add(phase, start + length // 4, start + length // 2)
                 trace.add(f"Optimizer.step#AdamW.{phase}", start, start + length)
+                trace.add(f"{phase} and the pause before it", start - pause, start + length)
             trace.add(phase, start, start + length)
             trace.add(phase, start + 100, start + length + 900, 0, "gpu_user_annotation")
             trace.add("aten::mm" if number_ % 2 else phase, start, start + length // 3, cat="cpu_op")
@@ -159,11 +167,16 @@ def threads(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 
 # --------------------------------------------------------------------------------------------------------- self_times
-NAMES = ("aten::linear", "aten::addmm", "aten::mul", "aten::copy_", "aten::to")
+NAMES = ("aten::linear", "aten::addmm", "aten::mul", "aten::copy_", "autograd::engine::evaluate_function: MulBackward0")
 
 
-def operations(seed: int, depth: int, count: int = 6, two_threads: bool = False) -> list[Event]:
-    """Steps full of operations that call others, `depth` levels of them; one thread or two at once."""
+def operations(
+    seed: int, depth: int, count: int = 6, two_threads: bool = False, over_borders: bool = False
+) -> list[Event]:
+    """Steps full of operations that call others, `depth` levels of them; one thread or two at once.
+
+    With `over_borders`, one operation of each step ends after it, and one begins before it.
+    """
     draw = random.Random(seed)
     trace = Trace(draw)
 
@@ -184,7 +197,13 @@ def operations(seed: int, depth: int, count: int = 6, two_threads: bool = False)
             if two_threads:
                 call(trace.now + length // 4, length // 2, 1, AUTOGRAD)
             trace.now += length + draw.choice((0, 70))
+        if over_borders:
+            trace.now += 40
+            trace.add("aten::copy_", trace.now - 30, trace.now + 1, cat="cpu_op")
         trace.step(number_, begin)
+        if over_borders:
+            trace.add("aten::copy_", trace.now + 10, trace.now + 60, cat="cpu_op")
+            trace.now += 40
     return trace.shuffled()
 
 
@@ -214,8 +233,8 @@ def nested_operations(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 
 def measured_operations(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Two levels; the first two steps do not count."""
-    return _self_times(learner, operations(seed, depth=2), 2)
+    """Two levels; the first two steps do not count, and some operations reach over the border of a step."""
+    return _self_times(learner, operations(seed, depth=2, over_borders=True), 2)
 
 
 def operations_on_threads(learner: ModuleType, seed: int) -> dict[str, Any]:
@@ -233,7 +252,7 @@ def formula(learner: ModuleType, seed: int) -> dict[str, Any]:
         parameters=parameters, looked_up=parameters // draw.randrange(5, 20), seq_len=draw.randrange(256, 2048), **shape
     )
     palm = learner.palm_flops(540_350_000_000, 0, 118, 48, 256, 2048)
-    return {"type": type(found).__name__, "flops": number(found), "palm": number(palm)}
+    return {"type": kind(found), "flops": number(found), "palm": number(palm)}
 
 
 def utilization(learner: ModuleType, seed: int) -> dict[str, Any]:
@@ -248,11 +267,14 @@ def utilization(learner: ModuleType, seed: int) -> dict[str, Any]:
     rate, flops, devices = draw.uniform(1e3, 2e4), draw.randrange(10**9, 10**10), draw.randrange(2, 65)
     palm = [{"dtype": "bf16", "tflops": 275, "sparsity": False}]
     draw.shuffle(sheet)
+    dense = learner.mfu(rate, flops, devices, sheet, "fp32")
     return {
-        "dense": number(learner.mfu(rate, flops, devices, sheet, "fp32")),
+        "type": kind(dense),
+        "dense": number(dense),
         "sparse": number(learner.mfu(rate, flops, devices, sheet, "bf16")),
         "tf32": number(learner.mfu(rate, flops, devices, sheet, "tf32")),
         "one": number(learner.mfu(rate, flops, 1, sheet, "bf16")),
+        "impossible": number(learner.mfu(1e9, flops, devices, sheet, "bf16")),
         "palm": number(learner.mfu(238_300, 6 * 540_350_000_000 + 12 * 118 * 48 * 256 * 2048, 6144, palm, "bf16")),
     }
 
@@ -270,11 +292,12 @@ def case(seed: int, warmup: int = 2, *, first: dict[str, int], **later: int) -> 
     """A trace whose first steps are like `first` and the others like `later`.
 
     `data`: µs of waiting for data; `ahead`: µs of loading in another thread; `reads`: numbers handed to Python; `calls`
-    of an operation of `each` µs; `work`: µs in two large operations, which a layer calls.
+    of an operation of `each` µs, and one more of `long` µs; `work`: µs in two large operations, which a layer calls;
+    `pause`: µs in which nothing runs.
     """
     trace = Trace(random.Random(seed))
-    for number_ in range(warmup + 4):
-        is_ = {"data": 60, "ahead": 0, "reads": 0, "calls": 20, "each": 5, "work": 4000}
+    for number_ in range(warmup + 5):
+        is_ = {"data": 60, "ahead": 0, "reads": 0, "calls": 20, "each": 5, "long": 0, "work": 4000, "pause": 50}
         is_ |= first if number_ < warmup else later
         begin = trace.now
         trace.add("data", begin, begin + is_["ahead"], LOADER)
@@ -294,7 +317,9 @@ def case(seed: int, warmup: int = 2, *, first: dict[str, int], **later: int) -> 
             trace.add("aten::item", trace.now, trace.now + 9, cat="cpu_op")
             trace.add("aten::_local_scalar_dense", trace.now + 3, trace.now + 7, cat="cpu_op")
             trace.now += 10
-        trace.now += 50
+        if is_["long"]:
+            trace.add("aten::mul", trace.now, trace.now + is_["long"], cat="cpu_op")
+        trace.now += is_["long"] + is_["pause"]
         trace.step(number_, begin)
     return trace.shuffled()
 
@@ -304,9 +329,9 @@ def causes(learner: ModuleType, seed: int) -> dict[str, Any]:
     draw = random.Random(seed)
     slow_start = {"data": 200_000}
     data, reads = draw.randrange(18_000, 24_000), draw.randrange(120, 180)
-    calls, few, many = draw.randrange(200, 300), draw.randrange(80, 95), draw.randrange(120, 180)
+    calls, few, many = draw.randrange(110, 140), draw.randrange(80, 95), draw.randrange(120, 180)
     tiny = {"calls": calls, "work": 12 * calls}
-    busy_start = {"calls": 400, "reads": 500, "work": 400}
+    busy_start = {"calls": 150, "reads": 400, "work": 400}
     cases = {
         "starved": case(seed, first={"work": 90_000}, data=data),
         "starved, reads": case(seed, first={}, data=data, reads=reads),
@@ -315,15 +340,23 @@ def causes(learner: ModuleType, seed: int) -> dict[str, Any]:
         "just enough reads": case(seed, first=slow_start, reads=100),
         "reads, tiny": case(seed, first=slow_start, reads=reads, **tiny),
         "tiny": case(seed, first=slow_start, **tiny),
+        "tiny, five reads": case(seed, first=slow_start, reads=5, **tiny),
         "half tiny": case(seed, first=slow_start, calls=calls, work=6 * calls),
+        "tiny, long pauses": case(seed, first=slow_start, **tiny, pause=17 * calls),
+        "third tiny": case(seed, first=slow_start, calls=calls, each=15, work=30 * calls),
         "nothing but tiny": case(seed, first=slow_start, calls=calls, work=400),
         "nothing": case(seed, first=slow_start),
         "nothing, after a slow start": case(seed, first=busy_start),
         "loads ahead": case(seed, first={}, ahead=draw.randrange(3200, 3900)),
         "five reads": case(seed, first={}, reads=5),
         "few reads": case(seed, first={}, reads=few),
+        "many reads": case(seed, first={}, reads=55),
         "some reads": case(seed, first={}, reads=30),
         "many, not tiny": case(seed, first={}, calls=many, each=45),
+        "many, one long": case(seed, first={}, calls=120, each=10, long=draw.randrange(1500, 1800), work=400),
+        "tiny, little time": case(seed, first={}, calls=calls, each=3, work=15 * calls),
+        "data leads": case(seed, first={}, data=draw.randrange(3400, 3700)),
+        "idle, some data": case(seed, first={}, data=draw.randrange(2800, 3200), pause=5000),
     }
     said = {name: learner.diagnose(events, 2) for name, events in cases.items()}
     return {name: cause if isinstance(cause, str) else type(cause).__name__ for name, cause in said.items()}
@@ -333,7 +366,7 @@ def named(learner: ModuleType, seed: int) -> dict[str, Any]:
     """What the learner says of the three scripts."""
     found = learner.patients()
     fine = isinstance(found, dict)
-    return {name: str(found.get(name)) if fine else "" for name in ("patient_a", "patient_b", "patient_c")}
+    return {name: str(found.get(name, "")) if fine else "" for name in ("patient_a", "patient_b", "patient_c")}
 
 
 # -------------------------------------------------------------------------------------------------------------- watch
@@ -395,15 +428,16 @@ def gradient_norms(learner: ModuleType, seed: int) -> dict[str, Any]:
     (1000 * loss_of(model, seed)).backward()
     tied = nn.Sequential(model.shared, nn.Tanh(), model.shared)
     found = {"whole": model, "part": model.head, "tied": tied, "frozen": model.embedding}
-    return {"type": type(before).__name__, "before": number(before)} | {
-        name: number(learner.gradient_norm(module)) for name, module in found.items()
-    }
+    norms = {"before": before} | {name: learner.gradient_norm(module) for name, module in found.items()}
+    types = {kind(norm) for norm in norms.values()}
+    return {"type": " or ".join(sorted(types))} | {name: number(norm) for name, norm in norms.items()}
 
 
 def watched(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Two steps; one module is called twice in each, and the output of one needs no gradient."""
     model = Small(seed)
     model.embedding.weight.requires_grad_(False)
+    model.head.eval()  # as somebody does who fine-tunes the rest
     with learner.watch({"in": model.embedding, "twice": model.shared, "out": model.head}) as log:
         loss_of(model, seed).backward()
         loss_of(model, seed + 1).backward()
@@ -428,6 +462,7 @@ def removal(learner: ModuleType, seed: int) -> dict[str, Any]:
     model.head.register_forward_hook(lambda *_: None)  # somebody else's
     with learner.watch({"out": model.head, "twice": model.shared}) as log:
         during = hooks_of(model)
+        model.head.register_forward_hook(lambda *_: None)  # somebody else's, who came later
         with learner.watch({"out": model.head}):
             loss_of(model, seed).backward()
         loss_of(model, seed).backward()
@@ -454,7 +489,7 @@ def removal(learner: ModuleType, seed: int) -> dict[str, Any]:
 def undisturbed(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Loss, gradients, modes, and the next random number, of a step under watch."""
     model = Small(seed)
-    model.head.eval()  # as somebody does who fine-tunes the rest
+    model.head.eval()
     with learner.watch({"in": model.embedding, "twice": model.shared, "out": model.head}):
         loss = loss_of(model, seed)
         loss.backward()
@@ -465,6 +500,17 @@ def undisturbed(learner: ModuleType, seed: int) -> dict[str, Any]:
         "random": torch.rand(1).item(),
         "training": [module.training for module in model.modules()],
     }
+
+
+class Copies(TorchFunctionMode):
+    """Counts how often a tensor's numbers are copied to the host, other than by item()."""
+
+    count = 0
+    kinds = (Tensor.tolist, Tensor.numpy, Tensor.__array__, Tensor.cpu)
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.count += func in self.kinds
+        return func(*args, **(kwargs or {}))
 
 
 class Reads(TorchDispatchMode):
@@ -480,10 +526,10 @@ class Reads(TorchDispatchMode):
 def kept(learner: ModuleType, seed: int) -> dict[str, Any]:
     """What the notes are, what they keep alive, and how often the block waited for a number."""
     model = Small(seed)
-    with Reads() as reads, learner.watch({"twice": model.shared, "out": model.head}) as log:
+    with Copies() as copies, Reads() as reads, learner.watch({"twice": model.shared, "out": model.head}) as log:
         loss = loss_of(model, seed)
         loss.backward()
-    waits = reads.count
+    waits = reads.count + copies.count
     entries: list[Any] = []
     with suppress(KeyError, TypeError):
         entries = [value for name in log for kind in ("activation", "gradient") for value in log[name][kind]]

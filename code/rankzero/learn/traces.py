@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 Event = dict[str, Any]
 
@@ -96,8 +97,9 @@ def plot_timeline(events: list[Event], steps: int = 3) -> Figure:
     figure = Figure(figsize=(10, 0.45 * len(rows) + 1.2), layout="constrained")
     axes = figure.subplots()
     for row, (name, spans) in enumerate(rows.items()):
-        axes.broken_barh(spans, (row - 0.36, 0.72), color=COLORS.get(name, "#333333"), linewidth=0)
-        share = sum(length for _, length in spans) / ((end - begin) / 1000)
+        hairline = 0.7 if name in COLORS else 0  # so that a phase of a few µs is seen
+        axes.broken_barh(spans, (row - 0.36, 0.72), color=COLORS.get(name, "#333333"), linewidth=hairline)
+        share = sum(length for _, length in spans) / (sum(stop - start for start, stop in shown) / 1000)
         if name in COLORS:
             axes.text(1.01, row, f"{share:.3f}", transform=axes.get_yaxis_transform(), va="center", fontsize=9)
     for start, stop in shown:
@@ -142,6 +144,7 @@ def plot_by_depth(series: dict[str, list[float]], ylabel: str) -> Figure:
     for name, values in series.items():
         axes.plot(range(1, len(values) + 1), values, ".-", label=name)
     axes.set_yscale("log")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set(xlabel="layer, counted from the input", ylabel=ylabel)
     axes.legend(frameon=False)
     axes.spines[["top", "right"]].set_visible(False)

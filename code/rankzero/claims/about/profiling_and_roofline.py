@@ -362,3 +362,31 @@ def gradients_by_depth() -> Mapping[str, float]:
         "0.5, residual and norm": math.log10(gradient_ratio(0.5, residual=True, norm=True)),
         "3, residual and norm": math.log10(gradient_ratio(3.0, residual=True, norm=True)),
     }
+
+
+@claim(
+    "weight-gradients-by-depth",
+    "Gradient of the first layer's weights over that of the last one's, in the plain stack of 30 tanh layers: with a "
+    "gain of 0.5 about equal, with 3 thousands of times as large. And how large the last one's is.",
+    page=PAGE,
+    expected={"0.5": 0.06, "3": 3.87, "0.5, the last": -17.65},
+    tolerance=0.02,
+    unit="power of ten",
+)
+def weight_gradients_by_depth() -> Mapping[str, float]:
+    """Runs one backward through each stack, in float64; the logarithms of the quotient and of the L2 norm."""
+    found = {}
+    for gain in (0.5, 3):
+        torch.manual_seed(0)
+        layers = [nn.Linear(64, 64, bias=False).double() for _ in range(30)]
+        for layer in layers:
+            nn.init.normal_(layer.weight, std=gain / 8)
+        x = torch.randn(128, 64, dtype=torch.float64)
+        for layer in layers:
+            x = torch.tanh(layer(x))
+        x.square().mean().backward()
+        norms = [layer.weight.grad.norm().item() for layer in layers if layer.weight.grad is not None]
+        found[f"{gain}"] = math.log10(norms[0] / norms[-1])
+        if gain == 0.5:
+            found["0.5, the last"] = math.log10(norms[-1])
+    return found
