@@ -101,7 +101,6 @@ HURRIED = {
     ),
     "one of two segments at most": ("segments", "range(1, layers + 1)", "range(1, layers // 2 + 2)"),
     "hands out the first one again": ("checkpoint_selective", "kept.pop(0).detach()", "kept[0].detach()"),
-    "hands out the tensor itself": ("checkpoint_selective", "kept.pop(0).detach()", "kept.pop(0)"),
     "one list for all calls": (
         "checkpoint_selective",
         "    kept: list[Tensor] = []\n",
