@@ -2,12 +2,14 @@
 
 import importlib.util
 import re
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 import torch.nn.functional as F
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from starters import TINY, Starter, losses
 
 from rankzero.learn.gpt import GPTConfig
@@ -162,11 +164,33 @@ def test_the_chart_names_every_policy_with_its_bytes(tmp_path: Path, capsys: pyt
     assert chart().main([*tiny, "--layers", "4", "--repeats", "1", "--device", "cpu", "--out", str(tmp_path)]) == 0
     out = capsys.readouterr().out
     rows = {line[:15].strip(): line[15:].split() for line in out.splitlines() if "×" in line}
-    assert rows.keys() == {"none", "each block", "√n segments", "selective"}
+    assert rows.keys() == {"none", "each block", "√n segments", "selective", "segments of 3", "segments of 4"}
     assert rows["none"][2:] == ["1.000×", "1.00×"]
     assert float(rows["each block"][1]) < float(rows["none"][1])
     assert rows["each block"][2] == rows["√n segments"][2] > rows["selective"][2]
     assert (tmp_path / "lab-05-policies-001" / "policies.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_no_words_of_the_chart_lie_over_each_other() -> None:
+    module = chart()
+    places = {
+        "none": 9100,
+        "blocks": 860,
+        "sqrt": 2330,
+        "selective": 4310,
+        "2": 1280,
+        "8": 4550,
+        "12": 6780,
+        "16": 9040,
+    }
+    points = [module.Point(policy, 1, peak << 10, 100, [1.0]) for policy, peak in places.items()]
+    figure = module.draw(points, "16 blocks")
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    words = [*figure.axes[0].texts, *figure.legends[0].get_texts()]
+    boxes = [one.get_window_extent(canvas.get_renderer()) for one in words]
+    both = combinations(zip(words, boxes, strict=True), 2)
+    assert not [(one.get_text(), other.get_text()) for (one, a), (other, b) in both if a.overlaps(b)]
 
 
 def test_a_bad_option_of_the_chart_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -111,36 +111,31 @@ def table(points: list[Point]) -> str:
     return "\n".join(lines)
 
 
-# How the figure shows a policy: color, where its words stand beside its point (in points), and to which side.
-LOOKS: dict[str, tuple[str, tuple[int, int], str]] = {
-    "none": ("#444444", (-10, 8), "right"),
-    "blocks": ("#3b6fb6", (-14, 16), "left"),
-    "sqrt": ("#d1622b", (8, -28), "left"),
-    "selective": ("#5a8f4e", (10, -26), "left"),
-}
+# How the figure shows a policy: color and marker.
+LOOKS = {"none": ("#444444", "X"), "blocks": ("#3b6fb6", "o"), "sqrt": ("#d1622b", "s"), "selective": ("#5a8f4e", "D")}
 
 
 def draw(points: list[Point], title: str) -> Figure:
     """Time of a step over its peak bytes: down and to the left is better."""
-    figure = Figure(figsize=(7.5, 4.6), layout="constrained")
+    figure = Figure(figsize=(7.5, 5.2), layout="constrained")
     axes = figure.subplots()
     at = {point.policy: (point.peak / MIB, ratio(point, points[0])) for point in points}
     segments = sorted(at[one] for one in at if one not in ("none", "selective"))  # each block first, all in one last
     axes.plot(*zip(*segments, strict=True), "o--", color="0.7", markersize=4, linewidth=1, zorder=1)
     for point in points:
-        color, offset, side = LOOKS.get(point.policy, ("0.5", (0, 8), "center"))
-        words = f"of {point.policy}"
         if point.policy in LOOKS:
-            axes.plot(*at[point.policy], "o", color=color, markersize=10)
-            words = f"{name_of(point.policy)}\n{point.peak / MIB:.1f} MiB, {point.flops / points[0].flops:.2f}× FLOPs"
-        place: Any = {"textcoords": "offset points", "xytext": offset, "ha": side}
-        axes.annotate(words, at[point.policy], **place, color=color, fontsize=9)
+            color, marker = LOOKS[point.policy]
+            words = f"{name_of(point.policy)}: {point.peak / MIB:.1f} MiB, {point.flops / points[0].flops:.2f}× FLOPs"
+            axes.plot(*at[point.policy], marker, color=color, markersize=10, label=words)
+        else:  # its number stands above the point; words would run into each other
+            place: Any = {"textcoords": "offset points", "xytext": (0, 9), "ha": "center", "zorder": 4}
+            axes.annotate(point.policy, at[point.policy], **place, color="0.35", fontsize=9)
     axes.set(xlabel="activations at the fullest moment (MiB)", ylabel="time of forward and backward, none = 1")
-    axes.set(title=f"{title}; gray: segments of so many blocks", xlim=(0, None))
-    low, high = min(y for _, y in at.values()), max(y for _, y in at.values())
-    axes.set_ylim(low - 0.15 * (high - low) - 0.02, high + 0.25 * (high - low) + 0.02)
+    axes.set(title=f"{title}\ngray: segments of so many blocks", xlim=(0, None))
+    axes.margins(y=0.15)
     axes.grid(alpha=0.25)
     axes.spines[["top", "right"]].set_visible(False)
+    figure.legend(loc="outside lower center", ncols=2, frameon=False, fontsize=9)  # below: nothing is under it
     return figure
 
 
@@ -171,10 +166,12 @@ def main(arguments: list[str] | None = None) -> int:
         check_fits(config.training_bytes(options.batch_size), device)
         batch = {"batch_size": options.batch_size, "block_size": options.block_size}
         x, y = to_device(*random_batch(corpus.train, step=0, seed=0, **batch), device)
-        lengths = [n for n in (2, 8, 12, 16) if n <= options.layers and n != round(options.layers**0.5)]
+        some = {2, options.layers // 2, 3 * options.layers // 4, options.layers}  # up to all blocks in one segment
+        lengths = sorted(n for n in some - {round(options.layers**0.5)} if n > 1)
         model = SegmentedGPT(config).to(device)
         points = measure(model, x, y, [*starter.POLICIES, *map(str, lengths)], options.repeats)
-        title = f"{config.n_layer} blocks, {config.hidden_dim} wide, dropout {config.dropout:g}, {device.type}"
+        blocks = f"{config.n_layer} block{'s' * (config.n_layer > 1)}"
+        title = f"{blocks}, {config.hidden_dim} wide, dropout {config.dropout:g}, {device.type}"
         file = new_run_folder(options.out, "lab-05-policies") / "policies.png"
         draw(points, title).savefig(file, dpi=130)
     except UserError as error:

@@ -108,7 +108,7 @@ def checkpoint_selective(function: Callable[..., Tensor], *inputs: Any, keep: Co
 
     `keep` holds operators as a `TorchDispatchMode` sees them, such as `torch.ops.aten.mm.default`, a matrix product.
     Each returns one tensor and draws no random numbers. Everything else runs again. Use your `checkpoint`. When
-    backward has passed, the outputs are gone.
+    backward has passed, the outputs are gone. Without torch.utils.checkpoint here too.
 
     In a mode's `__torch_dispatch__`, `func(*args, **kwargs)` runs the operation, and what you return is what the
     program gets. Autograd writes on what it gets: in the second run hand out `kept.detach()`, not the tensor itself.
@@ -139,6 +139,6 @@ def plan(layers: Sequence[Layer], budget: int) -> list[int]:
     """The places of the layers to recompute, ascending, so that the peak is at most `budget` bytes at least FLOPs.
 
     Exact, not a guess: no other choice within the budget recomputes fewer FLOPs. There are at most 10 layers, so that
-    trying all 1,024 choices is fine. ValueError if no choice fits.
+    trying all 1,024 choices is fine; of no layers, the plan is an empty list. ValueError if no choice fits.
     """
     raise NotImplementedError("plan is not written yet. A hint: rankzero hint 05 plan")

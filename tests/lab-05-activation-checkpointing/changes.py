@@ -15,6 +15,17 @@ HURRIED = {
         "            counts[place] += torch.is_grad_enabled()",
     ),
     "warms up first": ("runs_per_block", "    try:\n        step()", "    try:\n        step()\n        step()"),
+    "a hook on every module, left": (
+        "runs_per_block",
+        "handles = [block.register_forward_pre_hook",
+        "nn.modules.module.register_module_forward_pre_hook(lambda *_: None)\n"
+        "    handles = [block.register_forward_pre_hook",
+    ),
+    "removes other hooks too": (
+        "runs_per_block",
+        "        for handle in handles:\n            handle.remove()",
+        "        for block in blocks:\n            block._forward_pre_hooks.clear()",
+    ),
     "swallows the error": ("runs_per_block", "    finally:\n", "    except Exception:\n        pass\n    finally:\n"),
     "counts after the run": (
         "runs_per_block",
@@ -27,6 +38,12 @@ HURRIED = {
         "if isinstance(one, Tensor)][:1])",
     ),
     "clones the inputs": ("checkpoint", "[one for one in inputs if", "[one.clone() for one in inputs if"),
+    "clears gradients before it backpropagates": (
+        "checkpoint",
+        BACKWARD,
+        "        if isinstance(ctx.function, nn.Module):\n            ctx.function.zero_grad()\n" + BACKWARD,
+    ),
+    "autocast of a GPU": ("checkpoint", 'torch.is_autocast_enabled("cpu")', "torch.is_autocast_enabled()"),
     "state taken after the run": (
         "checkpoint",
         STATE,
@@ -83,7 +100,12 @@ HURRIED = {
         "for before in range(segments - 1, segments))",
     ),
     "one of two segments at most": ("segments", "range(1, layers + 1)", "range(1, layers // 2 + 2)"),
-    "hands out the tensor itself": ("checkpoint_selective", "kept.pop(0).detach()", "kept[0].detach()"),
+    "hands out the first one again": ("checkpoint_selective", "kept.pop(0).detach()", "kept[0].detach()"),
+    "one list for all calls": (
+        "checkpoint_selective",
+        "    kept: list[Tensor] = []\n",
+        "    kept = globals().setdefault('KEPT', [])\n",
+    ),
     "first operation of a kind only": (
         "checkpoint_selective",
         "            if func not in keep:",
@@ -93,6 +115,15 @@ HURRIED = {
         "checkpoint_selective",
         "            output = function(*inputs)",
         "            output = function(*inputs).detach()",
+    ),
+    "leaves out the dearest while it fits": (
+        "plan",
+        "    best: list[int] | None = None\n",
+        "    best: list[int] | None = None\n    chosen = list(range(len(layers)))\n"
+        "    for place in sorted(chosen, key=lambda place: -layers[place].flops):\n"
+        "        if peak_bytes(layers, [one for one in chosen if one != place]) <= budget:\n"
+        "            chosen.remove(place)\n"
+        "    if peak_bytes(layers, chosen) <= budget:\n        return chosen\n",
     ),
     "peak of the last layer": ("plan", PEAK, "        peak = before + layer.inside\n"),
     "saved bytes taken for the peak": ("plan", PEAK, "        peak = before + layer.boundary\n"),

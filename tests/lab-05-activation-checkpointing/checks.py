@@ -48,9 +48,11 @@ def nothing_left(got: Answers, expected: Answers) -> str | None:
     if got["error"] != expected["error"]:
         return f"a step that raises ZeroDivisionError ended with {got['error']}: the error must go on to the caller."
     for when, words in (("after", "a step"), ("after an error", "a step that raised an error")):
+        if got[when] < 0:
+            return f"after {words}, a hook is gone that somebody else had put on a block."
         if got[when]:
-            return f"after {words}, {got[when]} hooks or replaced methods are left on the blocks; expected 0."
-    return None if got["class"] == expected["class"] else "the blocks' class is changed."
+            return f"after {words}, {got[when]} hooks or replaced methods are left; expected 0."
+    return None if got["class"] == expected["class"] else "a method of the blocks' class is still replaced at the end."
 
 
 # ---------------------------------------------------------------------------------------------------------- checkpoint
@@ -87,6 +89,13 @@ def seen_dtypes(got: Answers, expected: Answers) -> str | None:
     if len(got["seen"]) != len(expected["seen"]):
         return f"two checkpointed steps ran the block {len(got['seen'])} times; expected {len(expected['seen'])}."
     return None
+
+
+def recomputed_all_the_same(got: Answers, expected: Answers) -> str | None:
+    """An input that asks for nothing is no reason to keep what is inside."""
+    if got["runs"] == expected["runs"]:
+        return None
+    return f"with an input that asks for no gradient, the block ran {got['runs']} times in a step; expected 2."
 
 
 def not_under_no_grad(got: Answers, expected: Answers) -> str | None:
@@ -172,7 +181,7 @@ def plans_fit(got: Answers, expected: Answers) -> str | None:
     """Each plan's peak is within its budget."""
     for budget, over in zip(BUDGETS, got["over"], strict=True):
         if isinstance(over, str):
-            return f"for a budget that {budget}, plan gave {over}; expected ascending places of layers."
+            return f"for a budget that {budget}, plan gave {over}; expected a list of places, ascending."
         if over:
             return f"for a budget that {budget}, the plan's peak is {over:,} bytes above it."
     return None
@@ -180,9 +189,10 @@ def plans_fit(got: Answers, expected: Answers) -> str | None:
 
 def plans_are_cheapest(got: Answers, expected: Answers) -> str | None:
     """Each plan recomputes as little as possible."""
-    for budget, kind, flops, wanted in zip(BUDGETS, got["kinds"], got["flops"], expected["flops"], strict=True):
+    budgets = (*BUDGETS, "one dear layer or two cheaper ones meet")
+    for budget, kind, flops, wanted in zip(budgets, got["kinds"], got["flops"], expected["flops"], strict=True):
         if kind != "plan":
-            return f"for a budget that {budget}, plan gave {kind}; expected ascending places of layers."
+            return f"for a budget that {budget}, plan gave {kind}; expected a list of places, ascending."
         if flops != wanted:
             return f"for a budget that {budget}, the plan recomputes {flops:,} FLOPs; expected {wanted:,}."
     return None
@@ -317,6 +327,7 @@ EXERCISES = (
                 probe="no_input_asks",
                 judge=all_of(
                     same_bits("weights", "the gradient of the weights, with an input that asks for none,"),
+                    recomputed_all_the_same,
                     not_under_no_grad,
                 ),
             ),
@@ -424,6 +435,12 @@ EXERCISES = (
                         input="the gradient of the model's input",
                         weights="the gradient of the weights",
                         before="the gradient of the weights before",
+                    ),
+                    bits_of(
+                        **{
+                            "row, input": "the gradient of the input, with two calls in a row,",
+                            "row, weights": "the gradient of the weights, with two calls in a row,",
+                        }
                     ),
                     agrees(
                         "drawn", 0, lambda *_: "random numbers that are drawn later are others than after a plain call."

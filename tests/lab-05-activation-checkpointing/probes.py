@@ -7,6 +7,7 @@ is counted too: every tensor of floats that is made while a probe watches, and w
 import random
 import weakref
 from itertools import accumulate
+from numbers import Integral
 from types import ModuleType
 from typing import Any
 
@@ -29,6 +30,7 @@ def not_by_hand(*_: Any, **__: Any) -> Any:
 # What both kinds of PyTorch's checkpoint call, however a file has imported it. This process only runs probes.
 torch.utils.checkpoint._checkpoint_without_reentrant_generator = not_by_hand
 torch.utils.checkpoint.CheckpointFunction.apply = not_by_hand  # type: ignore[method-assign]
+torch.utils.checkpoint._CachingTorchDispatchMode.__init__ = not_by_hand  # type: ignore[method-assign]
 
 
 class Watch(TorchDispatchMode):
@@ -59,9 +61,9 @@ class Watch(TorchDispatchMode):
         return [tensor.untyped_storage() for tensor in tensors if tensor.is_floating_point()]
 
     def bytes_but(self, *tensors: Tensor | None) -> int:
-        """What is there, `tensors` left out."""
+        """What is there, `tensors` left out, and single numbers: a tensor that only asks for a gradient may be one."""
         left_out = {tensor.untyped_storage()._cdata for tensor in tensors if tensor is not None}
-        return sum(size for storage, size in self.alive.items() if storage not in left_out)
+        return sum(size for storage, size in self.alive.items() if storage not in left_out and size > 8)
 
 
 class Block(nn.Module):
@@ -111,10 +113,14 @@ def backward_of(output: Tensor) -> None:
 
 # ------------------------------------------------------------------------------------------------------ runs_per_block
 def whole(value: Any) -> Any:
-    """A whole number, or a list of them, as it is; of anything else its type."""
-    if type(value) is int or (isinstance(value, list) and all(type(one) is int for one in value)):
-        return value
-    return f"{type(value).__name__} {value!r}"[:60]
+    """A whole number, numpy's too, or a list of them; of anything else its type."""
+    if isinstance(value, list) and all(_is_whole(one) for one in value):
+        return [int(one) for one in value]
+    return int(value) if _is_whole(value) else f"{type(value).__name__} {value!r}"[:60]
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 def counted(learner: ModuleType, seed: int) -> dict[str, Any]:
@@ -140,15 +146,17 @@ def counted(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 
 def left_behind(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Hooks and methods on the blocks after a step that ends well, and after one that raises."""
+    """Hooks and methods after a step that ends well, and after one that raises; one hook was there before."""
     torch.manual_seed(seed)
     blocks, x = [Block() for _ in range(3)], numbers(ROWS, WIDTH)
+    modules, methods = torch.nn.modules.module, (Block.forward, nn.Module.__call__)
+    blocks[1].register_forward_pre_hook(lambda *_: None)
 
     def hooks() -> int:
         kinds = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
-        return sum(len(getattr(block, kind)) for block in blocks for kind in kinds) + sum(
-            name in vars(block) for block in blocks for name in ("forward", "__call__", "_call_impl")
-        )
+        own = sum(len(getattr(block, kind)) for block in blocks for kind in kinds) - 1
+        replaced = sum(name in vars(block) for block in blocks for name in ("forward", "__call__", "_call_impl"))
+        return own + replaced + sum(len(getattr(modules, "_global" + kind)) for kind in kinds)
 
     def fails() -> None:
         blocks[0](x)
@@ -160,20 +168,27 @@ def left_behind(learner: ModuleType, seed: int) -> dict[str, Any]:
         learner.runs_per_block(blocks, fails)
     except Exception as raised:
         error = type(raised).__name__
-    return {"after": after, "after an error": hooks(), "error": error, "class": "forward" in vars(Block)}
+    same = methods == (Block.forward, nn.Module.__call__)
+    return {"after": after, "after an error": hooks(), "error": error, "class": same}
 
 
 # ---------------------------------------------------------------------------------------------------------- checkpoint
 def _trained(learner: ModuleType, seed: int, dropout: float) -> dict[str, Any]:
-    """One step through a checkpointed block that others stand before and behind."""
+    """One step through a checkpointed block that others stand before and behind, then two that use its weights again.
+
+    The second use is in a function that is no module. What was run first goes backward first.
+    """
     torch.manual_seed(seed)
     before, block, after = (Block(name, dropout) for name in range(3))
     x = numbers(ROWS, WIDTH, asks=True)
     torch.manual_seed(2**31 + seed)  # no seed that somebody would write
     output = tensor(learner.checkpoint(block, before(x)))
     drawn = torch.rand(1).item()
+    again = tensor(learner.checkpoint(lambda inside: block(inside).sin(), x))
     output = after(output)
     backward_of(output)
+    backward_of(again)
+    backward_of(tensor(learner.checkpoint(block, x)))
     return {
         "output": array(output),
         "input": array(x.grad),
@@ -265,18 +280,22 @@ def no_input_asks(learner: ModuleType, seed: int) -> dict[str, Any]:
     asks = output.requires_grad
     if asks:
         backward_of(output)
+    runs = len(block.diary)
     with torch.no_grad():
         silent = tensor(learner.checkpoint(block, x)).requires_grad
-    return {"weights": gradients(block), "under no_grad": silent}
+    return {"weights": gradients(block), "runs": runs, "under no_grad": silent}
 
 
 def under_autocast(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Forward under autocast to bf16, backward outside it, as it should be; then the same without autocast."""
+    """Forward under autocast, backward outside it, as it should be; then the same without autocast.
+
+    To float16, since bf16 is what an autocast that nobody told a dtype takes on the CPU.
+    """
     torch.manual_seed(seed)
     block, x = Block().float(), torch.randn(ROWS, WIDTH, requires_grad=True)
     seen: list[str] = []
     block.up.register_forward_hook(lambda module, inputs, output: seen.append(str(output.dtype)))
-    with torch.autocast("cpu", dtype=torch.bfloat16):
+    with torch.autocast("cpu", dtype=torch.float16):
         output = tensor(learner.checkpoint(block, x))
     backward_of(output.float())
     autocast = gradients(block)
@@ -384,9 +403,15 @@ def _selective(learner: ModuleType, seed: int, keep: Any) -> dict[str, Any]:
 
 
 def selective_trained(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Gradients and random numbers with products and GELUs kept."""
+    """Gradients and random numbers with products and GELUs kept, of one call and of two in a row."""
     found = _selective(learner, seed, {PRODUCT, GELU})
-    return {name: found[name] for name in ("loss", "input", "before", "weights", "drawn")}
+    blocks = nn.ModuleList(nn.Sequential(Block(), nn.Linear(WIDTH, WIDTH).double()) for _ in range(2))
+    x = output = numbers(ROWS, WIDTH, asks=True)
+    for block in blocks:  # each ends with a product: what is kept is also what comes out
+        output = tensor(learner.checkpoint_selective(block, output, keep={PRODUCT, GELU}))
+    backward_of(output)
+    row = {"row, input": array(x.grad), "row, weights": gradients(blocks)}
+    return row | {name: found[name] for name in ("loss", "input", "before", "weights", "drawn")}
 
 
 def selective_runs(learner: ModuleType, seed: int) -> dict[str, Any]:
@@ -443,7 +468,7 @@ def _planned(learner: ModuleType, layers: list[Any], budget: int) -> list[Any]:
         places = learner.plan(layers, budget)
     except ValueError:
         return ["ValueError", 0, []]
-    if not isinstance(places, list) or any(type(one) is not int or not 0 <= one < len(layers) for one in places):
+    if not isinstance(places, list) or any(not _is_whole(one) or not 0 <= one < len(layers) for one in places):
         return [f"{type(places).__name__} {places!r}"[:60], 0, []]
     if places != sorted(set(places)):
         return [f"{places}, not ascending", 0, []]
@@ -472,7 +497,17 @@ def cheapest(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Plans for several budgets, by the FLOPs they recompute."""
     layers = _layers(learner, seed)
     plans = [_planned(learner, layers, budget) for budget in _budgets(layers)]
+    plans.append(_planned(learner, *_one_or_two(learner, seed)))
     return {"kinds": [kind for kind, _, _ in plans], "flops": [flops for _, flops, _ in plans]}
+
+
+def _one_or_two(learner: ModuleType, seed: int) -> tuple[list[Any], int]:
+    """Layers and a budget that one dear layer meets, and so do two cheaper ones, together dearer than it."""
+    draw = random.Random(seed)
+    size, cost = draw.randrange(100, 200), draw.randrange(100, 200)
+    layers = [learner.Layer(5 * size, size, 10 * cost), *[learner.Layer(3 * size, size, 6 * cost)] * 2]
+    draw.shuffle(layers)
+    return [*layers, learner.Layer(9 * size, size, cost)], (11 - 4 + 9) * size
 
 
 def impossible(learner: ModuleType, seed: int) -> dict[str, Any]:
