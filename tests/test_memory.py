@@ -1,12 +1,15 @@
 """Memory by phase: exact bytes, and no influence on what is measured."""
 
+import subprocess
+import sys
+
 import torch
 import torch.nn.functional as F
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 from rankzero.learn.gpt import GPT, GPTConfig
-from rankzero.learn.memory import PhaseMemory, memory_now, tensor_bytes
+from rankzero.learn.memory import PhaseMemory, tensor_bytes
 
 CPU = torch.device("cpu")
 
@@ -108,9 +111,16 @@ def test_views_share_their_bytes() -> None:
 
 
 def test_the_cpu_reports_this_process() -> None:
-    before = memory_now(CPU)
-    ballast = torch.ones(50 * 2**20 // 4)  # 50 MiB, written to
-    after = memory_now(CPU)
-    assert after["resident"] - before["resident"] > 40 * 2**20
-    assert after["peak"] >= after["resident"]
-    del ballast
+    program = """
+import subprocess
+import sys
+
+import torch
+from rankzero.learn.memory import memory_now
+before = memory_now(torch.device("cpu"))
+ballast = torch.ones(50 * 2**20 // 4)  # 50 MiB, written to
+after = memory_now(torch.device("cpu"))
+assert after["resident"] - before["resident"] > 40 * 2**20
+assert after["peak"] >= after["resident"]
+"""  # in a process of its own: an earlier test's freed memory would be used again, and nothing grow
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=100)
