@@ -103,6 +103,7 @@ def device_of_rank(name: str, local_rank: int, local_ranks: int) -> torch.device
 # ------------------------------------------------------------------------------------------------------ failures told
 LIBRARIES = tuple(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib"))
 OURS = str(Path(__file__).parents[1])
+LONGEST = 500  # characters of an error's first line that a report shows
 _FINGERPRINT = re.compile(
     r"Rank (\d+) is running collective: CollectiveFingerPrint\(SequenceNumber=\d+,? ?OpType=(\w+)"
     r"(?:, TensorShape=\[([\d, ]*)\], TensorDtypes=(\w+))?"
@@ -115,12 +116,17 @@ def is_consequence(text: str) -> bool:
     return any(sign in text for sign in signs)
 
 
+def text_of(error: BaseException) -> str:
+    """Its text; nothing if it cannot say."""
+    try:
+        return str(error)
+    except Exception:
+        return ""
+
+
 def summary_of(error: BaseException) -> str:
     """What was raised, in a line: 'ValueError: no such thing'. Of c10d's errors, what a person can use."""
-    try:
-        text = re.sub(r"\x1b\[[0-9;]*m", "", str(error)).strip()
-    except Exception:  # an error whose __str__ fails
-        text = ""
+    text = re.sub(r"\x1b\[[0-9;]*m", "", text_of(error)).strip()
     calls = [
         f"rank {rank} called {op.lower()}" + (f" of {dtype}[{shape}]" if dtype else "")
         for rank, op, shape, dtype in _FINGERPRINT.findall(text)
@@ -133,7 +139,10 @@ def summary_of(error: BaseException) -> str:
         return f"waited {int(late[1]) / 1000:g} s for another rank in a collective"
     if "gloo" in text and ("Connection" in text or "Read error" in text or "Write error" in text):
         return "lost the connection to another rank in a collective"
+    if name := re.search(r"gloo.*Unable to find address for: (\S+)", text):
+        return f"this machine has no network interface {name[1]!r}: is GLOO_SOCKET_IFNAME right?"
     first = text.splitlines()[0] if text else ""
+    first = first if len(first) <= LONGEST else f"{first[:LONGEST]} …"
     return f"{type(error).__name__}: {first}" if first else type(error).__name__
 
 
@@ -147,6 +156,12 @@ def place_of(error: BaseException) -> str:
 def place_in_dump(dump: str) -> tuple[str, bool]:
     """Where a process is by the dump of `faulthandler`: the user's innermost line; and whether it waits for others."""
     frames = re.findall(r'File "(.*?)", line (\d+) in (\S+)', dump)  # the innermost first
+    names = [name for _, _, name in frames]
+    if "_work" not in names:
+        return "sending its value" if "_reply" in names else "", False
+    if any(file.endswith("learn/ranks.py") and name == "joined" for file, _, name in frames):
+        return "joining the others", True
+    del frames[names.index("_work") :]  # what runs a rank is nobody's code
     for number, (file, line, name) in enumerate(frames):
         if is_users(file):
             inside = [called for _, _, called in frames[:number] if called not in ("wrapper", "inner", "_wrapped")]
