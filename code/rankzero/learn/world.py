@@ -32,6 +32,7 @@ from rankzero.learn.errors import UserError
 
 MOST_RANKS = 64
 GRACE_S = 1.0  # how long the other ranks may still speak after one has failed
+NOT_UP, NO_STEP = -2, -1  # in the place of a step's number: not to be interrupted yet, and in no step yet
 LOOK_S = 0.1  # how often to look for Ctrl-C while nothing else happens
 WHERE_SIGNAL = signal.SIGUSR1  # makes a rank write down where it is, even inside C
 KINDS = {kind.__name__: kind for kind in (UserError, NotImplementedError, KeyboardInterrupt, MemoryError)}
@@ -66,6 +67,7 @@ class Rank:
     kind: str = ""  # of what it raised
     place: str = ""  # where in the user's code
     consequence: bool = False  # it failed, or waits, only since another did
+    interrupted: bool = False  # a Ctrl-C has reached it, and it is done nevertheless
     line: str = field(default="", repr=False)  # printed, without its end yet
     last: str = field(default="", repr=False)  # printed last
     decoder: codecs.IncrementalDecoder = field(
@@ -95,7 +97,7 @@ def run_world(
         raise UserError(f"{ranks} ranks: use 1 to {MOST_RANKS}.")
     context = _context(start)
     folder = _new_folder()
-    steps = context.RawArray("q", [-1] * ranks)  # of each rank, as it notes them
+    steps = context.RawArray("q", [NOT_UP] * ranks)  # of each rank, as it notes them
     settings = {"device": device, "debug": debug, "ranks": ranks, "forked": start == "fork"}
     settings["environment"] = dict(os.environ)  # a fork server has that of its own start
     payload = (function, args) if start == "fork" else _pickled((function, args))
@@ -104,12 +106,14 @@ def run_world(
         try:
             for number in range(ranks):
                 world.append(_start(context, number, payload, folder, steps, settings))
-            _watch(world, folder, seconds, interrupts)
+            passed_on = _watch(world, steps, folder, seconds, interrupts)
         finally:
             _end(world, start)
             shutil.rmtree(folder, ignore_errors=True)
     if any(rank.status != "done" for rank in world):
         _raise(world, list(steps), seconds)
+    if passed_on and not any(rank.interrupted for rank in world):
+        raise KeyboardInterrupt  # it came when they were done
     return [rank.value for rank in world]
 
 
@@ -212,14 +216,19 @@ def _live(
     prints: Connection,
 ) -> NoReturn:
     """The whole life of a rank."""
-    if settings["forked"]:
-        if callable(signal.getsignal(signal.SIGINT)):
-            signal.signal(signal.SIGINT, signal.default_int_handler)  # not the one of whoever waits for this rank
-    else:
+    if not settings["forked"]:
         os.setpgid(0, 0)  # Ctrl-C is for whoever started the world, and comes on from there, once
         threading.Thread(target=_end_with_parent, daemon=True).start()
+        from rankzero.learn.rank_server import QUIET
+
         os.environ.clear()
-        os.environ.update(settings["environment"])
+        os.environ.update(QUIET | settings["environment"])
+    received, wakes = os.pipe()  # the signals that came, whoever handles them
+    os.set_blocking(received, False)
+    os.set_blocking(wakes, False)
+    signal.set_wakeup_fd(wakes, warn_on_full_buffer=False)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    steps[number] = NO_STEP
     os.dup2(prints.fileno(), 1)
     os.dup2(prints.fileno(), 2)
     sys.stdout = os.fdopen(1, "w", buffering=1, encoding="utf-8", errors="replace", closefd=False)
@@ -228,13 +237,22 @@ def _live(
         faulthandler.register(WHERE_SIGNAL, file=where, all_threads=False)
         faulthandler.enable(file=where, all_threads=False)  # the same when it crashes
         try:
-            reply: tuple[Any, ...] = ("done", _work(number, payload, folder, steps, settings))
+            value = _work(number, payload, folder, steps, settings)
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+            reply: tuple[Any, ...] = ("done", value, _has_come(signal.SIGINT, received))
         except BaseException as error:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
             reply = _failure(error)
         sys.stdout.flush()
         sys.stderr.flush()
         _reply(replies, reply)
         os._exit(0)  # without the clean-up of libraries, in which a rank that is left alone may wait for others
+
+
+def _has_come(number: int, received: int) -> bool:
+    with contextlib.suppress(BlockingIOError):
+        return number in os.read(received, 65536)
+    return False
 
 
 def _end_with_parent() -> None:
@@ -287,19 +305,23 @@ def _failure(error: BaseException) -> tuple[str, str, str, str, bool]:
 
 
 # ------------------------------------------------------------------------------------------------------- watching them
-def _watch(world: list[Rank], folder: Path, seconds: float | None, interrupts: list[int]) -> None:
-    """Waits until all ranks are done; after the first failure, or too long a time, only for what others still say."""
+def _watch(world: list[Rank], steps: Sequence[int], folder: Path, seconds: float | None, interrupts: list[int]) -> bool:
+    """Waits until all ranks are done; after the first failure, or too long a time, only for what others still say.
+
+    Passes the first Ctrl-C on to the ranks: whether it has.
+    """
     deadline = None if seconds is None else time.monotonic() + seconds
     interrupted = False
     while running := [rank for rank in world if rank.status == "running"]:
         if deadline is not None and time.monotonic() >= deadline:
             _ask_where(running, folder)
-            return
+            break
         _take_in(running, folder, deadline)
-        if interrupts:
+        if interrupts and interrupted:
             interrupts.clear()
-            if interrupted:
-                raise KeyboardInterrupt
+            raise KeyboardInterrupt
+        if interrupts and NOT_UP not in steps:
+            interrupts.clear()
             interrupted = True  # a rank that handles it may finish its step, and save
             for rank in running:
                 with contextlib.suppress(ProcessLookupError):
@@ -307,6 +329,7 @@ def _watch(world: list[Rank], folder: Path, seconds: float | None, interrupts: l
         failed = any(rank.status in ("raised", "died") for rank in world)
         if failed and (deadline is None or deadline > time.monotonic() + GRACE_S):
             deadline = time.monotonic() + GRACE_S
+    return interrupted
 
 
 def _take_in(running: list[Rank], folder: Path, deadline: float | None) -> None:
@@ -331,7 +354,7 @@ def _note_reply(rank: Rank, folder: Path) -> None:
             except Exception as error:
                 rank.status, rest = "raised", ["", f"its value cannot be read ({summary_of(error)})", "", False]
             if rank.status == "done":
-                rank.value = rest[0]
+                rank.value, rank.interrupted = rest
             else:
                 rank.kind, rank.says, rank.place, rank.consequence = rest
             return
