@@ -73,7 +73,7 @@ def joined(
     warnings.filterwarnings("ignore", message=r".*_single.*", category=FutureWarning)
     backend = backend_of(place)
     limit = datetime.timedelta(seconds=COLLECTIVE_SECONDS[backend])
-    # Nobody goes on before all have joined: a rank that is done at once would be gone while another still connects to it.
+    # Nobody goes on before all have joined: a rank that is done at once would leave while another still connects.
     os.environ.setdefault("TORCH_DIST_INIT_BARRIER", "1")
     if debug:
         dist.set_debug_level(dist.DebugLevel.DETAIL)  # type: ignore[attr-defined]

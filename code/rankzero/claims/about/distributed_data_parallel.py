@@ -48,10 +48,7 @@ def ranks_average() -> Mapping[str, float]:
     """
     model, tokens = seeded_gpt(TINY)
     whole = gradient(model, lambda: token_loss(model, tokens))
-    return {
-        f"{ranks} ranks": off_by(run_world(averaged_gradient, ranks, own_part, debug=False)[0], whole)
-        for ranks in (2, 4)
-    }
+    return {f"{ranks} ranks": off_by(run_world(averaged_gradient, ranks, own_part)[0], whole) for ranks in (2, 4)}
 
 
 def unequal_gradient(weighted: bool) -> Tensor:
@@ -78,7 +75,7 @@ def unequal_ranks() -> Mapping[str, float]:
     """Compares both with the gradient of all 32 in one process. A rank's weight is ranks · its tokens / all tokens."""
     model, tokens = seeded_gpt(TINY)
     whole = gradient(model, lambda: token_loss(model, tokens))
-    plain, weighted = run_world(lambda: (unequal_gradient(False), unequal_gradient(True)), 2, debug=False)[0]
+    plain, weighted = run_world(lambda: (unequal_gradient(False), unequal_gradient(True)), 2)[0]
     return {"plain": 100 * off_by(plain, whole), "weighted": 100 * off_by(weighted, whole)}
 
 
@@ -108,7 +105,7 @@ def batch_norm_by_rank() -> float:
     """Runs DDP on 4 ranks, whose BatchNorm sees 8 examples each, and one process on all 32."""
     model, x, y = normed_net()
     whole = gradient(model, lambda: F.cross_entropy(model(x), y))
-    return 100 * off_by(run_world(normed_gradient, 4, debug=False)[0], whole)
+    return 100 * off_by(run_world(normed_gradient, 4)[0], whole)
 
 
 # ------------------------------------------------------------------------------------------------------------ the ring
@@ -160,7 +157,7 @@ def sends_in_a_ring() -> Mapping[str, float]:
     measured: dict[str, float] = {}
     differ = 0
     for K in (2, 3, 4):
-        answers = run_world(ring_sends, K, debug=False)
+        answers = run_world(ring_sends, K)
         measured[f"K = {K}: messages"] = max(messages for messages, _, _ in answers)
         measured[f"K = {K}: bytes"] = max(part for _, part, _ in answers)
         differ += sum(off > 1e-12 for _, _, off in answers)
@@ -191,7 +188,7 @@ def wire() -> Mapping[str, float]:
 
     The tolerance leaves room for headers of messages and for a barrier.
     """
-    return {f"K = {K}": max(run_world(all_reduce_on_the_wire, K, debug=False)) for K in (2, 3, 4)}
+    return {f"K = {K}": max(run_world(all_reduce_on_the_wire, K)) for K in (2, 3, 4)}
 
 
 # ------------------------------------------------------------------------------------------------- what strategies send
@@ -271,7 +268,7 @@ def split_layer() -> tuple[dict[str, float], float]:
 )
 def tensor_parallel_layer() -> Mapping[str, float]:
     """Runs a small layer, forward and backward, whole and on two ranks; compares, and counts the all-reduces."""
-    sent, off = run_world(split_layer, 2, debug=False)[0]
+    sent, off = run_world(split_layer, 2)[0]
     assert off < 1e-12
     return {"all-reduces": sent["calls"], "activations summed": sent["tensors"]}
 
@@ -301,4 +298,4 @@ def gradient_bytes(recipe: str) -> float:
 def gradients_on_the_wire() -> Mapping[str, float]:
     """Takes one step of a small GPT on two ranks, and counts what is all-reduced."""
     recipes = ("fp32", "autocast", "bf16 weights", "autocast, fp16 hook")
-    return run_world(lambda: {recipe: gradient_bytes(recipe) for recipe in recipes}, 2, debug=False)[0]
+    return run_world(lambda: {recipe: gradient_bytes(recipe) for recipe in recipes}, 2)[0]

@@ -60,7 +60,7 @@ def apart_after(wrapped: bool) -> float:
 )
 def replicas_start_alike() -> Mapping[str, float]:
     """Seeds two ranks differently, takes 3 steps of SGD with DDP and with an all-reduce by hand, compares weights."""
-    with_ddp, without = run_world(lambda: (apart_after(wrapped=True), apart_after(wrapped=False)), 2, debug=False)[0]
+    with_ddp, without = run_world(lambda: (apart_after(wrapped=True), apart_after(wrapped=False)), 2)[0]
     return {"DDP": with_ddp, "averaged gradients alone": without}
 
 
@@ -108,7 +108,7 @@ def buckets_of_two_steps() -> list[list[float]]:
 )
 def bucket_sizes() -> Mapping[str, float]:
     """Wraps 33 matrices with DDP's defaults, and has a communication hook note each bucket."""
-    steps = run_world(buckets_of_two_steps, 2, debug=False)[0]
+    steps = run_world(buckets_of_two_steps, 2)[0]
     return {f"step {s}, bucket {i}": size for s, sizes in enumerate(steps, 1) for i, size in enumerate(sizes)}
 
 
@@ -134,7 +134,7 @@ def calls_with(options: Mapping[str, Any]) -> int:
 def calls_with_buckets() -> Mapping[str, float]:
     """Counts in the third step, with the default cap and with one below the smallest tensor."""
     caps: dict[str, dict[str, Any]] = {"default": {}, "a bucket a tensor": {"bucket_cap_mb": 1e-6}}
-    return run_world(lambda: {name: calls_with(options) for name, options in caps.items()}, 2, debug=False)[0]
+    return run_world(lambda: {name: calls_with(options) for name, options in caps.items()}, 2)[0]
 
 
 def gradients_missing_at_each_bucket() -> list[int]:
@@ -172,7 +172,7 @@ def gradients_missing_at_each_bucket() -> list[int]:
 )
 def buckets_leave_early() -> Mapping[str, float]:
     """Counts in hooks which gradients are ready at the moment when DDP hands out a bucket."""
-    missing = run_world(gradients_missing_at_each_bucket, 2, debug=False)[0]
+    missing = run_world(gradients_missing_at_each_bucket, 2)[0]
     return {f"bucket {i}": n for i, n in enumerate(missing)}
 
 
@@ -205,7 +205,7 @@ def accumulated(quiet: str) -> tuple[int, Tensor]:
 def no_sync_once() -> Mapping[str, float]:
     """Accumulates 8 micro-batches of a small GPT on 2 ranks in three ways, counts, and compares the gradients."""
     ways = ("without", "around both", "around backward")
-    found = run_world(lambda: {way: accumulated(way) for way in ways}, 2, debug=False)[0]
+    found = run_world(lambda: {way: accumulated(way) for way in ways}, 2)[0]
     right = found["without"][1]
     differ = max(off_by(accumulated_gradient, right) for _, accumulated_gradient in found.values())
     return {**{way: calls for way, (calls, _) in found.items()}, "gradients differ": differ}
@@ -250,7 +250,7 @@ def unused_parameters() -> Mapping[str, float]:
         "find_unused_parameters": {"find_unused_parameters": True},
         "static_graph": {"static_graph": True},
     }
-    return run_world(lambda: {name: steps_with_unused(chosen) for name, chosen in options.items()}, 2, debug=False)[0]
+    return run_world(lambda: {name: steps_with_unused(chosen) for name, chosen in options.items()}, 2)[0]
 
 
 def running_means() -> list[float]:
@@ -277,5 +277,5 @@ def running_means() -> list[float]:
 )
 def buffers_of_rank_0() -> Mapping[str, float]:
     """Gives two ranks different inputs, and compares their running means."""
-    after_step, after_forward = run_world(running_means, 2, debug=False)[0]
+    after_step, after_forward = run_world(running_means, 2)[0]
     return {"after a step": after_step > 0.1, "after the next forward": after_forward > 0}

@@ -17,7 +17,7 @@ from torch.utils.data.distributed import DistributedSampler
 from rankzero.claims.about.distributed_data_parallel import PAGE
 from rankzero.claims.about.distributed_data_parallel_ddp import gathered
 from rankzero.claims.claim import claim
-from rankzero.learn.world import run_world
+from rankzero.learn.world import WorldError, run_world
 
 
 # ------------------------------------------------------------------------------------------------- data, seeds, pace
@@ -65,7 +65,7 @@ def dropout_by_rank() -> Mapping[str, float]:
     measured: dict[str, float] = {}
     differ = 0
     for name, seed_step in (("one seed", 0), ("seed + rank", 1)):
-        masks, weights = run_world(dropped, 2, seed_step, debug=False)[0]
+        masks, weights = run_world(dropped, 2, seed_step)[0]
         measured[name] = 100 * masks[0].eq(masks[1]).float().mean().item()
         differ += int(weights[0].ne(weights[1]).sum())
     return {**measured, "weights that differ": differ}
@@ -102,7 +102,7 @@ def nobody_runs_ahead() -> Mapping[str, float]:
     Without the all-reduce rank 1 waits until rank 0 is done; with it that would be forever, so it computes a while.
     """
     return {
-        name: max(run_world(leads, 2, exchange, debug=False)[0])
+        name: max(run_world(leads, 2, exchange)[0])
         for name, exchange in (("with an all-reduce", True), ("without", False))
     }
 
@@ -128,7 +128,7 @@ def skips_after_overflow() -> bool:
 )
 def inf_reaches_every_rank() -> int:
     """Gives rank 0 an input of inf, takes a scaled step with DDP, and counts the ranks whose weights did not move."""
-    return sum(run_world(skips_after_overflow, 4, debug=False))
+    return sum(run_world(skips_after_overflow, 4))
 
 
 # ------------------------------------------------------------------------------------------------------------- failures
@@ -139,14 +139,16 @@ def outcome(kind: str, detail: bool) -> str:
     group = dist.new_group(timeout=datetime.timedelta(seconds=0.3))
     set_debug_level(level)
     x = torch.ones(3 + (kind == "shape") * dist.get_rank())
+    said = "ok"
     try:
         if kind == "operation" and dist.get_rank():
             dist.broadcast(x, 0, group=group)
         else:
             dist.all_reduce(x, group=group)
     except RuntimeError as error:
-        return str(error)
-    return "ok"
+        said = str(error)
+    dist.barrier()
+    return said
 
 
 @claim(
@@ -159,5 +161,30 @@ def outcome(kind: str, detail: bool) -> str:
 def ranks_that_notice() -> Mapping[str, float]:
     """Lets two ranks all-reduce different shapes, or one of them broadcast; counts errors, with a limit of 0.3 s."""
     cases = [(kind, detail) for kind in ("shape", "operation") for detail in (True, False)]
-    ranks = run_world(lambda: [outcome(*case) != "ok" for case in cases], 2, debug=False)
+    ranks = run_world(lambda: [outcome(*case) != "ok" for case in cases], 2)
     return {f"{kind}{', DETAIL' * detail}": sum(raised) for (kind, detail), *raised in zip(cases, *ranks, strict=True)}
+
+
+def wraps() -> None:
+    """Makes a module data parallel."""
+    DistributedDataParallel(nn.Linear(2, 2))
+
+
+@claim(
+    "ddp-under-detail",
+    "On the CPU DDP of PyTorch 2.13 ends its process by a segmentation fault if DETAIL is on, and not otherwise.",
+    page=PAGE,
+    expected={"DETAIL": True, "off": False},
+    unit="killed by SIGSEGV",
+)
+def ddp_under_detail() -> Mapping[str, bool]:
+    """Wraps a layer on 2 ranks in a world that compares calls, and in one that does not."""
+    measured = {}
+    for name, debug in (("DETAIL", True), ("off", False)):
+        cause = ""
+        try:
+            run_world(wraps, 2, debug=debug)
+        except WorldError as error:
+            cause = error.cause
+        measured[name] = "SIGSEGV" in cause
+    return measured
