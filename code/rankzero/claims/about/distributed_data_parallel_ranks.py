@@ -135,8 +135,9 @@ def inf_reaches_every_rank() -> int:
 def outcome(kind: str, detail: bool) -> str:
     """What happens to this rank when the ranks do not call the same thing: "ok", or the error's text."""
     level = get_debug_level()
+    dist.barrier()  # so that the limit is for the calls, not for ranks that are late to the group
     set_debug_level(DebugLevel.DETAIL if detail else DebugLevel.OFF)
-    group = dist.new_group(timeout=datetime.timedelta(seconds=0.3))
+    group = dist.new_group(timeout=datetime.timedelta(seconds=0.5))
     set_debug_level(level)
     x = torch.ones(3 + (kind == "shape") * dist.get_rank())
     said = "ok"
@@ -159,7 +160,7 @@ def outcome(kind: str, detail: bool) -> str:
     unit="of 2 ranks raise",
 )
 def ranks_that_notice() -> Mapping[str, float]:
-    """Lets two ranks all-reduce different shapes, or one of them broadcast; counts errors, with a limit of 0.3 s."""
+    """Lets two ranks all-reduce different shapes, or one of them broadcast; counts errors, with a limit of 0.5 s."""
     cases = [(kind, detail) for kind in ("shape", "operation") for detail in (True, False)]
     ranks = run_world(lambda: [outcome(*case) != "ok" for case in cases], 2)
     return {f"{kind}{', DETAIL' * detail}": sum(raised) for (kind, detail), *raised in zip(cases, *ranks, strict=True)}
