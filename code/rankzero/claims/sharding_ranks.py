@@ -158,6 +158,8 @@ def two_halves() -> tuple[float, dict[str, float]]:
     generator = torch.Generator().manual_seed(dist.get_rank())
     own = torch.randn(ranks * 2**18, generator=generator)
     together, part, again = own.clone(), own.new_empty(2**18), own.new_empty(len(own))
+    dist.all_reduce(own.clone())  # connects
+    dist.barrier()
     for name, call in (
         ("all-reduce", lambda: dist.all_reduce(together)),
         ("reduce-scatter", lambda: dist.reduce_scatter_tensor(part, own.clone())),
@@ -313,3 +315,12 @@ def drop_another_layer() -> tuple[int, int]:
             x = layer(x)
     x.sum().backward()
     return int(sum(foreign)), 2 * WIDTH
+
+
+def skip_a_block() -> None:
+    """On each rank: a step of a sharded GPT; rank 1 leaves out the first of two blocks."""
+    model = GPT(SMALL)
+    shard_gpt(model)
+    if dist.get_rank() == 1:
+        model.blocks = model.blocks[1:]
+    token_loss(model, tokens_of(0, 1, SMALL)).backward()

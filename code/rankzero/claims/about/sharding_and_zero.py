@@ -20,6 +20,7 @@ from rankzero.claims.sharding_ranks import (
     ring_volumes,
     save,
     shares,
+    skip_a_block,
     token_loss,
     tokens_of,
     trained,
@@ -27,7 +28,7 @@ from rankzero.claims.sharding_ranks import (
     two_halves,
 )
 from rankzero.learn.gpt import GPT
-from rankzero.learn.world import run_world
+from rankzero.learn.world import WorldError, run_world
 
 
 # ------------------------------------------------------------------------------------------------------ ZeRO by hand
@@ -285,3 +286,19 @@ def rows_of_another_layer() -> Mapping[str, float]:
     """Runs layers 1 and 2 on rank 0, 0 and 2 on rank 1, and compares each gathered row with that of the layer."""
     results = run_world(drop_another_layer, 2, debug=True)
     return {f"rank {rank}": foreign / rows for rank, (foreign, rows) in enumerate(results)}
+
+
+@claim(
+    "skipped-block-is-named",
+    "A rank that skips a block calls different collectives; with TORCH_DISTRIBUTED_DEBUG=DETAIL c10d names it.",
+    page=PAGE,
+    expected=True,
+    unit="",
+)
+def skipped_block_is_named() -> bool:
+    """Lets one of 2 real ranks leave out a block, with c10d's check of calls, and reads the world's error."""
+    try:
+        run_world(skip_a_block, 2, debug=True)
+    except WorldError as error:
+        return "the ranks called different collectives" in str(error)
+    return False

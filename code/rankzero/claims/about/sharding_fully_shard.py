@@ -390,7 +390,7 @@ def compiler_sees_no_collective() -> Mapping[str, float]:
         graphs.append(graph)
         return graph.forward
 
-    def run(model: nn.Module) -> int:
+    def run(model: Callable[..., Any]) -> int:
         graphs.clear()
         torch._dynamo.reset()
         model(torch.zeros(1, 4, dtype=torch.int64))
@@ -409,7 +409,8 @@ def compiler_sees_no_collective() -> Mapping[str, float]:
         except Unsupported:
             measured["fullgraph refuses"] = 1
         model = GPT(SMALL)
-        model.blocks = nn.ModuleList(torch.compile(block, backend=note, fullgraph=True) for block in model.blocks)
+        compiled: list[Any] = [torch.compile(block, backend=note, fullgraph=True) for block in model.blocks]
+        model.blocks = nn.ModuleList(compiled)
         shard_gpt(model, mesh=mesh)
         measured["graphs of all blocks, compiled first"] = run(model)
     return measured
