@@ -189,10 +189,10 @@ def sharded_is_ddp() -> Mapping[str, float]:
 
 @claim(
     "norm-over-shards",
-    "The shards of a gradient on 2 ranks have norms of 0.71 and 0.70 of its own; squares must be all-reduced first.",
+    "The shards of a gradient on 2 ranks have norms of 0.70 and 0.72 of its own; squares must be all-reduced first.",
     page=PAGE,
-    expected={"rank 0": 0.71, "rank 1": 0.70, "by hand": 1, "torch": 1},
-    tolerance=0.02,
+    expected={"rank 0": 0.70, "rank 1": 0.72, "by hand": 1, "torch": 1},
+    tolerance=0.005,
     unit="of the norm",
 )
 def norm_over_shards() -> Mapping[str, float]:
