@@ -9,5 +9,12 @@ signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for whoever starts wor
 # Read when torch is loaded: c10d's log of an error, which a world's report says better, and announcements of profiles.
 QUIET = {"TORCH_CPP_LOG_LEVEL": "FATAL", "KINETO_LOG_LEVEL": "99"}
 os.environ.update(QUIET | os.environ)
-for name in ("torch.distributed.fsdp", "torch.distributed.checkpoint", "torch.optim", "rankzero.learn.gpt"):
+# torch._dynamo: optimizers and fully_shard import it in their first step, which took each rank a second and a half.
+for name in (
+    "torch._dynamo",
+    "torch.distributed.fsdp",
+    "torch.distributed.checkpoint",
+    "torch.optim",
+    "rankzero.learn.gpt",
+):
     importlib.import_module(name)

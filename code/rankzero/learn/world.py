@@ -276,11 +276,7 @@ def _work(number: int, payload: Any, folder: Path, steps: Any, settings: dict[st
     function, args = payload if settings["forked"] else pickle.loads(payload)
     ranks, debug = settings["ranks"], settings["debug"]
     with joined(settings["device"], store=store, rank=number, ranks=ranks, debug=debug):
-        store.add("rankzero joined", 1)
-        value = function(*args)
-        while store.add("rankzero joined", 0) < ranks:  # one that still connects would miss this rank
-            time.sleep(0.001)
-        return value
+        return function(*args)
 
 
 def _reply(replies: Connection, reply: tuple[Any, ...]) -> None:
