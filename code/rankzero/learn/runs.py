@@ -10,7 +10,6 @@ from types import FrameType
 
 from rankzero.learn.errors import UserError
 
-
 ECHO_S = 1.0  # a signal that comes again within this time is the same request
 
 
