@@ -95,7 +95,7 @@ def run_world(
     """
     if not 1 <= ranks <= MOST_RANKS:
         raise UserError(f"{ranks} ranks: use 1 to {MOST_RANKS}.")
-    context = _context(start)
+    context = start_context(start)
     folder = _new_folder()
     steps = context.RawArray("q", [NOT_UP] * ranks)  # of each rank, as it notes them
     settings = {"device": device, "debug": debug, "ranks": ranks, "forked": start == "fork"}
@@ -158,7 +158,7 @@ def _end(world: list[Rank], start: str) -> None:
         rank.prints.close()
 
 
-def _context(start: str) -> Any:
+def start_context(start: str) -> Any:
     context = multiprocessing.get_context(start)
     if start == "forkserver":
         context.set_forkserver_preload(["rankzero.learn.rank_server"])
@@ -179,7 +179,7 @@ _starting = threading.Lock()
 
 
 @contextlib.contextmanager
-def _main_left_alone() -> Iterator[None]:
+def main_left_alone() -> Iterator[None]:
     """Keeps new processes from importing the running script again: what they need of it is in the payload."""
     with _starting:  # one thread at a time: the next would take the empty module for the script
         main = sys.modules["__main__"]
@@ -197,7 +197,7 @@ def _start(
     if sys.stdout:
         sys.stdout.flush()
     process = context.Process(target=_live, args=(number, payload, folder, steps, settings, replies_in, prints_in))
-    with _main_left_alone():
+    with main_left_alone():
         process.start()
     replies_in.close()
     prints_in.close()

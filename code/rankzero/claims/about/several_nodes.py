@@ -14,10 +14,11 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
+import psutil
 from torch.distributed.elastic.rendezvous.dynamic_rendezvous import RendezvousTimeout
 
 from rankzero.claims.claim import claim
-from rankzero.learn.world import _context, _main_left_alone
+from rankzero.learn.world import main_left_alone, start_context
 
 PAGE = "handbook/several-nodes.md"
 GROWS = "TORCH_DISABLE_SHARE_RDZV_TCP_STORE"  # what lets a node join later, with torch 2.13
@@ -76,8 +77,8 @@ class Nodes:
             f"--rdzv-endpoint=localhost:{self.port}", *options, str(self.folder / "script.py"), str(self.folder),
             *(option for option in how if not option.startswith("--")),
         ]  # fmt: skip
-        agent = _context("forkserver").Process(target=_torchrun, args=(arguments, self.environment))
-        with _main_left_alone():
+        agent = start_context("forkserver").Process(target=_torchrun, args=(arguments, self.environment))
+        with main_left_alone():
             agent.start()
         self.agents.append(agent)
         return agent
@@ -114,8 +115,8 @@ class Nodes:
 
 def _alive(pid: int) -> bool:
     try:
-        return "Z" not in Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
-    except OSError:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
         return False
 
 
@@ -148,9 +149,9 @@ def _signal(number: signal.Signals, nodes: Nodes) -> int:
 
 
 def _growth(nodes: Nodes) -> int:
-    nodes.start("--rdzv-conf=last_call_timeout=1,read_timeout=3", "wait", nnodes="1:2")
+    nodes.start("--rdzv-conf=last_call_timeout=1,read_timeout=2", "wait", nnodes="1:2")
     nodes.ranks(1)
-    late = nodes.start("--rdzv-conf=last_call_timeout=1,read_timeout=3", "wait", nnodes="1:2")
+    late = nodes.start("--rdzv-conf=last_call_timeout=1,read_timeout=2", "wait", nnodes="1:2")
     while late.is_alive() and len(nodes.ranks()) < 3:  # one alone, then two
         time.sleep(0.01)
     return max(int(rank["WORLD_SIZE"]) for rank in nodes.ranks())
