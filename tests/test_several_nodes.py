@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import kubernetes_validate
+import psutil
 import pytest
 import yaml
 from agents import COLLECTIVES, REPORT, TORCHRUN, Cluster, ended, eventually, free_port
@@ -279,6 +280,28 @@ def test_the_slurm_file_resumes_from_its_checkpoint(cluster: Cluster) -> None:
     (cluster.folder / "runs" / "rankzero.pt").touch()
     assert ended(sbatch(cluster, gpus=1))[0] == 0
     assert {report["argv"][-1] for report in cluster.reports()} == {"--resume"}
+
+
+# --------------------------------------------------------------------------------------------- Slurm and Lab 07's starter
+STARTER = ROOT / "code" / "lab-07-ddp" / "train_ddp.py"
+TINY = ("--batch-size=4", "--hidden-dim=32", "--layers=1", "--heads=2", "--block-size=16", "--eval-every=100000")
+
+
+@pytest.mark.skipif(not STARTER.exists(), reason="Lab 07 is not here yet")
+def test_a_slurm_job_saves_when_its_time_is_up_and_the_next_goes_on(cluster: Cluster) -> None:
+    (cluster.folder / "code").symlink_to(ROOT / "code")
+    job = sbatch(cluster, *TINY, "--device=cpu", "--steps=1000000", gpus=1)
+    assert job.stdout
+    while "sent in step 2" not in (line := job.stdout.readline()):
+        assert line, "it ended"
+    (srun,) = [process for process in psutil.Process(job.pid).children() if "srun" in " ".join(process.cmdline())]
+    srun.send_signal(signal.SIGINT)
+    code, output = ended(job)
+    assert code == 1
+    (step,) = re.findall(r"Stopped by Ctrl-C after step (\d+), which is saved", output)
+    code, output = ended(sbatch(cluster, *TINY, "--device=cpu", f"--steps={int(step) + 2}", gpus=1))
+    assert code == 0, output
+    assert f"run     steps {int(step) + 1} to {int(step) + 2}, batch 4 = 2 x 2" in output
 
 
 # ---------------------------------------------------------------------------------------------------------- Kubernetes
