@@ -282,7 +282,7 @@ def test_the_slurm_file_resumes_from_its_checkpoint(cluster: Cluster) -> None:
     assert {report["argv"][-1] for report in cluster.reports()} == {"--resume"}
 
 
-# --------------------------------------------------------------------------------------------- Slurm and Lab 07's starter
+# -------------------------------------------------------------------------------------------- Slurm and Lab 07's starter
 STARTER = ROOT / "code" / "lab-07-ddp" / "train_ddp.py"
 TINY = ("--batch-size=4", "--hidden-dim=32", "--layers=1", "--heads=2", "--block-size=16", "--eval-every=100000")
 
