@@ -89,6 +89,17 @@ def test_agents_with_other_job_ids_do_not_meet(cluster: Cluster) -> None:
     assert cluster.reports() == []
 
 
+def test_a_port_that_is_taken_is_named(cluster: Cluster) -> None:
+    with socket.socket() as other:
+        other.bind(("localhost", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        code, output = ended(cluster.run([*TORCHRUN, f"--master-port={port}", "--nproc-per-node=1", "none.py"]))
+    assert code == 1
+    assert f"port: {port}" in output
+    assert "address already in use" in output
+
+
 # --------------------------------------------------------------------------------------------------- something dies
 def test_a_killed_rank_ends_both_agents(cluster: Cluster) -> None:
     cluster.script.write_text(COLLECTIVES)
@@ -282,7 +293,7 @@ def test_the_slurm_file_resumes_from_its_checkpoint(cluster: Cluster) -> None:
     assert {report["argv"][-1] for report in cluster.reports()} == {"--resume"}
 
 
-# -------------------------------------------------------------------------------------------- Slurm and Lab 07's starter
+# ------------------------------------------------------------------------------------------ Slurm and Lab 07's starter
 STARTER = ROOT / "code" / "lab-07-ddp" / "train_ddp.py"
 TINY = ("--batch-size=4", "--hidden-dim=32", "--layers=1", "--heads=2", "--block-size=16", "--eval-every=100000")
 
