@@ -106,6 +106,7 @@ def device_of_rank(name: str, local_rank: int, local_ranks: int) -> torch.device
 # ------------------------------------------------------------------------------------------------------ failures told
 LIBRARIES = tuple(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib"))
 OURS = str(Path(__file__).parents[1])
+LOST = "lost the connection to another rank in a collective"
 LONGEST = 500  # characters of an error's first line that a report shows
 _FINGERPRINT = re.compile(
     r"Rank (\d+) is running collective: CollectiveFingerPrint\(SequenceNumber=\d+,? ?OpType=(\w+)"
@@ -141,7 +142,7 @@ def summary_of(error: BaseException) -> str:
     if late := re.search(r"Timed out waiting (\d+)ms", text):
         return f"waited {int(late[1]) / 1000:g} s for another rank in a collective"
     if "gloo" in text and ("Connection" in text or "Read error" in text or "Write error" in text):
-        return "lost the connection to another rank in a collective"
+        return LOST
     if name := re.search(r"gloo.*Unable to find address for: (\S+)", text):
         return f"this machine has no network interface {name[1]!r}: is GLOO_SOCKET_IFNAME right?"
     first = text.splitlines()[0] if text else ""

@@ -419,10 +419,15 @@ def _ask_where(running: list[Rank], folder: Path) -> None:
 
 def _raise(world: list[Rank], steps: list[int], seconds: float | None) -> NoReturn:
     """Raises what the failures of the ranks amount to."""
+    from rankzero.learn.ranks import LOST
+
     failed = [rank for rank in world if rank.status in ("raised", "died") and not rank.consequence]
     if failed and all(rank.kind in KINDS for rank in failed):
         raise KINDS[failed[0].kind](failed[0].says)
     cause = min((rank for rank in world if rank.status != "done"), key=_blame)
+    left = ", ".join(str(rank.number) for rank in world if rank.status == "done")
+    if cause.says == LOST and left:  # all others that failed only say the same
+        cause.says = f"waited in a collective that rank {left} did not call"
     when = f" at step {steps[cause.number]}" if steps[cause.number] >= 0 else ""
     late = all(rank.status in ("stuck", "done") for rank in world)
     text = f"rank {cause.number} of {len(world)}{when}{':' if cause.status == 'raised' else ''} {_story(cause)}"
