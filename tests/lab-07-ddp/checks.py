@@ -28,6 +28,16 @@ def cases(answers: Answers) -> list[str]:
     return [f"on {plural(k, 'rank')}, with {n} numbers" for k, n in zip(answers["ranks"], lengths, strict=True)]
 
 
+def nobody_waits_forever(got: Answers, expected: Answers) -> str | None:
+    """The ranks came to an end."""
+    stuck = got["stuck"]
+    if not stuck:
+        return None
+    told = ", ".join(f"rank {rank} waits in {call}" for rank, call in enumerate(stuck))
+    why = " dist.send returns when the other side has received: somebody must." if set(stuck) == {"send"} else ""
+    return f"{len(stuck)} ranks wait for each other and never end: {told}.{why}"
+
+
 def sums(got: Answers, expected: Answers) -> str | None:
     """Every rank holds the sum over all ranks."""
     for where, mine, wanted in zip(cases(expected), got["sums"], expected["sums"], strict=True):
@@ -313,14 +323,14 @@ EXERCISES = (
                 "leaves the sum on every rank, for lengths that K divides and others",
                 points=3,
                 probe="ring",
-                judge=sums,
+                judge=all_of(nobody_waits_forever, sums),
             ),
             Check(
                 "ring_all_reduce/neighbors",
                 "sends to the next rank and receives from the one before, and calls no collective",
                 points=2,
                 probe="ring",
-                judge=all_of(no_collective, to_neighbors),
+                judge=all_of(nobody_waits_forever, no_collective, to_neighbors),
             ),
             Check(
                 "ring_all_reduce/bytes",
@@ -335,7 +345,7 @@ EXERCISES = (
                 "works for fewer numbers than ranks, and for one rank alone",
                 points=2,
                 probe="ring_short",
-                judge=all_of(sums, no_collective, to_neighbors, in_chunks),
+                judge=all_of(nobody_waits_forever, sums, no_collective, to_neighbors, in_chunks),
                 requires=("ring_all_reduce/sum", "ring_all_reduce/bytes"),
             ),
         ),

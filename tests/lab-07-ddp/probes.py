@@ -5,6 +5,7 @@ Answers hold the ranks' values in the order of their ranks; `whole` is what one 
 """
 
 import random
+import re
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
@@ -20,8 +21,15 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from rankzero.exercises.ranks import on_ranks
 from rankzero.learn.collectives import CollectiveCounter
 from rankzero.learn.gpt import GPT, GPTConfig
+from rankzero.learn.world import WorldTimeoutError
 
 ROWS = 12  # divides by 1, 2, 3 and 4 ranks
+SECONDS = 2.0  # a world's time limit; a right answer takes a tenth of it
+
+
+def in_world(function: Callable[..., Any], ranks: int, *args: Any) -> list[Any]:
+    """What each rank returns. c10d does not compare the ranks' calls here: the checks do, and DDP allows it not."""
+    return list(on_ranks(function, ranks, *args, seconds=SECONDS, debug=False))
 
 
 def flat(tensors: Any) -> list[float]:
@@ -87,20 +95,29 @@ def ring(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Tensors whose length the ranks divide, and do not, on 2, 3 and 4 ranks."""
     draw = random.Random(seed)
     shapes = [(12 * draw.randrange(1, 3),), (12 * draw.randrange(1, 3) + 7,), (5, draw.choice([3, 5]))]
-    worlds = [on_ranks(_ring, ranks, learner, seed, shapes) for ranks in (2, 3, 4)]
-    return _rings(worlds, shapes)
+    return _rings(learner, seed, (2, 3, 4), shapes)
 
 
 def ring_short(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Fewer numbers than ranks, no number at all; and a world of one rank."""
-    shapes: list[tuple[int, ...]] = [(2,), (1, 1), (0,)]
-    return _rings([on_ranks(_ring, ranks, learner, seed, shapes) for ranks in (1, 3)], shapes)
+    return _rings(learner, seed, (1, 3), [(2,), (1, 1), (0,)])
 
 
-def _rings(worlds: list[list[Any]], shapes: list[tuple[int, ...]]) -> dict[str, Any]:
-    """From [world][rank][shape] to lists by world and shape, of lists by rank."""
+_stuck: list[list[str]] = []  # what the ranks of a ring that hangs wait in: a second ring need not hang again
+
+
+def _rings(learner: ModuleType, seed: int, sizes: tuple[int, ...], shapes: list[tuple[int, ...]]) -> dict[str, Any]:
+    """Lists by world and shape, of lists by rank."""
+    worlds: list[list[Any]] = []
+    try:
+        for ranks in sizes if not _stuck else ():
+            worlds.append(in_world(_ring, ranks, learner, seed, shapes))
+    except WorldTimeoutError as error:
+        found = re.findall(r"rank (\d+)(?: of \d+|):? was (?:inside (\w+)|busy|done)?", str(error))
+        _stuck.append([inside or "something else" for _, inside in sorted(found)])
     cases = [(world, number) for world in worlds for number in range(len(shapes))]
     return {
+        "stuck": _stuck[0] if _stuck else [],
         "ranks": [len(world) for world, _ in cases],
         "shapes": [list(shapes[number]) for _, number in cases],
         "sums": [[rank[number][0] for rank in world] for world, number in cases],
@@ -164,7 +181,7 @@ def _start(learner: ModuleType, seed: int) -> list[Any]:
 
 def start(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Three ranks that begin with three models."""
-    ranks = on_ranks(_start, 3, learner, seed)
+    ranks = in_world(_start, 3, learner, seed)
     parameters = sum(p.numel() for p in Net(seed).parameters())
     return {
         "parameters": parameters,
@@ -212,12 +229,12 @@ def _stepped(worlds: list[list[Any]]) -> dict[str, Any]:
 
 def steps(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Three backwards on 2 and on 4 ranks."""
-    return _stepped([on_ranks(_steps, ranks, learner, seed, False) for ranks in (2, 4)])
+    return _stepped([in_world(_steps, ranks, learner, seed, False) for ranks in (2, 4)])
 
 
 def special(learner: ModuleType, seed: int) -> dict[str, Any]:
     """The same with a frozen layer, a tied one and one that nobody uses, on 3 ranks."""
-    return _stepped([on_ranks(_steps, 3, learner, seed, True)])
+    return _stepped([in_world(_steps, 3, learner, seed, True)])
 
 
 # ------------------------------------------------------------------------------------------------------------ overlap
@@ -288,14 +305,14 @@ def _overlapped(learner: ModuleType, seed: int, cap: int) -> list[Any]:
         square_loss(alone, batch).backward()
         found += gradients(model)
         truth += gradients(alone)
-        sent.append([[record[1] for record in counter.records], early[0], in_backward, counter.calls["all_reduce"]])
+        sent.append([[record.bytes for record in counter.records], early[0], in_backward, counter.calls["all_reduce"]])
     return [found, truth, sent]
 
 
 def overlapped(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Two worlds with two caps: several buckets, some of which hold several parameters."""
     cap = random.Random(seed).choice([170, 200, 250])
-    worlds = [on_ranks(_overlapped, ranks, learner, seed, cap) for ranks in (2, 3)]
+    worlds = [in_world(_overlapped, ranks, learner, seed, cap) for ranks in (2, 3)]
     return {
         "ranks": [2, 3],
         "gradients": [by_rank([rank[0] for rank in world]) for world in worlds],
@@ -356,7 +373,7 @@ def _unwaited(learner: ModuleType, seed: int) -> list[Any]:
 
 def unwaited(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Two ranks, the second late."""
-    ranks = on_ranks(_unwaited, 2, learner, seed)
+    ranks = in_world(_unwaited, 2, learner, seed)
     return {
         "in backward": ranks[0][0][0],
         "gradients": np.array(ranks[0][1]),
@@ -403,7 +420,7 @@ def _forked(learner: ModuleType, seed: int) -> list[Any]:
 
 def forked(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Three ranks that use different parameters."""
-    ranks = on_ranks(_forked, 3, learner, seed)
+    ranks = in_world(_forked, 3, learner, seed)
     return {
         "ranks": [3],
         "gradients": [by_rank([rank[0] for rank in ranks])],
@@ -504,18 +521,18 @@ def _accumulated(learner: ModuleType, seed: int, k: int, old: bool) -> list[Any]
         gradients(model),
         gradients(alone),
         events,
-        [record[1] for record in counter.records if record[0] == "all_reduce" and record[1] > 8],
+        [record.bytes for record in counter.records if record.collective == "all_reduce" and record.bytes > 8],
     ]
 
 
 def accumulated(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Three micro-batches on 2 ranks, and two on 3."""
-    return _all_accumulated([on_ranks(_accumulated, ranks, learner, seed, k, False) for ranks, k in ((2, 3), (3, 2))])
+    return _all_accumulated([in_world(_accumulated, ranks, learner, seed, k, False) for ranks, k in ((2, 3), (3, 2))])
 
 
 def over_old_gradients(learner: ModuleType, seed: int) -> dict[str, Any]:
     """With gradients in place from before; and as one micro-batch."""
-    return _all_accumulated([on_ranks(_accumulated, 2, learner, seed, 1, True)])
+    return _all_accumulated([in_world(_accumulated, 2, learner, seed, 1, True)])
 
 
 def _all_accumulated(worlds: list[list[Any]]) -> dict[str, Any]:
