@@ -6,5 +6,11 @@ import os
 # c10d's own log of an error, which the report of the world says better. Read when torch is loaded.
 os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "FATAL")
 os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # it announces each profile, too
-for name in ("torch.distributed.fsdp", "torch.distributed.checkpoint", "torch.optim", "rankzero.learn.gpt"):
+for name in (
+    "torch.distributed.fsdp",
+    "torch.distributed.checkpoint",
+    "torch.optim",
+    "torch._dynamo.utils",  # what DDP and every optimizer import when they are made: 1.5 s
+    "rankzero.learn.training",  # what every starter does: 1 s
+):
     importlib.import_module(name)
