@@ -273,6 +273,8 @@ def quiet(got: Answers, expected: Answers) -> str | None:
             return f"{where}: the forward passes had {forwards} sequences; expected {right}."
         if [bool(event[0]) for event in mine] != [bool(event[0]) for event in wanted]:
             return f"{where}: forward and backward do not take turns: one backward after each forward."
+        if [event[3] for event in mine] != [event[3] for event in wanted]:
+            return f"{where}: the micro-batches went through the model in another order than first to last."
         sent = [number for number, event in enumerate(mine) if event[1]]
         if sent:
             begun = f"micro-batch {sent[0] // 2 + 1}"

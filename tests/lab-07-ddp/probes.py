@@ -258,19 +258,21 @@ def buckets(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 
 class Chain(nn.Module):
-    """Layers one after another; a note is taken in backward before the gradients of the first."""
+    """Layers one after another, in an order of their own; a note is taken in backward before those of the first."""
 
-    def __init__(self, seed: int, layers: int = 6) -> None:
+    ORDER = (0, 2, 1, 4, 3, 5)  # backward does not complete them in the order in which they were made
+
+    def __init__(self, seed: int) -> None:
         super().__init__()
         torch.manual_seed(seed)
-        self.layers = nn.ModuleList(nn.Linear(5 if n == 0 else 4, 4) for n in range(layers))
+        self.layers = nn.ModuleList(nn.Linear(5 if n == 0 else 4, 4) for n in range(6))
         self.seen: Callable[[Tensor], None] | None = None
         self.double()
 
     def forward(self, x: Tensor) -> Tensor:
         """[b, 5] -> [b, 4]"""
-        for number, layer in enumerate(self.layers):
-            x = layer(x)
+        for number in self.ORDER:
+            x = self.layers[number](x)
             if number == 0 and self.seen and x.requires_grad:
                 x.register_hook(self.seen)
             x = torch.tanh(x)
@@ -310,9 +312,9 @@ def _overlapped(learner: ModuleType, seed: int, cap: int) -> list[Any]:
 
 
 def overlapped(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Two worlds with two caps: several buckets, some of which hold several parameters."""
+    """Several buckets, some of which hold several parameters; and a bucket for each."""
     cap = random.Random(seed).choice([170, 200, 250])
-    worlds = [in_world(_overlapped, ranks, learner, seed, cap) for ranks in (2, 3)]
+    worlds = [in_world(_overlapped, ranks, learner, seed, cap) for ranks, cap in ((2, cap), (3, 1))]
     return {
         "ranks": [2, 3],
         "gradients": [by_rank([rank[0] for rank in world]) for world in worlds],
@@ -494,6 +496,7 @@ def token_loss(model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
 
 
 def _accumulated(learner: ModuleType, seed: int, k: int, old: bool) -> list[Any]:
+    """What one rank holds; and of each forward and backward: rows, sent before it, DDP's flag, a sum of the tokens."""
     model, alone = make_gpt(seed), make_gpt(seed)
     ddp = DistributedDataParallel(model)
     token_loss(ddp, *map(my_rows, tokens(seed + 1))).backward()  # the first backward rebuilds the buckets
@@ -505,8 +508,8 @@ def _accumulated(learner: ModuleType, seed: int, k: int, old: bool) -> list[Any]
 
         def forward(module: nn.Module, inputs: Any, output: Tensor) -> None:
             sent = counter.bytes["all_reduce"] > 8
-            events.append([len(inputs[0]), sent, ddp.require_backward_grad_sync])
-            output.register_hook(lambda slopes: events.append([0, sent, ddp.require_backward_grad_sync]))
+            events.append([len(inputs[0]), sent, ddp.require_backward_grad_sync, int(inputs[0].sum())])
+            output.register_hook(lambda slopes: events.append([0, sent, ddp.require_backward_grad_sync, 0]))
 
         hook = model.register_forward_hook(forward)
         loss = learner.accumulate(ddp, my_rows(x), my_rows(y), k)
