@@ -13,6 +13,7 @@ from rankzero.exercises.check import Check, Exercise, Judge
 from rankzero.exercises.judges import all_of, is_but_expected
 
 EXACT = 1e-12  # float64 rounds at 1e-16; the sums here have a few hundred terms
+SECONDS = 15.0  # of a probe: up to three worlds, each with a limit of its own
 FLOAT32 = 1e-6  # a loss may be averaged in float32
 
 
@@ -326,6 +327,7 @@ EXERCISES = (
                 points=3,
                 probe="ring",
                 judge=all_of(nobody_waits_forever, sums),
+                seconds=SECONDS,
             ),
             Check(
                 "ring_all_reduce/neighbors",
@@ -373,6 +375,7 @@ EXERCISES = (
                 points=3,
                 probe="start",
                 judge=same_start,
+                seconds=SECONDS,
             ),
             Check(
                 "data_parallel/gradient",
@@ -422,6 +425,7 @@ EXERCISES = (
                 points=2,
                 probe="buckets",
                 judge=grouped,
+                seconds=SECONDS,
             ),
             Check(
                 "overlap/gradient",
@@ -525,6 +529,7 @@ EXERCISES = (
                 points=4,
                 probe="accumulated",
                 judge=gradients_are_the_wholes("", ("after the last micro-batch",)),
+                seconds=SECONDS,
             ),
             Check(
                 "accumulate/quiet",
