@@ -228,13 +228,13 @@ def _stepped(worlds: list[list[Any]]) -> dict[str, Any]:
 
 
 def steps(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Three backwards on 2 and on 4 ranks."""
-    return _stepped([in_world(_steps, ranks, learner, seed, False) for ranks in (2, 4)])
+    """Three backwards on 4 ranks."""
+    return _stepped([in_world(_steps, 4, learner, seed, False)])
 
 
 def special(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """The same with a frozen layer, a tied one and one that nobody uses, on 3 ranks."""
-    return _stepped([in_world(_steps, 3, learner, seed, True)])
+    """The same with a frozen layer, a tied one and one that nobody uses, on 2 ranks."""
+    return _stepped([in_world(_steps, 2, learner, seed, True)])
 
 
 # ------------------------------------------------------------------------------------------------------------ overlap
@@ -311,12 +311,17 @@ def _overlapped(learner: ModuleType, seed: int, cap: int) -> list[Any]:
     return [found, truth, sent]
 
 
+def _both_overlapped(learner: ModuleType, seed: int, cap: int) -> list[list[Any]]:
+    return [_overlapped(learner, seed, one) for one in (cap, 1)]
+
+
 def overlapped(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Several buckets, some of which hold several parameters; and a bucket for each."""
+    """Several buckets, some of which hold several parameters; and a bucket for each. On 3 ranks."""
     cap = random.Random(seed).choice([170, 200, 250])
-    worlds = [in_world(_overlapped, ranks, learner, seed, cap) for ranks, cap in ((2, cap), (3, 1))]
+    both = in_world(_both_overlapped, 3, learner, seed, cap)
+    worlds = [[rank[case] for rank in both] for case in range(2)]
     return {
-        "ranks": [2, 3],
+        "ranks": [3, 3],
         "gradients": [by_rank([rank[0] for rank in world]) for world in worlds],
         "whole": [by_rank([rank[1] for rank in world]) for world in worlds],
         "sent": [[rank[2] for rank in world] for world in worlds],
@@ -529,13 +534,13 @@ def _accumulated(learner: ModuleType, seed: int, k: int, old: bool) -> list[Any]
 
 
 def accumulated(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Three micro-batches on 2 ranks, and two on 3."""
-    return _all_accumulated([in_world(_accumulated, ranks, learner, seed, k, False) for ranks, k in ((2, 3), (3, 2))])
+    """Three micro-batches on 2 ranks."""
+    return _all_accumulated([in_world(_accumulated, 2, learner, seed, 3, False)])
 
 
 def over_old_gradients(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """With gradients in place from before; and as one micro-batch."""
-    return _all_accumulated([in_world(_accumulated, 2, learner, seed, 1, True)])
+    """With gradients in place from before; and as one micro-batch, on 3 ranks."""
+    return _all_accumulated([in_world(_accumulated, 3, learner, seed, 1, True)])
 
 
 def _all_accumulated(worlds: list[list[Any]]) -> dict[str, Any]:
