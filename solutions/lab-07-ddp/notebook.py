@@ -127,9 +127,9 @@ compare(calls_in_step_2, steps[1][1], "all-reduces", of="step 2")
 # **Explain**: what are the broadcasts of step 2, and why does step 3 have none?
 
 # %% [markdown] tags=["answer"]
-# In step 1 the buckets follow the order in which parameters were registered, last first, and everything fits into one
-# bucket of 25 MiB. During that backward DDP notes in which order the gradients really became ready. Before the second
-# one it makes its buckets anew by that order, the first of them small (1 MiB) so that sending starts early. Rank 0's
+# In step 1 DDP does not know in which order backward will complete the gradients: it makes one bucket without a limit.
+# During that backward it notes the order. Before the second one it makes its buckets anew, in that order, and closes
+# the first when it reaches 1 MiB, so that sending starts early, and later ones at 25 MiB. Rank 0's
 # order holds for all, and the broadcasts say which it is. After that the buckets stay.
 
 # %% [markdown]
