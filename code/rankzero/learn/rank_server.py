@@ -6,11 +6,14 @@ import os
 # c10d's own log of an error, which the report of the world says better. Read when torch is loaded.
 os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "FATAL")
 os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # it announces each profile, too
+# torch._dynamo: optimizers, DDP and fully_shard import it when they begin, which took each rank a second and a half.
+# rankzero.learn.training: every starter imports it, which took another second.
 for name in (
+    "torch._dynamo.utils",
     "torch.distributed.fsdp",
     "torch.distributed.checkpoint",
     "torch.optim",
-    "torch._dynamo.utils",  # what DDP and every optimizer import when they are made: 1.5 s
-    "rankzero.learn.training",  # what every starter does: 1 s
+    "rankzero.learn.gpt",
+    "rankzero.learn.training",
 ):
     importlib.import_module(name)

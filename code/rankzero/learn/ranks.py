@@ -94,7 +94,10 @@ def joined(
     limit = datetime.timedelta(seconds=COLLECTIVE_SECONDS[backend])
     if debug:
         dist.set_debug_level(dist.DebugLevel.DETAIL)  # type: ignore[attr-defined]
+    # Nobody goes on before all have joined: a rank that is done at once would leave while another still connects.
+    os.environ["TORCH_DIST_INIT_BARRIER"] = "1"
     dist.init_process_group(backend, store=store, rank=rank, world_size=ranks, timeout=limit)
+    del os.environ["TORCH_DIST_INIT_BARRIER"]  # a group that a rank makes later may have a shorter limit
     try:
         yield place
     finally:
