@@ -70,7 +70,7 @@ def unsynchronized() -> str:
     """What the starter says where a rank adds something of its own to its gradient."""
     torch.manual_seed(0)
     model = GPT(GPTConfig(24, block_size=8, n_layer=1, n_head=2, hidden_dim=16))
-    starter.DistributedDataParallel = lambda module: module  # in this rank's process only
+    vars(starter)["DistributedDataParallel"] = lambda module: module  # in this rank's process only
     return str(starter.compare_gradients(model, *torch.randint(24, (2, 12, 8))))
 
 

@@ -5,6 +5,7 @@ What a rank holds is compared with what one process computes from the whole batc
 """
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -168,7 +169,7 @@ def one_call_each(got: Answers, expected: Answers) -> str | None:
     return None
 
 
-def _by_rank(got: Answers, expected: Answers, *names: str) -> list[tuple]:
+def _by_rank(got: Answers, expected: Answers, *names: str) -> list[tuple[Any, ...]]:
     rows = []
     for world, ranks in enumerate(expected["ranks"]):
         for rank in range(ranks):

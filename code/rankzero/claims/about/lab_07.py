@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim import SGD, AdamW
-from torch.utils.data import DistributedSampler
+from torch.utils.data import DistributedSampler, TensorDataset
 
 from rankzero.claims.claim import claim
 from rankzero.claims.lab_02 import CPU, make_batch, make_model, token_loss
@@ -411,6 +411,11 @@ def last_slopes_only() -> float:
 
 
 # -------------------------------------------------------------------------------------------------------------- sampler
+def sampler_of(length: int, ranks: int, rank: int, **how: Any) -> DistributedSampler[int]:
+    """torch's sampler of so many samples."""
+    return DistributedSampler(TensorDataset(torch.zeros(length)), ranks, rank, **how)
+
+
 @claim(
     "lab-07-shard-is-torchs",
     "The exercise's shard() gives the indices of torch's DistributedSampler; without set_epoch, that one repeats its "
@@ -429,11 +434,11 @@ def shard_is_torchs() -> Mapping[str, float]:
                     if drop_last and length < ranks:
                         continue  # torch's sampler takes more samples than there are
                     for rank in range(ranks):
-                        theirs = DistributedSampler(range(length), ranks, rank, seed=7, drop_last=drop_last, **how)
+                        theirs = sampler_of(length, ranks, rank, seed=7, drop_last=drop_last, **how)
                         theirs.set_epoch(epoch)
                         mine = shard(length, rank, ranks, epoch=epoch, seed=7, drop_last=drop_last, **how)
                         other += list(theirs) != mine
-    sampler = DistributedSampler(range(100), 4, 0, seed=7)
+    sampler = sampler_of(100, 4, 0, seed=7)
     first, forgotten = list(sampler), list(sampler)
     sampler.set_epoch(1)
     return {
