@@ -31,7 +31,7 @@ def ring_all_reduce(tensor: Tensor) -> None:
 
     Use dist.send, recv, isend, irecv or batch_isend_irecv, and no collective. `dist.send` returns when the other side
     has received. Source: NCCL's ring; Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms", 2009.
-    Read: handbook/distributed-data-parallel.md
+    Read: handbook/distributed-data-parallel.md, "What the average costs"
     """
     raise NotImplementedError("ring_all_reduce is not written yet. A hint: rankzero hint 07 ring_all_reduce")
 
@@ -46,7 +46,7 @@ def data_parallel(model: nn.Module) -> None:
     nothing in backward. One that no rank's loss depends on keeps the gradient None. (If some ranks use a parameter and
     others do not, this simple way hangs: `overlap` below does better.)
 
-    Read: handbook/distributed-data-parallel.md
+    Read: handbook/distributed-data-parallel.md, "One average"
     """
     raise NotImplementedError("data_parallel is not written yet. A hint: rankzero hint 07 data_parallel")
 
@@ -58,7 +58,7 @@ def make_buckets(parameters: Iterable[nn.Parameter], cap: int) -> list[list[nn.P
     still belongs to the bucket. Frozen parameters are in none. `parameters` can be a generator.
 
     Returns the buckets in the order in which they will be sent. This is DDP's rule.
-    Read: handbook/distributed-data-parallel.md
+    Read: handbook/distributed-data-parallel.md, "How DDP hides it"
     """
     raise NotImplementedError("make_buckets is not written yet. A hint: rankzero hint 07 make_buckets")
 
@@ -75,7 +75,7 @@ def overlap(model: nn.Module, cap: int) -> Callable[[], None]:
     ranks that use different parameters still call the same collectives. Then everything is ready for the next
     backward: each is followed by one finish(). Gradients are None, or of this backward alone, when it is called.
 
-    Read: handbook/distributed-data-parallel.md
+    Read: handbook/distributed-data-parallel.md, "How DDP hides it"
     """
     raise NotImplementedError("overlap is not written yet. A hint: rankzero hint 07 overlap")
 
@@ -91,7 +91,7 @@ def shard(
     at its end are left out. Nothing is sent: each rank computes its own share.
 
     These are the indices of torch.utils.data.DistributedSampler, whose set_epoch(epoch) sets the epoch.
-    Read: handbook/distributed-data-parallel.md
+    Read: handbook/distributed-data-parallel.md, "To each rank its own data and its own dice"
     """
     raise NotImplementedError("shard is not written yet. A hint: rankzero hint 07 shard")
 
@@ -105,6 +105,7 @@ def accumulate(ddp: DistributedDataParallel, x: Tensor, y: Tensor, k: int) -> fl
     nothing is sent before: see `ddp.no_sync()`, and mind that DDP decides in *forward* whether the next backward sends.
 
     Leaves in each `p.grad` the gradient of the mean loss over all ranks' tokens, and returns that mean, a Python float
-    in nats, the same on every rank. Read: handbook/distributed-data-parallel.md
+    in nats, the same on every rank.
+    Read: handbook/distributed-data-parallel.md, "How DDP hides it"
     """
     raise NotImplementedError("accumulate is not written yet. A hint: rankzero hint 07 accumulate")

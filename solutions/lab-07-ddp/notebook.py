@@ -150,31 +150,36 @@ def sent_so_far():
     return tcp_bytes_sent() if sys.platform == "linux" else math.nan  # other systems do not tell
 
 
-def wire(through_one):
-    """Bytes that this rank puts on the wire to sum a tensor with the others."""
-    rank, ranks = dist.get_rank(), dist.get_world_size()
+def by_ring():
+    """MiB that this rank puts on the wire for an all-reduce."""
     tensor = torch.ones(MESSAGE // 4)
     dist.barrier()
     before = sent_so_far()
-    if not through_one:
-        dist.all_reduce(tensor)
-    elif rank:
-        dist.send(tensor, 0)
-        dist.recv(tensor, 0)
-    else:
-        for other in range(1, ranks):
-            part = torch.empty_like(tensor)
-            dist.recv(part, other)
-            tensor += part
-        for other in range(1, ranks):
-            dist.send(tensor, other)
+    dist.all_reduce(tensor)
     dist.barrier()
     return (sent_so_far() - before) / 2**20
 
 
+def through_one():
+    """MiB of the messages that this rank sends and receives if rank 0 adds them up."""
+    tensor, part = torch.ones(MESSAGE // 4), torch.empty(MESSAGE // 4)
+    others = range(1, dist.get_world_size())
+    with CollectiveCounter() as counter:
+        if dist.get_rank():
+            dist.send(tensor, 0)
+            dist.recv(tensor, 0)
+        else:
+            for other in others:
+                dist.recv(part, other)
+                tensor += part
+            for other in others:
+                dist.send(tensor, other)
+    return (counter.bytes["send"] + counter.bytes["recv"]) / 2**20
+
+
 worlds = [2, 3, 4]
-ring = [max(run_world(wire, ranks, False)) for ranks in worlds]
-star = [sum(run_world(wire, ranks, True)) for ranks in worlds]  # all of it comes from rank 0, or goes there
+ring = [max(run_world(by_ring, ranks)) for ranks in worlds]
+star = [run_world(through_one, ranks)[0] for ranks in worlds]
 compare(sent_by_a_rank, ring[-1], "MiB")
 compare(through_rank_0, star[-1], "MiB")
 
@@ -276,25 +281,26 @@ loss_differs_by = 0.02  # predict: nats a token
 ranks_apart = 5  # predict: %
 
 
-def hooked(what, count=40):
+def trained(right, count=40):
     model = fresh()
     start = torch.cat([p.detach().flatten() for p in model.parameters()])
 
-    def average(parameter):
-        tensor = parameter.grad if what == "gradient" else parameter.data
-        dist.all_reduce(tensor)
-        tensor /= dist.get_world_size()
+    def hook(handed):
+        dist.all_reduce(handed.data)
+        handed.data /= dist.get_world_size()
 
-    for parameter in model.parameters():
-        _ = parameter.register_post_accumulate_grad_hook(average)
+    if not right:
+        for weight in model.parameters():
+            _ = weight.register_post_accumulate_grad_hook(hook)
+    wrapped = DistributedDataParallel(model) if right else model
     optimizer, losses = AdamW(model.parameters(), lr=1e-3), []
     for step in range(count):
-        losses.append(train_step(model, optimizer, *my_rows(*batch(step))).item())
+        losses.append(train_step(wrapped, optimizer, *my_rows(*batch(step))).item())
     return losses, torch.cat([p.detach().flatten() for p in model.parameters()]) - start
 
 
-(right, way), _ = run_world(hooked, 2, "gradient")
-(wrong, mine), (_, other) = run_world(hooked, 2, "parameter")
+(right, way), _ = run_world(trained, 2, True)
+(wrong, mine), (_, other) = run_world(trained, 2, False)
 compare(loss_differs_by, abs(sum(right[-10:]) - sum(wrong[-10:])) / 10, "nats a token")
 compare(ranks_apart, 100 * ((mine - other).norm() / way.norm()).item(), "%")
 

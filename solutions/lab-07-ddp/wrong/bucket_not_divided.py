@@ -5,7 +5,7 @@ import torch.distributed as dist
 
 EXERCISE = "overlap"
 FAILS = ("overlap/gradient",)
-READ = "labs/lab-07-ddp.md#overlap"
+READ = "handbook/distributed-data-parallel.md#how-ddp-hides-it"
 
 
 def overlap(model, cap):

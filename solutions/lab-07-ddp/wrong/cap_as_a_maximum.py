@@ -4,7 +4,7 @@ different sizes."""
 
 EXERCISE = "overlap"
 FAILS = ("overlap/buckets",)
-READ = "labs/lab-07-ddp.md#overlap"
+READ = "handbook/distributed-data-parallel.md#how-ddp-hides-it"
 
 
 def make_buckets(parameters, cap):

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 
 EXERCISE = "accumulate"
 FAILS = ("accumulate/gradient",)
-READ = "labs/lab-07-ddp.md#accumulate"
+READ = "handbook/distributed-data-parallel.md#how-ddp-hides-it"
 
 
 def accumulate(ddp, x, y, k):

@@ -3,7 +3,7 @@ full only at the very end, the others wait for it, and nothing overlaps."""
 
 EXERCISE = "overlap"
 FAILS = ("overlap/buckets",)
-READ = "labs/lab-07-ddp.md#overlap"
+READ = "handbook/distributed-data-parallel.md#how-ddp-hides-it"
 
 
 def make_buckets(parameters, cap):

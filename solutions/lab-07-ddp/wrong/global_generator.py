@@ -5,7 +5,7 @@ import torch
 
 EXERCISE = "shard"
 FAILS = ("shard/shuffle",)
-READ = "labs/lab-07-ddp.md#shard"
+READ = "handbook/distributed-data-parallel.md#to-each-rank-its-own-data-and-its-own-dice"
 
 
 def shard(length, rank, ranks, *, epoch, seed=0, shuffle=True, drop_last=False):

@@ -3,7 +3,7 @@ larger, and there are fewer of them to overlap."""
 
 EXERCISE = "overlap"
 FAILS = ("overlap/buckets",)
-READ = "labs/lab-07-ddp.md#overlap"
+READ = "handbook/distributed-data-parallel.md#how-ddp-hides-it"
 
 
 def make_buckets(parameters, cap):

@@ -5,7 +5,7 @@ import torch.distributed as dist
 
 EXERCISE = "data_parallel"
 FAILS = ("data_parallel/calls", "data_parallel/special")
-READ = "labs/lab-07-ddp.md#data_parallel"
+READ = "handbook/distributed-data-parallel.md#one-average"
 
 
 def data_parallel(model):

@@ -7,7 +7,7 @@ import torch.distributed as dist
 
 EXERCISE = "overlap"
 FAILS = ("overlap/uneven",)
-READ = "labs/lab-07-ddp.md#overlap"
+READ = "handbook/distributed-data-parallel.md#how-ddp-hides-it"
 
 
 def overlap(model, cap):

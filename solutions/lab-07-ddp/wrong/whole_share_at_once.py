@@ -6,7 +6,7 @@ import torch.nn.functional as F
 
 EXERCISE = "accumulate"
 FAILS = ("accumulate/quiet",)
-READ = "labs/lab-07-ddp.md#accumulate"
+READ = "handbook/distributed-data-parallel.md#how-ddp-hides-it"
 
 
 def accumulate(ddp, x, y, k):
