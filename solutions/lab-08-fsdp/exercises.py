@@ -60,7 +60,7 @@ def reduce_gradient(gradient: Tensor) -> Tensor:
     """
     ### BEGIN SOLUTION
     ranks = dist.get_world_size()
-    part = cut(gradient, 0, ranks)  # for its size
+    part = gradient.new_empty(-(-gradient.numel() // ranks))
     padded = gradient.new_zeros(part.numel() * ranks)
     padded[: gradient.numel()] = gradient.flatten()
     dist.reduce_scatter_tensor(part, padded)
@@ -128,8 +128,8 @@ def sharded_forward(module: nn.Module, part: nn.Parameter, x: Tensor, reshard: b
     module with the weights of a dictionary {name: tensor}. The output is one tensor.
 
     Forward gathers the whole weights, once, and uses them. With `reshard` their memory is given back before this
-    function returns, and they are gathered again when backward reaches the module; without it they stay. Under
-    torch.no_grad() there will be no backward, so they are given back in any case.
+    function returns, and they are gathered again when backward reaches the module; without it they stay until then.
+    Under torch.no_grad() there will be no backward, and nothing stays in any case.
 
     Backward adds this rank's part of the mean gradient to `part.grad`, by one reduce-scatter, and then gives back the
     whole weights and the whole gradient. In all: 2 all-gathers with `reshard`, 1 without.
@@ -161,12 +161,12 @@ def sharded_forward(module: nn.Module, part: nn.Parameter, x: Tensor, reshard: b
     pieces = full[: sum(sizes)].split(sizes)
     weights = {name: piece.view(shape) for (name, shape), piece in zip(shapes.items(), pieces, strict=True)}
     y: Tensor = functional_call(module, weights, (x,))
-    if torch.is_grad_enabled():
+    if reshard:
+        memory.resize_(0)
+    if y.requires_grad:
         full.register_post_accumulate_grad_hook(after_backward)
         if reshard:
             y.register_hook(before_backward)
-    if reshard or not torch.is_grad_enabled():
-        memory.resize_(0)
     return y
     ### END SOLUTION
 

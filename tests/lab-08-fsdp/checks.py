@@ -236,6 +236,8 @@ def chained(got: Answers, expected: Answers) -> str | None:
 def without_gradients(got: Answers, expected: Answers) -> str | None:
     """Under no_grad: the output, one gather, and nothing left."""
     for rank, (mine, wanted) in enumerate(zip(got["evaluated"], expected["evaluated"], strict=True)):
+        if got["raised"][rank]:
+            return f"under no_grad, rank {rank} raised: {got['raised'][rank]}"
         if wrong := arrays_differ(mine, np.asarray(wanted), EXACT):
             return f"under no_grad, on rank {rank}, the output {wrong}"
         if got["asked"][rank] != expected["asked"][rank]:

@@ -215,8 +215,9 @@ def updates(learner: ModuleType, seed: int) -> dict[str, Any]:
 
     def work() -> dict[str, Any]:
         rank, parameters = dist.get_rank(), make_parameters(seed)
-        part = nn.Parameter(part_of(torch.cat([p.detach().flatten() for p in parameters]), rank, 3))
-        optimizer = torch.optim.AdamW([part], lr=0.1, weight_decay=0.3)
+        part = learner.make_part(parameters)
+        # A large eps, so that a gradient that is too long by a factor shows: AdamW would divide it away.
+        optimizer = torch.optim.AdamW([part], lr=0.1, weight_decay=0.3, eps=0.1)
         steps = [0]
         optimizer.register_step_post_hook(lambda *_: steps.__setitem__(0, steps[0] + 1))
         before, weights, calls, disturbed = [p.data_ptr() for p in parameters], [], [], 0
@@ -252,9 +253,10 @@ class Whole(TorchDispatchMode):
     `now()` says how many numbers of them there are at this moment; `most` is the most at any collective, or any use.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, numbers: int) -> None:
+        """What is made in forward and has as many numbers as a module counts as a copy of its weights."""
         super().__init__()
-        self.most = 0
+        self.most, self._numbers, self._patience = 0, numbers, 0.1
         self.calls: list[str] = []
         self._weights: list[StorageWeakRef] = []
         self._gradients: list[StorageWeakRef] = []
@@ -262,7 +264,11 @@ class Whole(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func.namespace not in ("c10d", "_c10d_functional"):
-            return func(*args, **(kwargs or {}))
+            made = func(*args, **(kwargs or {}))
+            large = isinstance(made, Tensor) and made.device.type != "meta" and made.numel() >= self._numbers
+            if large and torch._C._current_graph_task_id() == -1:  # not in backward, where gradients are as large
+                self._follow(self._weights, [made])
+            return made
         result = self._counter.__torch_dispatch__(func, types, args, kwargs)
         self.calls = said(self._counter)
         name = func._schema.name
@@ -270,31 +276,39 @@ class Whole(TorchDispatchMode):
             self._follow(self._weights, [args[0]] if isinstance(args[0], Tensor) else args[0])
         if "reduce_scatter" in name:
             self._follow(self._gradients, [args[1]] if isinstance(args[1], Tensor) else args[1])
-        self.most = max(self.most, self.now())
+        self.most = max(self.most, self.now(self._numbers + 1))
         return result
 
     def used(self, module: nn.Module, *_: Any) -> None:
         """A forward pre-hook: notes the weights that the module is about to use."""
         self._follow(self._weights, [p for p in module.parameters() if p.device.type != "meta"])
-        self.most = max(self.most, self.now())
+        self.most = max(self.most, self.now(self._numbers + 1))
 
-    def now(self) -> int:
-        """Numbers of whole weights that are in memory."""
-        return _alive(self._weights)
+    def now(self, expected: int = 0) -> int:
+        """Numbers of whole weights that are in memory. Waits a moment for those that should not be."""
+        return self._alive(self._weights, expected)
 
     def gradients(self) -> int:
         """Numbers of whole gradients that are in memory."""
-        return _alive(self._gradients)
+        return self._alive(self._gradients, 0)
+
+    def _alive(self, followed: list[StorageWeakRef], expected: int) -> int:
+        """Numbers in the storages that are still there. gloo's own thread may let go of one a little after `wait`."""
+        until = time.monotonic() + self._patience
+        while True:
+            storages = [torch.UntypedStorage._new_with_weak_ptr(one.cdata) for one in followed]  # type: ignore[attr-defined]
+            numbers = sum({one._cdata: one.nbytes() // 8 for one in storages if one is not None}.values())
+            del storages
+            if numbers <= expected:
+                return numbers
+            if time.monotonic() > until:
+                self._patience = 0.0  # it is not gloo's thread
+                return numbers
+            time.sleep(0.001)
 
     def _follow(self, into: list[StorageWeakRef], tensors: Any) -> None:
         for tensor in [one for entry in tensors for one in (entry if isinstance(entry, list | tuple) else [entry])]:
             into.append(StorageWeakRef(tensor.untyped_storage()))
-
-
-def _alive(followed: list[StorageWeakRef]) -> int:
-    storages = [torch.UntypedStorage._new_with_weak_ptr(one.cdata) for one in followed]  # type: ignore[attr-defined]
-    sizes = {storage._cdata: storage.nbytes() // 8 for storage in storages if storage is not None}
-    return sum(sizes.values())
 
 
 def make_shell(seed: int, whole: Whole, width: int = 4) -> tuple[nn.Module, nn.Parameter]:
@@ -318,11 +332,11 @@ def one_module(learner: ModuleType, seed: int) -> dict[str, Any]:
         found: dict[str, Any] = {"y": [], "slope": [], "gradient": [], "held": [], "forward": [], "backward": []}
         found |= {"waste": [], "again": []}
         for reshard in (True, False):
-            with Whole() as whole:
+            with Whole(43) as whole:
                 module, part = make_shell(seed, whole, width=3)
                 x = draw(seed + 50 + dist.get_rank(), 2, 4).requires_grad_()
                 y = learner.sharded_forward(module, part, x, reshard)
-                held, forward = [whole.now()], whole.calls
+                held, forward = [whole.now(0 if reshard else 44)], whole.calls
                 (y * draw(seed + 60 + dist.get_rank(), *y.shape)).sum().backward()
                 held.append(whole.now())
                 found["y"].append(plain(y))
@@ -344,7 +358,7 @@ def two_modules(learner: ModuleType, seed: int) -> dict[str, Any]:
 
     def work() -> dict[str, Any]:
         gc.disable()
-        with Whole() as whole:
+        with Whole(49) as whole:
             pairs = [make_shell(seed + 10 * place, whole) for place in (0, 1)]
             y = draw(seed + 50 + dist.get_rank(), 2, 4)
             for module, part in pairs:
@@ -355,10 +369,13 @@ def two_modules(learner: ModuleType, seed: int) -> dict[str, Any]:
             "calls": whole.calls,
             "gradients": np.stack([plain(part.grad) for _, part in pairs]),
         }
-        with Whole() as whole, torch.no_grad():
+        with Whole(49) as whole, torch.no_grad():
             module, part = make_shell(seed, whole)
-            y = learner.sharded_forward(module, part, draw(seed, 2, 4), False)
-            found |= {"evaluated": plain(y), "kept": whole.now(), "asked": whole.calls}
+            try:
+                y = learner.sharded_forward(module, part, draw(seed, 2, 4), False)
+                found |= {"evaluated": plain(y), "kept": whole.now(), "asked": whole.calls, "raised": ""}
+            except RuntimeError as error:
+                found |= {"evaluated": None, "kept": 0, "asked": [], "raised": str(error).splitlines()[0]}
         return found
 
     return merged(on_ranks(work, 2))
@@ -412,19 +429,21 @@ class Saving:
     """
 
     def __init__(self, folder: Path, begun: Any) -> None:
-        """`begun` is shared by all ranks: [collectives that rank 0 has begun, whether it has returned, early ones]."""
+        """`begun` is shared by all ranks: collectives that rank 0 has begun, whether it has returned; and for each rank
+        from 1 on, whether it found the folder there before it wrote.
+        """
         self.folder, self.begun, self.finished, self.watching = folder, begun, 0, True
         sys.addaudithook(self._hear)
 
     def _hear(self, event: str, arguments: tuple[Any, ...]) -> None:
-        if not self.watching or event != "open" or not isinstance(arguments[0], str | bytes):
+        if not self.watching or event not in ("open", "os.mkdir") or isinstance(arguments[0], int):
             return
-        name, mode = str(arguments[0]), str(arguments[1] or "")
-        if self.folder.name in name and any(letter in mode for letter in "wax+"):
+        writes = event == "os.mkdir" or any(letter in str(arguments[1] or "") for letter in "wax+")
+        if writes and self.folder.name in str(arguments[0]):
             until = time.monotonic() + 1.0
             while not self.begun[1] and self.begun[0] <= self.finished and time.monotonic() < until:
                 time.sleep(0.0005)
-            self.begun[2] += self.folder.exists()
+            self.begun[1 + dist.get_rank()] |= self.folder.exists()
 
 
 class Steps(TorchDispatchMode):
@@ -465,7 +484,7 @@ def saves(learner: ModuleType, seed: int) -> dict[str, Any]:
                 try:
                     learner.save_parts(target, part, numel)
                 except OSError:
-                    if not mine[2]:
+                    if not any(mine[2:]):
                         raise
             if saving:
                 saving.watching = False
@@ -478,9 +497,9 @@ def saves(learner: ModuleType, seed: int) -> dict[str, Any]:
     with a_folder() as folder:
         (folder / "step-0.partial").mkdir()
         (folder / "step-0.partial" / "part-0.bin").write_bytes(b"x" * 20000)
-        begun = [multiprocessing.RawArray("i", 3) for _ in numels]
+        begun = [multiprocessing.RawArray("i", 4) for _ in numels]
         found: dict[str, Any] = merged(on_ranks(work, 3, folder, begun))
-        found["early"] = [one[2] for one in begun]
+        found["early"] = [sum(one[2:]) for one in begun]
         found["folders"] = sorted(file.name for file in folder.iterdir())
         for name, dtype in (("step-0", "float64"), ("step-1", "float32")):
             files = sorted((folder / name).iterdir()) if (folder / name).is_dir() else []
