@@ -16,13 +16,14 @@ from matplotlib.patches import Patch
 from rankzero.learn.traces import COLORS as PHASES
 
 COMPUTE, COMMUNICATION = "compute", "communication"
-COLLECTIVES = {  # by a part of what gloo and NCCL call them
+COLLECTIVES = {
     "all_reduce": "#d1622b",
     "all_gather": "#e0a43c",
     "reduce_scatter": "#a63a50",
     "broadcast": "#7f7f7f",
     "send": "#4aa3a2",
     "recv": "#2f6f73",
+    "other": "#b0b0b0",
 }
 
 
@@ -41,8 +42,8 @@ class Span:
 def recorded() -> Iterator[list[Span]]:
     """Records what this rank does in the context; the list is filled when it ends.
 
-    Compute is what the code has named with `record_function`: data, forward, backward, optimizer; on CUDA, every kernel
-    too. Communication is what the backend really does, in a thread or a stream of its own.
+    Compute is what the code has named with `record_function`: data, forward, backward, optimizer; on CUDA, the time in
+    which the GPU worked on it. Communication is what the backend really does, in a thread or a stream of its own.
     """
     spans: list[Span] = []
     with torch.profiler.profile() as profiler:
@@ -56,18 +57,25 @@ def recorded() -> Iterator[list[Span]]:
 def spans_of(trace: dict[str, Any], rank: int) -> list[Span]:
     """The spans of one rank in an exported trace, in the order of time."""
     base = trace.get("baseTimeNanoseconds", 0) / 1000
+    events = trace["traceEvents"]
+    on_gpu = any(event.get("cat") == "gpu_user_annotation" for event in events)
     found = []
-    for event in trace["traceEvents"]:
+    for event in events:
         name, kind = event.get("name", ""), event.get("cat")
-        collective = next((one for one in COLLECTIVES if one in name.lower().replace("allreduce", "all_reduce")), "")
-        if kind == "user_annotation" and name in PHASES:
+        if kind == ("gpu_user_annotation" if on_gpu else "user_annotation") and name in PHASES:
             lane = COMPUTE
-        elif name.startswith(("gloo:", "nccl:", "ncclDev")) and kind in ("user_annotation", "kernel") and collective:
-            lane, name = COMMUNICATION, collective
+        elif (kind == "kernel" and name.startswith("nccl")) or (kind == "user_annotation" and name.startswith("gloo:")):
+            lane, name = COMMUNICATION, _collective(name)
         else:
             continue
         found.append(Span(rank, lane, name, base + event["ts"], base + event["ts"] + event["dur"]))
     return sorted(found, key=lambda span: span.start)
+
+
+def _collective(name: str) -> str:
+    """Which collective 'gloo:all_reduce' or 'ncclDevKernel_AllReduce_Sum_f32_RING_LL(...)' is."""
+    plain = name.lower().replace("_", "")
+    return next((one for one in COLLECTIVES if one.replace("_", "") in plain), "other")
 
 
 def plot_ranks(ranks: list[list[Span]], title: str = "") -> Figure:
