@@ -296,7 +296,7 @@ class Whole(TorchDispatchMode):
         """Numbers in the storages that are still there. gloo's own thread may let go of one a little after `wait`."""
         until = time.monotonic() + self._patience
         while True:
-            storages = [torch.UntypedStorage._new_with_weak_ptr(one.cdata) for one in followed]  # type: ignore[attr-defined]
+            storages = [torch.UntypedStorage._new_with_weak_ptr(one.cdata) for one in followed]
             numbers = sum({one._cdata: one.nbytes() // 8 for one in storages if one is not None}.values())
             del storages
             if numbers <= expected:

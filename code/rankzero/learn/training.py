@@ -28,8 +28,11 @@ MODEL_SHAPE = ("hidden_dim", "layers", "heads", "block_size")
 SETTINGS = (*MODEL_SHAPE, "batch_size", "corpus", "seed", "lr", "warmup_steps", "decay_steps")
 
 
-def training_parser(description: str) -> StarterParser:
-    """A parser with the options that every training starter has. A lab adds its own."""
+def training_parser(description: str, *, ranks: bool = False) -> StarterParser:
+    """A parser with the options that every training starter has. A lab adds its own.
+
+    With `ranks` it is for starters whose checkpoints are folders, of a file a rank, in the run's own.
+    """
     parser = StarterParser(description=description)
     add = parser.add_argument
     add("--steps", type=positive_int, default=600, help="optimizer steps in all, those before a --resume included")
@@ -38,8 +41,13 @@ def training_parser(description: str) -> StarterParser:
     add("--decay-steps", type=non_negative_int, default=0, help="cosine down to lr / 10 at this step; 0: no decay")
     add("--eval-every", type=positive_int, default=200, help="steps between evaluations; each also saves")
     add("--deterministic", action="store_true", help="refuse operations that may differ between runs (for CUDA)")
-    add("--checkpoint", type=Path, help="file to save to; without it, checkpoint.pt in the run's folder")
-    resume_help = "checkpoint to go on from; without PATH, the --checkpoint file or else the newest run's"
+    if ranks:
+        add_rank_options(parser)
+    else:
+        add("--checkpoint", type=Path, help="file to save to; without it, checkpoint.pt in the run's folder")
+    parser.set_defaults(checkpoint=None)
+    first = "the --checkpoint file or else " if not ranks else ""
+    resume_help = f"checkpoint to go on from; without PATH, {first}the newest run's"
     add("--resume", nargs="?", const="newest", metavar="PATH", help=resume_help)
     return parser
 
@@ -140,7 +148,8 @@ def check_same_run(saved: dict[str, Any], options: argparse.Namespace, corpus: C
             raise UserError(f"checkpoint {path} holds a model of {option} {theirs!r}, not {ours}: leave {option} out.")
     if saved["corpus_sha256"] != corpus.sha256:
         raise UserError(f"checkpoint {path} was trained on another text than {corpus.name}: pass the same --corpus.")
-    check_training_state(saved, model)
+    if "model" in saved:  # where each rank has a part of it, loading checks the shapes
+        check_training_state(saved, model)
     if saved["step"] >= options.steps:
         raise UserError(f"checkpoint {path} is at step {saved['step']} already: ask for more than that with --steps.")
 
