@@ -42,6 +42,11 @@ def test_a_function_that_no_module_has_runs_too() -> None:
     assert run_world(lambda: dist.get_rank() * times, 2) == [0, 3]
 
 
+def test_a_rank_finds_loaded_what_its_first_step_needs() -> None:
+    # AdamW and fully_shard import the compiler in their first step: 200 modules, a second and a half in every rank.
+    assert run_world(lambda: "torch._dynamo" in sys.modules, 1) == [True]
+
+
 def test_prints_come_through_with_the_rank(capsys: pytest.CaptureFixture[str]) -> None:
     run_world(lambda: print(f"line of {dist.get_rank()}"), 2)
     assert sorted(capsys.readouterr().out.splitlines()) == ["[rank 1] line of 1", "line of 0"]

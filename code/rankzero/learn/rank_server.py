@@ -6,5 +6,12 @@ import os
 # c10d's own log of an error, which the report of the world says better. Read when torch is loaded.
 os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "FATAL")
 os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # it announces each profile, too
-for name in ("torch.distributed.fsdp", "torch.distributed.checkpoint", "torch.optim", "rankzero.learn.gpt"):
+# torch._dynamo: optimizers and fully_shard import it in their first step, which took each rank a second and a half.
+for name in (
+    "torch._dynamo",
+    "torch.distributed.fsdp",
+    "torch.distributed.checkpoint",
+    "torch.optim",
+    "rankzero.learn.gpt",
+):
     importlib.import_module(name)
