@@ -30,6 +30,7 @@ import cloudpickle
 from rankzero.learn.errors import UserError
 
 MOST_RANKS = 64
+LINGER_S = 0.5  # how long a rank that is done keeps its connections while others are not
 GRACE_S = 1.0  # how long the other ranks may still speak after one has failed
 WHERE_SIGNAL = signal.SIGUSR1  # makes a rank write down where it is, even inside C
 KINDS = {kind.__name__: kind for kind in (UserError, NotImplementedError, KeyboardInterrupt, MemoryError)}
@@ -174,12 +175,10 @@ def _live(
     with (folder / f"rank-{number}").open("w") as where:
         faulthandler.register(WHERE_SIGNAL, file=where, all_threads=False)
         try:
-            value = _work(number, payload, folder, steps, settings)
-            reply = cloudpickle.dumps(("done", value))
+            _work(number, payload, folder, steps, settings, replies)
         except BaseException as error:
-            reply = pickle.dumps(_failure(error))
-        with contextlib.suppress(BrokenPipeError):
-            replies.send_bytes(reply)
+            with contextlib.suppress(BrokenPipeError):
+                replies.send_bytes(pickle.dumps(_failure(error)))
         sys.stdout.flush()
         os._exit(0)  # without the clean-up of libraries, in which a rank that is left alone may wait for others
 
@@ -191,7 +190,7 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-def _work(number: int, payload: Any, folder: Path, steps: Any, settings: dict[str, Any]) -> Any:
+def _work(number: int, payload: Any, folder: Path, steps: Any, settings: dict[str, Any], replies: Connection) -> None:
     import torch
     import torch.distributed as dist
 
@@ -205,7 +204,12 @@ def _work(number: int, payload: Any, folder: Path, steps: Any, settings: dict[st
     function, args = payload if settings["forked"] else pickle.loads(payload)
     ranks, debug = settings["ranks"], settings["debug"]
     with joined(settings["device"], store=store, rank=number, ranks=ranks, debug=debug):
-        return function(*args)
+        reply = cloudpickle.dumps(("done", function(*args)))
+        sys.stdout.flush()
+        replies.send_bytes(reply)
+        # Whoever started the world ends it when all are done. A rank that left at once would close its connections, and
+        # a slower one might lose what is still on its way in the last collective.
+        time.sleep(LINGER_S)
 
 
 def _failure(error: BaseException) -> tuple[str, str, str, str, bool]:
