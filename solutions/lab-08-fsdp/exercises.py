@@ -29,7 +29,7 @@ def cut(whole: Tensor, rank: int, ranks: int) -> Tensor:
     not suffice, zeros fill up the part (the *fill*); a rank may have nothing else. No communication. The part has a
     storage of its own, exactly its size: a view would keep the whole alive. It belongs to no graph of autograd's.
     `whole` may have any shape, and need not be contiguous.
-    Read: handbook/sharding-and-zero.md
+    Read: handbook/sharding-and-zero.md, "An all-reduce is two halves"
     """
     ### BEGIN SOLUTION
     size = -(-whole.numel() // ranks)
@@ -76,6 +76,7 @@ def clip_part(gradient: Tensor, numel: int, max_norm: float) -> float:
     multiplies its part, in place, by the same number. One all-reduce, of one number.
 
     Returns a Python float, the same on every rank. Write it by hand, without torch.nn.utils.
+    Read: handbook/sharding-and-zero.md, "What changes in the loop"
     """
     ### BEGIN SOLUTION
     mine = gradient[: max(0, numel - dist.get_rank() * gradient.numel())]
@@ -136,6 +137,7 @@ def sharded_forward(module: nn.Module, part: nn.Parameter, x: Tensor, reshard: b
 
     Autograd keeps the weights it has seen. full.untyped_storage().resize_(0) gives back their memory all the same, and
     resize_(bytes) makes room again; full.data is the same tensor for code that autograd should not notice.
+    Read: handbook/sharding-and-zero.md, "fully_shard"
     """
     ### BEGIN SOLUTION
     ranks, shapes = dist.get_world_size(), {name: p.shape for name, p in module.named_parameters()}
@@ -203,6 +205,7 @@ def save_parts(folder: Path, part: Tensor, numel: int) -> None:
 
     Rank r writes `part-{r}.bin`: the bytes of its numbers, without the fill. Rank 0 writes `manifest.json`:
     {"numel": 10, "dtype": "float64", "counts": [4, 4, 2]}, dtype by its NumPy name, counts by rank.
+    Read: handbook/sharding-and-zero.md, "Checkpoints"
     """
     ### BEGIN SOLUTION
     rank, ranks, size = dist.get_rank(), dist.get_world_size(), part.numel()

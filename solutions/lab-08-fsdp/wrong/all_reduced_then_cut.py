@@ -5,7 +5,7 @@ import torch.distributed as dist
 
 EXERCISE = "flat"
 FAILS = ("flat/reduces-once",)
-READ = "labs/lab-08-fsdp.md#mental-model"
+READ = "handbook/sharding-and-zero.md#an-all-reduce-is-two-halves"
 
 
 def reduce_gradient(gradient):

@@ -5,7 +5,7 @@ import torch.distributed as dist
 
 EXERCISE = "clip"
 FAILS = ("clip/direction",)
-READ = "labs/lab-08-fsdp.md#common-misunderstandings"
+READ = "handbook/sharding-and-zero.md#what-changes-in-the-loop"
 
 
 def clip_part(gradient, numel, max_norm):

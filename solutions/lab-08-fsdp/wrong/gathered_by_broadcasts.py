@@ -6,7 +6,7 @@ import torch.distributed as dist
 
 EXERCISE = "flat"
 FAILS = ("flat/gathers-once",)
-READ = "labs/lab-08-fsdp.md#mental-model"
+READ = "handbook/sharding-and-zero.md#an-all-reduce-is-two-halves"
 
 
 def gather(part, shape):

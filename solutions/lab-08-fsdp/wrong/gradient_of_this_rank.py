@@ -6,7 +6,7 @@ import torch.distributed as dist
 
 EXERCISE = "zero1"
 FAILS = ("zero1/update",)
-READ = "labs/lab-08-fsdp.md#mental-model"
+READ = "handbook/sharding-and-zero.md#an-all-reduce-is-two-halves"
 
 
 def zero1_step(parameters, part, optimizer):

@@ -6,7 +6,7 @@ import torch.distributed as dist
 
 EXERCISE = "mixed_step"
 FAILS = ("mixed_step/update", "mixed_step/master")
-READ = "labs/lab-08-fsdp.md#line-by-line-explanation"
+READ = "handbook/sharding-and-zero.md#what-changes-in-the-loop"
 
 
 def mixed_step(part, loss_of, lr, param_dtype, reduce_dtype):

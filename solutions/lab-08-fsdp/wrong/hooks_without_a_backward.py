@@ -7,7 +7,7 @@ from torch.func import functional_call
 
 EXERCISE = "sharded_forward"
 FAILS = ("sharded_forward/no-grad",)
-READ = "labs/lab-08-fsdp.md#line-by-line-explanation"
+READ = "handbook/sharding-and-zero.md#fully_shard"
 
 
 def sharded_forward(module, part, x, reshard):

@@ -7,7 +7,7 @@ from torch import nn
 
 EXERCISE = "zero1"
 FAILS = ("zero1/state",)
-READ = "labs/lab-08-fsdp.md#common-misunderstandings"
+READ = "handbook/sharding-and-zero.md#an-all-reduce-is-two-halves"
 
 
 def make_part(parameters):

@@ -3,7 +3,7 @@ does: every rank holds P numbers, as if nothing had been cut. Only a copy lets t
 
 EXERCISE = "flat"
 FAILS = ("flat/storage",)
-READ = "labs/lab-08-fsdp.md#common-misunderstandings"
+READ = "handbook/sharding-and-zero.md#an-all-reduce-is-two-halves"
 
 
 def cut(whole, rank, ranks):

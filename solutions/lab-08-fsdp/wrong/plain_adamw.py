@@ -8,7 +8,7 @@ from torch import nn
 
 EXERCISE = "zero1"
 FAILS = ("zero1/part", "zero1/state", "zero1/collectives")
-READ = "labs/lab-08-fsdp.md#common-misunderstandings"
+READ = "handbook/sharding-and-zero.md#an-all-reduce-is-two-halves"
 
 
 def make_part(parameters):

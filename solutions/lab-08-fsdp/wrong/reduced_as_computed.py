@@ -6,7 +6,7 @@ import torch.distributed as dist
 
 EXERCISE = "mixed_step"
 FAILS = ("mixed_step/update", "mixed_step/master", "mixed_step/bytes")
-READ = "labs/lab-08-fsdp.md#common-misunderstandings"
+READ = "handbook/sharding-and-zero.md#what-changes-in-the-loop"
 
 
 def mixed_step(part, loss_of, lr, param_dtype, reduce_dtype):

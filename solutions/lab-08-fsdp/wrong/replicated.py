@@ -8,7 +8,7 @@ from torch.func import functional_call
 
 EXERCISE = "sharded_forward"
 FAILS = ("sharded_forward/frees", "sharded_forward/collectives", "sharded_forward/chain", "sharded_forward/no-grad")
-READ = "labs/lab-08-fsdp.md#common-misunderstandings"
+READ = "handbook/sharding-and-zero.md#fully_shard"
 
 
 def sharded_forward(module, part, x, reshard):

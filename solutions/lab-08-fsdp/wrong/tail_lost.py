@@ -3,7 +3,7 @@ be updated, and not be saved. Round up, and fill."""
 
 EXERCISE = "flat"
 FAILS = ("flat/cut",)
-READ = "labs/lab-08-fsdp.md#mental-model"
+READ = "handbook/sharding-and-zero.md#an-all-reduce-is-two-halves"
 
 
 def cut(whole, rank, ranks):

@@ -8,7 +8,7 @@ import torch
 
 EXERCISE = "save_and_load"
 FAILS = ("save_and_load/reads",)
-READ = "labs/lab-08-fsdp.md#mental-model"
+READ = "handbook/sharding-and-zero.md#checkpoints"
 
 
 def load_part(folder, rank, ranks):

@@ -7,7 +7,7 @@ import torch.distributed as dist
 
 EXERCISE = "save_and_load"
 FAILS = ("save_and_load/files", "save_and_load/complete")
-READ = "labs/lab-08-fsdp.md#line-by-line-explanation"
+READ = "handbook/sharding-and-zero.md#checkpoints"
 
 
 def save_parts(folder, part, numel):

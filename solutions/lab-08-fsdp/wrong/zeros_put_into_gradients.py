@@ -5,7 +5,7 @@ import torch
 
 EXERCISE = "zero1"
 FAILS = ("zero1/missing",)
-READ = "labs/lab-08-fsdp.md#mental-model"
+READ = "handbook/sharding-and-zero.md#an-all-reduce-is-two-halves"
 
 
 def zero1_step(parameters, part, optimizer):
