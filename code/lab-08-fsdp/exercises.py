@@ -29,7 +29,7 @@ def cut(whole: Tensor, rank: int, ranks: int) -> Tensor:
     not suffice, zeros fill up the part (the *fill*); a rank may have nothing else. No communication. The part has a
     storage of its own, exactly its size: a view would keep the whole alive. It belongs to no graph of autograd's.
     `whole` may have any shape, and need not be contiguous.
-    Read: handbook/sharding-and-zero.md
+    Read: handbook/sharding-and-zero.md, "An all-reduce is two halves"
     """
     raise NotImplementedError("cut is not written yet. A hint: rankzero hint 08 cut")
 
@@ -59,6 +59,7 @@ def clip_part(gradient: Tensor, numel: int, max_norm: float) -> float:
     multiplies its part, in place, by the same number. One all-reduce, of one number.
 
     Returns a Python float, the same on every rank. Write it by hand, without torch.nn.utils.
+    Read: handbook/sharding-and-zero.md, "What changes in the loop"
     """
     raise NotImplementedError("clip_part is not written yet. A hint: rankzero hint 08 clip_part")
 
@@ -99,6 +100,7 @@ def sharded_forward(module: nn.Module, part: nn.Parameter, x: Tensor, reshard: b
 
     Autograd keeps the weights it has seen. full.untyped_storage().resize_(0) gives back their memory all the same, and
     resize_(bytes) makes room again; full.data is the same tensor for code that autograd should not notice.
+    Read: handbook/sharding-and-zero.md, "fully_shard"
     """
     raise NotImplementedError("sharded_forward is not written yet. A hint: rankzero hint 08 sharded_forward")
 
@@ -127,6 +129,7 @@ def save_parts(folder: Path, part: Tensor, numel: int) -> None:
 
     Rank r writes `part-{r}.bin`: the bytes of its numbers, without the fill. Rank 0 writes `manifest.json`:
     {"numel": 10, "dtype": "float64", "counts": [4, 4, 2]}, dtype by its NumPy name, counts by rank.
+    Read: handbook/sharding-and-zero.md, "Checkpoints"
     """
     raise NotImplementedError("save_parts is not written yet. A hint: rankzero hint 08 save_parts")
 
