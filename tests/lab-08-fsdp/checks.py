@@ -290,7 +290,8 @@ def right_files(got: Answers, expected: Answers) -> str | None:
             return f"of {what} on 3 ranks, the files laid end to end hold a tensor that {wrong}"
         if got[f"{name} manifest"] != expected[f"{name} manifest"]:
             return f"the manifest says {got[f'{name} manifest'] or 'nothing'}; expected {expected[f'{name} manifest']}."
-    return None
+    writers = [rank for rank, count in enumerate(got["manifests"]) if count]
+    return f"rank {writers[0]} wrote the manifest; rank 0 alone does." if writers else None
 
 
 def complete(got: Answers, expected: Answers) -> str | None:

@@ -50,6 +50,13 @@ def plain(value: Any) -> Any:
     return value.detach().cpu().double().numpy().copy() if isinstance(value, Tensor) else None
 
 
+def a_tensor(value: Any, function: str) -> Tensor:
+    """The tensor that a function of the learner's returned. TypeError, in words, for anything else."""
+    if not isinstance(value, Tensor):
+        raise TypeError(f"{function} returned {value!r:.40}; a tensor was expected")
+    return value
+
+
 def number(value: Any) -> float | None:
     """The value of a number or of a one-element tensor; None for anything else."""
     if isinstance(value, Tensor) and value.numel() == 1:
@@ -92,7 +99,7 @@ def cuts(learner: ModuleType, seed: int) -> dict[str, Any]:
             if place == 3:
                 whole = nn.Parameter(draw(seed + place, *reversed(shape)).T)  # not contiguous
             for rank in range(ranks):
-                part = learner.cut(whole, rank, ranks)
+                part = a_tensor(learner.cut(whole, rank, ranks), "cut")
                 parts.append(plain(part))
                 shapes.append(list(part.shape))
                 storages.append(part.untyped_storage().nbytes() // part.element_size())
@@ -111,7 +118,7 @@ def gathers(learner: ModuleType, seed: int) -> dict[str, Any]:
         for place, shape in enumerate(((7,), (2, 2), ())):
             part = part_of(draw(seed + place, *shape), rank, 3, fill=FILL)
             with CollectiveCounter() as counter:
-                whole = learner.gather(part, torch.Size(shape))
+                whole = a_tensor(learner.gather(part, torch.Size(shape)), "gather")
             wholes.append(plain(whole))
             shapes.append(list(whole.shape))
             calls.append(said(counter))
@@ -131,7 +138,7 @@ def reductions(learner: ModuleType, seed: int) -> dict[str, Any]:
                 gradient = draw(seed + 10 * rank + place, *reversed(shape)).T
             before = gradient.clone()
             with CollectiveCounter() as counter:
-                parts.append(plain(learner.reduce_gradient(gradient)))
+                parts.append(plain(a_tensor(learner.reduce_gradient(gradient), "reduce_gradient")))
             calls.append(said(counter))
             changed += int((gradient != before).sum())
         return {"parts": parts, "calls": calls, "changed": changed}
@@ -199,7 +206,7 @@ def parts_of_weights(learner: ModuleType, seed: int) -> dict[str, Any]:
 
     def work() -> dict[str, Any]:
         parameters = make_parameters(seed)
-        part = learner.make_part(parameters)
+        part = a_tensor(learner.make_part(parameters), "make_part")
         found = {"type": type(part).__name__, "part": plain(part), "state": 0}
         found["numbers"] = part.untyped_storage().nbytes() // part.element_size()
         optimizer = torch.optim.AdamW([part])
@@ -335,7 +342,7 @@ def one_module(learner: ModuleType, seed: int) -> dict[str, Any]:
             with Whole(43) as whole:
                 module, part = make_shell(seed, whole, width=3)
                 x = draw(seed + 50 + dist.get_rank(), 2, 4).requires_grad_()
-                y = learner.sharded_forward(module, part, x, reshard)
+                y = a_tensor(learner.sharded_forward(module, part, x, reshard), "sharded_forward")
                 held, forward = [whole.now(0 if reshard else 44)], whole.calls
                 (y * draw(seed + 60 + dist.get_rank(), *y.shape)).sum().backward()
                 held.append(whole.now())
@@ -362,12 +369,12 @@ def two_modules(learner: ModuleType, seed: int) -> dict[str, Any]:
             pairs = [make_shell(seed + 10 * place, whole) for place in (0, 1)]
             y = draw(seed + 50 + dist.get_rank(), 2, 4)
             for module, part in pairs:
-                y = learner.sharded_forward(module, part, y, True)
+                y = a_tensor(learner.sharded_forward(module, part, y, True), "sharded_forward")
             y.square().sum().backward()
         found = {
             "most": whole.most,
             "calls": whole.calls,
-            "gradients": np.stack([plain(part.grad) for _, part in pairs]),
+            "gradients": [plain(part.grad) for _, part in pairs],
         }
         with Whole(49) as whole, torch.no_grad():
             module, part = make_shell(seed, whole)
@@ -433,12 +440,14 @@ class Saving:
         from 1 on, whether it found the folder there before it wrote.
         """
         self.folder, self.begun, self.finished, self.watching = folder, begun, 0, True
+        self.wrote_manifest = False
         sys.addaudithook(self._hear)
 
     def _hear(self, event: str, arguments: tuple[Any, ...]) -> None:
         if not self.watching or event not in ("open", "os.mkdir") or isinstance(arguments[0], int):
             return
         writes = event == "os.mkdir" or any(letter in str(arguments[1] or "") for letter in "wax+")
+        self.wrote_manifest |= writes and str(arguments[0]).endswith("manifest.json")
         if writes and self.folder.name in str(arguments[0]):
             until = time.monotonic() + 1.0
             while not self.begun[1] and self.begun[0] <= self.finished and time.monotonic() < until:
@@ -475,7 +484,7 @@ def saves(learner: ModuleType, seed: int) -> dict[str, Any]:
     numels, dtypes = (1001, 4), (torch.float64, torch.float32)
 
     def work(folder: Path, begun: Any) -> dict[str, Any]:
-        rank, calls = dist.get_rank(), []
+        rank, calls, manifests = dist.get_rank(), [], 0
         for place, (numel, dtype) in enumerate(zip(numels, dtypes, strict=True)):
             part = part_of(draw(seed + place, numel).to(dtype), rank, 3, fill=FILL)
             target, mine = folder / f"step-{place}", begun[place]
@@ -488,11 +497,12 @@ def saves(learner: ModuleType, seed: int) -> dict[str, Any]:
                         raise
             if saving:
                 saving.watching = False
+                manifests += saving.wrote_manifest
             else:
                 mine[1] = 1
             calls.append(said(steps.counter))
             dist.barrier()
-        return {"calls": calls}
+        return {"calls": calls, "manifests": manifests}
 
     with a_folder() as folder:
         (folder / "step-0.partial").mkdir()
@@ -540,7 +550,9 @@ def loads(learner: ModuleType, seed: int) -> dict[str, Any]:
         with CollectiveCounter() as counter:
             for name, worlds in (("two", (1, 2, 3, 4)), ("four", (2, 3))):
                 for ranks in worlds:
-                    every = [learner.load_part(folder / name, rank, ranks) for rank in range(ranks)]
+                    every = [
+                        a_tensor(learner.load_part(folder / name, rank, ranks), "load_part") for rank in range(ranks)
+                    ]
                     parts += [plain(part) for part in every]
                     kinds += [str(getattr(part, "dtype", "no tensor")) for part in every]
         return {"parts": parts, "kinds": kinds, "calls": said(counter)}

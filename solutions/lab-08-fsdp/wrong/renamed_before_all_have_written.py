@@ -13,7 +13,7 @@ READ = "handbook/sharding-and-zero.md#checkpoints"
 def save_parts(folder, part, numel):
     rank, ranks, size = dist.get_rank(), dist.get_world_size(), part.numel()
     partial = folder.with_name(folder.name + ".partial")
-    partial.mkdir(parents=True, exist_ok=True)
+    partial.mkdir(exist_ok=True)
     counts = [min(size, max(0, numel - r * size)) for r in range(ranks)]
     (partial / f"part-{rank}.bin").write_bytes(part.numpy()[: counts[rank]].tobytes())
     if rank == 0:
