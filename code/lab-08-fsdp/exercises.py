@@ -113,7 +113,7 @@ def mixed_step(
     `part` is this rank's part of the fp32 weights, the *master* copy: it stays fp32 and is updated in place, by
     part -= lr * gradient. The parts of all ranks, laid end to end, are what `loss_of` takes, in `param_dtype`: a vector
     of N * part.numel() numbers. It returns this rank's loss, a scalar. The gradient is the mean over ranks, and is
-    summed and divided in `reduce_dtype`.
+    summed and divided in `reduce_dtype`; from there on everything is fp32.
 
     One all-gather, which sends `param_dtype`, and one reduce-scatter, which sends `reduce_dtype`.
     """

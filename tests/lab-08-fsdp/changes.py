@@ -97,7 +97,7 @@ HURRIED = {
         "    full.copy_(part.to(param_dtype).repeat(ranks))\n",
     ),
     "up the slope": ("mixed_step", "part -= lr", "part += lr"),
-    "the learning rate is lost": ("mixed_step", "part -= lr * (mean / ranks)", "part -= mean / ranks"),
+    "the learning rate is lost": ("mixed_step", "part -= lr * (mean / ranks)", "part -= (mean / ranks)"),
     "saved with pickle": (
         "save_and_load",
         WRITTEN,

@@ -566,7 +566,7 @@ EXERCISES = (
             "a sum that keeps its digits. The update reads fp32 and writes fp32.",
             "full = torch.empty(N * part.numel(), dtype=param_dtype); all_gather_into_tensor(full, "
             "part.to(param_dtype)); loss_of(full.requires_grad_()).backward(); reduce_scatter_tensor(mean, "
-            "full.grad.to(reduce_dtype)); part -= lr * (mean / N).",
+            "full.grad.to(reduce_dtype)); part -= lr * (mean / N).float().",
         ),
         checks=(
             Check("mixed_step/computes", "computes with the whole weights in param_dtype", 1, "mixed", given_whole),

@@ -16,4 +16,4 @@ def mixed_step(part, loss_of, lr, param_dtype, reduce_dtype):
     loss_of(full.requires_grad_()).backward()
     mean = torch.empty(part.numel(), dtype=torch.float32)
     dist.reduce_scatter_tensor(mean, full.grad.float())
-    part -= lr * (mean / ranks)
+    part -= lr * (mean / ranks).float()

@@ -16,4 +16,4 @@ def mixed_step(part, loss_of, lr, param_dtype, reduce_dtype):
     loss_of(full.requires_grad_()).backward()
     mean = torch.empty(part.numel(), dtype=reduce_dtype)
     dist.reduce_scatter_tensor(mean, full.grad.to(reduce_dtype))
-    part -= lr * mean
+    part -= lr * mean.float()

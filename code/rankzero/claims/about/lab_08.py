@@ -51,14 +51,14 @@ def small_batch(step: int = 0) -> tuple[Tensor, Tensor]:
 # -------------------------------------------------------------------------------------------------- bytes and messages
 def _measured(lab: Any) -> dict[str, Measured]:
     """On one rank: the first step of Lab 02's GPT, three ways."""
-    rows = my_rows(*make_batch())
+    x, y = my_rows(*make_batch())
     replica = DistributedDataParallel(make_model())
-    ways = {
+    ways: dict[str, tuple[nn.Module, AdamW]] = {
         "reshard": lab.shard(make_model(), 1e-3),
         "no reshard": lab.shard(make_model(), 1e-3, reshard=False),
         "DDP": (replica, AdamW(replica.parameters())),
     }
-    return {name: measure(lab.train_step, *way, *rows) for name, way in ways.items()}
+    return {name: measure(lab.train_step, *way, x, y) for name, way in ways.items()}
 
 
 @functools.cache
