@@ -28,7 +28,7 @@ from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim import AdamW, Optimizer
 
-from rankzero.learn.agree import any_rank, from_rank_0, mean_over_ranks, my_device, my_rows, only_rank_0_speaks
+from rankzero.learn.agree import any_rank, mean_over_ranks, my_rows, on_rank_0, only_rank_0_speaks, rank_device
 from rankzero.learn.batches import check_length, random_batch, to_device, validation_batches
 from rankzero.learn.corpus import load_corpus
 from rankzero.learn.device import device_name, seed_everything
@@ -157,7 +157,7 @@ def save(run: Path, model: nn.Module, optimizer: Optimizer, **facts: Any) -> Pat
     """
     written = partial_folder(run, facts["step"])
     weights, averages = get_state_dict(model, optimizer)  # DTensors: each knows which rows of the whole it holds
-    dcp.save({"model": weights, "optimizer": averages}, checkpoint_id=written)  # returns when every rank has written
+    dcp.save({"model": weights, "optimizer": averages}, checkpoint_id=written)  # returns when all have written
     if dist.get_rank() == 0:
         finish_step_folder(written, **facts)
     dist.barrier()  # nobody goes on, to resume or to end, before it has its name
@@ -182,20 +182,20 @@ def restore(saved: dict[str, Any], model: nn.Module, optimizer: Optimizer) -> in
 # ------------------------------------------------------------------------------------------------------------ the run
 def train(options: argparse.Namespace, saved: dict[str, Any] | None) -> int:
     """Trains as `options` say, on every rank; returns the exit code. Every mistake in them raises first."""
-    rank, ranks = dist.get_rank(), dist.get_world_size()
+    rank, ranks, device = dist.get_rank(), dist.get_world_size(), rank_device()
     only_rank_0_speaks()
     seed_everything(options.seed, deterministic=options.deterministic)
-    device = my_device()
     if options.batch_size % ranks:
         raise UserError(f"--batch-size {options.batch_size} does not divide into {ranks} ranks: use a multiple.")
     corpus = load_corpus(options.corpus)
     check_length(corpus.val, options.block_size, f"the validation part of corpus {corpus.name}")
     config = GPTConfig(corpus.vocab_size, options.block_size, options.layers, options.heads, options.hidden_dim)
-    check_fits(config.training_bytes(options.batch_size // ranks), device)
+    sharing = ranks if device.type == "cpu" else 1  # ranks that share this memory
+    check_fits(sharing * config.training_bytes(options.batch_size // ranks), device)
     model, reshard = GPT(config).to(device), not options.no_reshard  # whole at first, on every rank, to compare with
     if saved:
         check_same_run(saved, options, corpus, model)
-    folder = from_rank_0(lambda: new_run_folder(options.out, LAB))
+    folder = on_rank_0(lambda: new_run_folder(options.out, LAB))
     batch = {name: getattr(options, name) for name in ("batch_size", "block_size")}
     settings = {name: getattr(options, name) for name in LAB_SETTINGS} | {"corpus": corpus.name}
     print(f"device  {ranks} ranks on {device.type} ({device_name(device)})")
@@ -216,7 +216,7 @@ def train(options: argparse.Namespace, saved: dict[str, Any] | None) -> int:
             first_step=first,
             last_step=options.steps,
             tokens_per_step=options.batch_size * options.block_size,
-            flops_per_token=model.flops_per_token(),
+            flops_per_token=model.flops_per_token() // ranks,  # MFU is a share of all devices
             device=device,
         ) as meter,
     ):

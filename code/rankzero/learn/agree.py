@@ -4,11 +4,13 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
+
+from rankzero.learn.errors import UserError
 
 T = TypeVar("T")
 
@@ -19,7 +21,7 @@ def only_rank_0_speaks() -> None:
         sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115
 
 
-def my_device() -> torch.device:
+def rank_device() -> torch.device:
     """The device that this rank has joined its process group with."""
     cuda = dist.get_backend() == "nccl"
     return torch.device("cuda", torch.cuda.current_device()) if cuda else torch.device("cpu")
@@ -38,11 +40,18 @@ def mean_over_ranks(number: Tensor) -> Tensor:
     return number / dist.get_world_size()
 
 
-def from_rank_0(make: Callable[[], T]) -> T:
-    """What `make` returns on rank 0, which alone calls it, on every rank. All ranks call this."""
-    made = [make() if dist.get_rank() == 0 else None]
-    dist.broadcast_object_list(made)
-    return made[0]  # type: ignore[return-value]
+def on_rank_0(action: Callable[[], T]) -> T:
+    """Rank 0 does it, for what only one rank may do. All wait, and get what it returns, or raise its UserError."""
+    said: list[Any] = [None, None]
+    if dist.get_rank() == 0:
+        try:
+            said[0] = action()
+        except UserError as error:
+            said[1] = error
+    dist.broadcast_object_list(said)
+    if said[1]:
+        raise said[1]
+    return said[0]
 
 
 def any_rank(flag: object, device: torch.device) -> bool:
