@@ -7,10 +7,10 @@ import sys
 import sysconfig
 import traceback
 import warnings
-from collections.abc import Iterator, MutableSequence
+from collections.abc import Callable, Iterator, MutableSequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import torch
 import torch.distributed as dist
@@ -19,6 +19,8 @@ from rankzero.learn.errors import UserError
 
 # A collective that has waited this long fails. NCCL's first one may compile and connect for a minute.
 COLLECTIVE_SECONDS = {"gloo": 10.0, "nccl": 120.0}
+
+T = TypeVar("T")
 
 _steps: MutableSequence[int] | None = None  # of every rank, shared with the process that started them
 _device = torch.device("cpu")
@@ -33,6 +35,23 @@ def note_step(step: int) -> None:
     """Notes the step that begins, so that a failure of this rank can name it. Costs nothing."""
     if _steps is not None:
         _steps[dist.get_rank()] = step
+
+
+def on_rank_0(action: Callable[[], T]) -> T:
+    """Rank 0 does it, for what only one rank may do. All wait, and get what it returns, or raise its UserError.
+
+    So nobody waits in a collective for a rank that has failed.
+    """
+    said: list[Any] = [None, None]
+    if dist.get_rank() == 0:
+        try:
+            said[0] = action()
+        except UserError as error:
+            said[1] = error
+    dist.broadcast_object_list(said, device=_device if _device.type == "cuda" else None)
+    if said[1]:
+        raise said[1]
+    return cast(T, said[0])
 
 
 def share_steps(steps: MutableSequence[int]) -> None:
