@@ -143,7 +143,8 @@ print(run_world(train, 2, seconds=None))
 def start_script(tmp_path: Path) -> subprocess.Popen[str]:
     file = tmp_path / "script.py"
     file.write_text(SCRIPT)  # no `if __name__ == "__main__"` is needed
-    process = subprocess.Popen([sys.executable, str(file)], stdout=subprocess.PIPE, text=True)
+    temporary = os.environ | {"TMPDIR": str(tmp_path)}
+    process = subprocess.Popen([sys.executable, str(file)], stdout=subprocess.PIPE, text=True, env=temporary)
     assert process.stdout
     assert process.stdout.readline() == "running\n"
     return process
@@ -164,6 +165,7 @@ def test_ranks_end_with_the_process_that_started_them(tmp_path: Path) -> None:
     process.wait()
     _, alive = psutil.wait_procs(family, timeout=30)
     assert not alive
+    assert list(tmp_path.glob("rankzero-world-*")) == []
 
 
 # ------------------------------------------------------------------------------------------------------------ counting
