@@ -66,6 +66,15 @@ def test_doctor_names_a_torchvision_that_cannot_be_mended(monkeypatch: pytest.Mo
     assert "pip install -r requirements.txt" in finding.text
 
 
+def test_doctor_names_ranks_that_cannot_talk(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "have just exchanged a message over gloo" in machine._ranks().text
+    monkeypatch.setattr(machine, "_all_reduce", lambda: sys.exit("no network"))
+    finding = machine._ranks()
+    assert finding.verdict == "problem"
+    assert "cannot talk to each other over gloo" in finding.text
+    assert "no network" in finding.text
+
+
 def test_doctor_names_a_version_that_is_not_the_pinned_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.metadata.requires", lambda name: ["torch==9.9.9", "nosuchthing==1.0", "numpy>=1"])
     (finding,) = machine._libraries()

@@ -28,6 +28,7 @@ class Reply:
     answers: Answers = field(default_factory=dict)
     text: str = ""
     printed: str = ""
+    cause: str = ""  # what the same mistake has in common, whichever line it stands in; of ranks that failed
     loading: bool = False  # the file did not even load
 
 
@@ -39,7 +40,7 @@ class Worker:
         self._process = subprocess.Popen(
             [sys.executable, "-u", "-m", "rankzero.exercises.worker", str(child_in), str(child_out)],
             pass_fds=(child_in, child_out),
-            env={**os.environ, "OMP_NUM_THREADS": "1"},
+            env={**os.environ, "OMP_NUM_THREADS": "1", "TORCH_CPP_LOG_LEVEL": "FATAL"},  # c10d's errors are told
         )
         os.close(child_in)
         os.close(child_out)
@@ -135,4 +136,4 @@ def _reply(raw: dict[str, Any], printed: str) -> Reply:
             answers = decode(raw["answers"].encode())
         except AnswerError as error:
             status, text = "error", str(error)
-    return Reply(status, answers, text, printed, bool(raw.get("loading")))
+    return Reply(status, answers, text, printed, raw.get("cause", ""), bool(raw.get("loading")))

@@ -105,7 +105,8 @@ def _line(status: str, text: str, console: Console) -> None:
 
 
 def _paragraph(text: str, indent: int, console: Console, style: str = "") -> None:
-    for line in textwrap.wrap(text, console.width - indent, break_on_hyphens=False):
+    lines = [textwrap.wrap(part.strip(), console.width - indent, break_on_hyphens=False) for part in text.splitlines()]
+    for line in itertools.chain.from_iterable(lines):
         console.print(" " * indent + line, style=style, soft_wrap=True)
 
 

@@ -31,6 +31,8 @@ class Replied(Protocol):
     def answers(self) -> Answers: ...
     @property
     def text(self) -> str: ...
+    @property
+    def cause(self) -> str: ...
 
 
 @dataclass(frozen=True)
@@ -121,6 +123,8 @@ def same_answers(one: Replied, other: Replied, names: set[str] | None = None) ->
     if one.status != other.status:
         return False
     if one.status != "answered":
+        if one.cause or other.cause:
+            return one.cause == other.cause
         return one.text.split(": ", 1)[-1] == other.text.split(": ", 1)[-1]
     names = names or set(one.answers) | set(other.answers)
     return all(

@@ -1,14 +1,15 @@
 """Keeps torch's compiler out of the worker: its import would take a third of the time that a check takes.
 
 The first optimizer of a process imports `torch._dynamo` to call two functions of it, which do nothing outside compiled
-code. Exercises compile nothing, so a stand-in has these two. Asked for anything else, it becomes the real module.
+code; a process group that starts calls a third. Exercises compile nothing, so a stand-in has these three. Asked for
+anything else, it becomes the real module.
 """
 
 import sys
 from collections.abc import Callable, Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import torch
@@ -33,6 +34,7 @@ class _StandIn(ModuleType):
         self.__path__ = list(spec.submodule_search_locations or ())
         self.disable = _as_it_is  # what torch.optim wraps its methods in
         self.graph_break = _nothing  # what torch.optim calls in every step
+        self.trace_rules = SimpleNamespace(clear_lru_cache=_nothing)  # what init_process_group calls
 
     def become_real(self) -> None:
         """Runs the real module's code in this module."""
@@ -40,6 +42,7 @@ class _StandIn(ModuleType):
         assert spec is not None
         assert spec.loader is not None
         self.__class__ = ModuleType  # type: ignore[assignment]
+        del self.trace_rules  # the module of this name is imported instead
         spec.loader.exec_module(self)
 
     def __getattr__(self, name: str) -> Any:

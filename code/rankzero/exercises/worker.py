@@ -60,7 +60,8 @@ def serve(requests: int, replies: int) -> None:
     from rankzero.exercises.no_compiler import keep_compiler_out
 
     keep_compiler_out()
-    importlib.import_module("rankzero.learn.gpt")  # once, so that no child has to
+    for name in ("rankzero.learn.gpt", "rankzero.exercises.ranks", "rankzero.learn.ranks"):
+        importlib.import_module(name)  # once, so that no child has to
     torch.set_num_threads(1)
     with suppress(BrokenPipeError):  # whoever asked is gone
         write_frame(replies, b"ready")
@@ -235,7 +236,10 @@ def _answer(request: dict[str, Any], say: Callable[[dict[str, Any]], None]) -> N
         if missing:
             say({"status": "todo", "text": f"{missing[0]} is missing from {file.name}: put its `def` line back."})
         else:
-            say(_probe(getattr(probes, name), learner, seed, file))
+            reply = _probe(getattr(probes, name), learner, seed, file)
+            say(reply)
+            if reply["status"] == "timeout":
+                return  # ranks that hang; those of the next probe would too
 
 
 def _probe(probe: Any, learner: ModuleType, seed: int, file: Path) -> dict[str, Any]:
@@ -244,12 +248,16 @@ def _probe(probe: Any, learner: ModuleType, seed: int, file: Path) -> dict[str, 
     from rankzero.exercises.answers import encode
     from rankzero.exercises.loader import describe
     from rankzero.learn.errors import out_of_memory
+    from rankzero.learn.world import WorldError, WorldTimeoutError
 
     torch.set_grad_enabled(True)  # whatever the probe before left behind
     try:
         return {"status": "answered", "answers": encode(probe(learner, seed)).decode()}
     except NotImplementedError as error:
         return {"status": "todo", "text": str(error)}
+    except WorldError as error:  # ranks that failed; see exercises/ranks.py
+        status = "timeout" if isinstance(error, WorldTimeoutError) else "error"
+        return {"status": status, "text": str(error), "cause": error.cause}
     except BaseException as error:
         status = "oom" if out_of_memory(error) else "error"
         return {"status": status, "text": describe(error, file)}

@@ -14,6 +14,7 @@ import torch
 from rankzero.learn.device import choose_device, device_name, peak_flops
 from rankzero.learn.fingerprint import cpu_model
 from rankzero.learn.images import import_torchvision
+from rankzero.learn.world import WorldError, run_world
 
 GIB = 2**30
 
@@ -97,8 +98,18 @@ def _accelerator() -> Finding:
 def _ranks() -> Finding:
     if not torch.distributed.is_available():
         return Finding("ranks", "problem", "this torch has no torch.distributed: labs with several ranks will not run")
+    try:
+        run_world(_all_reduce, 2)
+    except WorldError as error:
+        text = f"two processes here cannot talk to each other over gloo, so labs with ranks will not run: {error}"
+        return Finding("ranks", "problem", text)
     backends = ["gloo"] * torch.distributed.is_gloo_available() + ["nccl"] * torch.distributed.is_nccl_available()
-    return Finding("ranks", "ok", f"several processes can train together over {' and '.join(backends)}")
+    text = f"two processes have just exchanged a message over gloo; backends of this torch: {', '.join(backends)}"
+    return Finding("ranks", "ok", text)
+
+
+def _all_reduce() -> None:
+    torch.distributed.all_reduce(torch.ones(1))
 
 
 def _compiler() -> Finding:

@@ -19,7 +19,9 @@ from rankzero.learn.memory import MIB, memory_now
 from rankzero.learn.meter import StepMeter
 from rankzero.learn.options import StarterParser, non_negative_int, positive_float, positive_int
 from rankzero.learn.plots import plot_run
+from rankzero.learn.ranks import joined, launched_by_torchrun
 from rankzero.learn.runs import latest_checkpoint
+from rankzero.learn.world import WorldError, run_world
 
 # What decides the losses. A checkpoint keeps these settings, so that `--resume` alone goes on with the same run.
 MODEL_SHAPE = ("hidden_dim", "layers", "heads", "block_size")
@@ -67,6 +69,11 @@ def learning_rate(step: int, peak: float, warmup_steps: int, decay_steps: int) -
     return peak * (0.1 + 0.9 * 0.5 * (1 + math.cos(math.pi * progress)))
 
 
+def add_rank_options(parser: StarterParser) -> None:
+    """`--ranks`, for starters that run in several processes."""
+    parser.add_argument("--ranks", type=positive_int, help="processes to start (default: 2); torchrun starts its own")
+
+
 def run_starter(
     parser: StarterParser,
     train: Callable[[argparse.Namespace, dict[str, Any] | None], int],
@@ -74,8 +81,14 @@ def run_starter(
     *,
     lab: str,
     settings: Collection[str] = SETTINGS,
+    ranks: bool = False,
+    read: Callable[..., dict[str, Any]] = read_checkpoint,
+    newest: Callable[[Path, str], Path] = latest_checkpoint,
 ) -> int:
     """Calls `train(options, saved)`, `saved` being the checkpoint that `--resume` names; returns the exit code.
+
+    With `ranks` it is called in each rank of a world: torchrun's, or one of `--ranks` processes on this machine.
+    `read` reads a checkpoint, and `newest` finds the one of the newest run.
 
     A checkpoint's settings become the options' defaults; what the command line names still wins. A mistake of the
     user's, and memory that ran out, become one sentence and exit code 2.
@@ -84,14 +97,20 @@ def run_starter(
     try:
         saved = None
         if options.resume is not None:
-            newest = options.resume == "newest"
-            path = (options.checkpoint or latest_checkpoint(options.out, lab)) if newest else Path(options.resume)
-            saved = read_checkpoint(path, settings=settings)
+            path = Path(options.resume)
+            if options.resume == "newest":
+                path = options.checkpoint or newest(options.out, lab)
+            saved = read(path, settings=settings)
             parser.set_defaults(**{name: str(saved["settings"][name]) for name in settings})  # str: parsed like options
             options = parser.parse_args(arguments)
-        return train(options, saved)
+        return _on_ranks(train, options, saved) if ranks else train(options, saved)
     except UserError as error:
+        if int(os.environ.get("LOCAL_RANK", "0")):
+            return 2  # every rank has made the same mistake: one of them says so
         parser.error(str(error))
+    except WorldError as error:
+        print(f"\n{parser.prog}: {error}", file=sys.stderr)
+        return 1
     except (MemoryError, RuntimeError) as error:
         if not out_of_memory(error):
             raise
@@ -100,6 +119,16 @@ def run_starter(
     except KeyboardInterrupt:
         print("\nStopped by Ctrl-C at once: what was saved before is kept.", file=sys.stderr)
         return 130
+
+
+def _on_ranks(train: Callable[..., int], options: argparse.Namespace, saved: dict[str, Any] | None) -> int:
+    """Calls `train` in every rank of a world; the largest exit code."""
+    if not launched_by_torchrun():
+        return max(run_world(train, options.ranks or 2, options, saved, seconds=None, device=options.device))
+    if options.ranks:
+        raise UserError(f"torchrun has started {os.environ['WORLD_SIZE']} ranks: leave --ranks {options.ranks} out.")
+    with joined(options.device):
+        return train(options, saved)
 
 
 def check_same_run(saved: dict[str, Any], options: argparse.Namespace, corpus: Corpus, model: nn.Module) -> None:

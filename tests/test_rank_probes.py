@@ -1,0 +1,94 @@
+"""Probes that start ranks beside a learner's code: what comes back when it works, fails, hangs, or differs by rank."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from rankzero.exercises.check import Check, Exercise
+from rankzero.exercises.client import Reply, Worker
+from rankzero.exercises.misconceptions import same_answers
+
+PROBES = """
+import numpy as np
+import torch
+import torch.distributed as dist
+from rankzero.exercises.ranks import on_ranks
+
+def total(learner, seed):
+    inputs = np.random.default_rng(seed).integers(9, size=(3, 4))
+
+    def rank():
+        mine = torch.from_numpy(inputs[dist.get_rank()]).double().requires_grad_()
+        (mine * mine).sum().backward()  # a backward pass in each rank
+        learner.total(mine.grad)
+        return mine.grad.numpy()
+
+    return {"totals": np.stack(on_ranks(rank, 3))}
+
+def again(learner, seed):
+    return total(learner, seed)
+"""
+FIRST = "import torch\nimport torch.distributed as dist\n\n\ndef total(tensor):\n"
+
+
+@pytest.fixture(scope="module")
+def worker() -> Iterator[Worker]:
+    with Worker() as running:
+        yield running
+
+
+def ask(worker: Worker, folder: Path, body: str, name: str = "exercises.py") -> dict[str, Reply]:
+    """The replies to both probes of a learner whose `total` has this body."""
+    (folder / "probes.py").write_text(PROBES)
+    file = folder / name
+    file.write_text(FIRST + body)
+    worker.forget(file)
+    lab: Any = SimpleNamespace(probes=folder / "probes.py")
+    checks = [Check(name, "", 1, name, lambda got, expected: None) for name in ("total", "again")]
+    exercise = Exercise("total", ("total",), 1, "", "", (), tuple(checks))
+    return {check.name: worker.ask(lab, file, exercise, check, 5) for check in checks}
+
+
+def test_ranks_see_the_same_sum(worker: Worker, tmp_path: Path) -> None:
+    for reply in ask(worker, tmp_path, "    dist.all_reduce(tensor)").values():
+        assert reply.status == "answered"
+        totals = reply.answers["totals"]
+        assert (totals == totals[0]).all()
+        assert totals.sum() > 0
+
+
+def test_a_stub_is_still_a_stub(worker: Worker, tmp_path: Path) -> None:
+    reply = ask(worker, tmp_path, "    raise NotImplementedError('total: rankzero hint 07 total')")["total"]
+    assert (reply.status, reply.text) == ("todo", "total: rankzero hint 07 total")
+
+
+FAILURES = {
+    "raises": ("1 / 0", "dist.barrier()", "error", "ZeroDivisionError"),
+    "exits": ("import os; os._exit(0)", "dist.barrier()", "error", "ended with exit code 0"),
+    "leaves": ("return", "dist.barrier()", "error", "in a collective that rank 1 did not call"),
+    "differs": (
+        "dist.all_reduce(tensor[:2])",
+        "dist.all_reduce(tensor)",
+        "error",
+        "rank 1 called allreduce of Double[2]",
+    ),
+    "hangs": ("while True: pass", "dist.barrier()", "timeout", "in total"),
+}
+
+
+@pytest.mark.parametrize("failure", FAILURES)
+def test_a_failure_names_the_rank_and_the_line(worker: Worker, tmp_path: Path, failure: str) -> None:
+    of_rank_1, of_others, status, words = FAILURES[failure]
+    body = f"    if dist.get_rank() == 1:\n        {of_rank_1}\n    else:\n        {of_others}\n"
+    replies = ask(worker, tmp_path, body)
+    assert replies["total"].status == status
+    assert words in replies["total"].text
+    assert "exercises.py, line" in replies["total"].text
+    assert "rank 1" in replies["total"].text
+    if status == "timeout":
+        assert replies["again"].status == "skipped"
+    other = ask(worker, tmp_path, "    # another file, other lines\n\n" + body, name="another.py")["total"]
+    assert same_answers(replies["total"], other)

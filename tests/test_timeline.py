@@ -1,0 +1,65 @@
+"""The timeline of ranks: what is found in a trace of the CPU and of a GPU, and that it can be drawn."""
+
+from typing import Any
+
+import pytest
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.profiler import record_function
+
+from rankzero.learn.timeline import COMMUNICATION, COMPUTE, Span, plot_ranks, recorded, spans_of
+from rankzero.learn.world import run_world
+
+
+def one_step() -> list[Span]:
+    layer = nn.Linear(64, 64)
+    with recorded() as spans:
+        with record_function("forward"):
+            loss = layer(torch.ones(8, 64)).sum()
+        with record_function("backward"):
+            loss.backward()
+        dist.all_reduce(layer.weight.grad)
+    return spans
+
+
+def test_each_rank_says_when_it_computed_and_when_it_communicated() -> None:
+    ranks = run_world(one_step, 2)
+    for number, spans in enumerate(ranks):
+        assert [(span.rank, span.lane, span.name) for span in spans] == [
+            (number, COMPUTE, "forward"),
+            (number, COMPUTE, "backward"),
+            (number, COMMUNICATION, "all_reduce"),
+        ]
+        assert spans[0].end <= spans[1].start <= spans[1].end <= spans[2].start
+    # The ranks meet in the all-reduce, on one clock: neither ends before the other has begun.
+    first, second = (spans[-1] for spans in ranks)
+    assert first.end > second.start
+    assert second.end > first.start
+    figure = plot_ranks(ranks, "one step")
+    labels = [label.get_text() for label in figure.axes[0].get_yticklabels()]
+    assert labels == [f"rank {rank}: {lane}" for rank in (0, 1) for lane in (COMPUTE, COMMUNICATION)]
+
+
+@pytest.mark.parametrize(
+    ("kernel", "name"),
+    [
+        ("ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)", "all_reduce"),
+        ("ncclDevKernel_AllGather_RING_LL(ncclDevKernelArgsStorage<4096ul>)", "all_gather"),
+        ("ncclDevKernel_ReduceScatter_Sum_bf16_RING_SIMPLE(ncclDevKernelArgsStorage<4096ul>)", "reduce_scatter"),
+        ("ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)", "send"),
+    ],
+)
+def test_on_a_gpu_the_time_is_the_gpus(kernel: str, name: str) -> None:
+    def event(name: str, cat: str, ts: float) -> dict[str, Any]:
+        return {"name": name, "cat": cat, "ts": ts, "dur": 5.0, "ph": "X"}
+
+    events = [
+        event("forward", "user_annotation", 0),
+        event("forward", "gpu_user_annotation", 3),
+        event("nccl:all_reduce", "user_annotation", 4),
+        event("gemm_kernel", "kernel", 4),
+        event(kernel, "kernel", 9),
+    ]
+    spans = spans_of({"traceEvents": events, "baseTimeNanoseconds": 2000}, 1)
+    assert spans == [Span(1, COMPUTE, "forward", 5.0, 10.0), Span(1, COMMUNICATION, name, 11.0, 16.0)]

@@ -1,0 +1,234 @@
+"""Worlds of ranks: what they return, what they count, and that a failure of one rank is told and leaves nothing."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from rankzero.learn.collectives import CollectiveCounter
+from rankzero.learn.errors import UserError
+from rankzero.learn.gpt import GPT, GPTConfig
+from rankzero.learn.ranks import note_step
+from rankzero.learn.wire import tcp_bytes_sent
+from rankzero.learn.world import WorldError, WorldTimeoutError, run_world
+
+ELEMENTS = 300_000
+
+
+def sum_of_ranks(offset: int) -> tuple[int, Tensor]:
+    number = torch.tensor([dist.get_rank() + offset])
+    dist.all_reduce(number)
+    return dist.get_rank(), number
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 3, 4])
+def test_every_rank_returns_its_value(ranks: int) -> None:
+    assert [rank for rank, _ in run_world(sum_of_ranks, ranks, 10)] == list(range(ranks))
+    assert all(int(total) == sum(range(10, 10 + ranks)) for _, total in run_world(sum_of_ranks, ranks, 10))
+
+
+def test_a_function_that_no_module_has_runs_too() -> None:
+    times = 3
+    assert run_world(lambda: dist.get_rank() * times, 2) == [0, 3]
+
+
+def test_prints_come_through_with_the_rank(capsys: pytest.CaptureFixture[str]) -> None:
+    run_world(lambda: print(f"line of {dist.get_rank()}"), 2)
+    assert sorted(capsys.readouterr().out.splitlines()) == ["[rank 1] line of 1", "line of 0"]
+
+
+# ------------------------------------------------------------------------------------------------------------ failures
+def raises() -> None:
+    raise ValueError("no such thing")
+
+
+def waits_for_nobody() -> None:
+    time.sleep(100)
+
+
+FAILURES: dict[str, tuple[Callable[[], Any], str]] = {
+    "raises": (raises, r"rank 1 of 3 at step 7: ValueError: no such thing \(test_world.py, line \d+, in raises\)"),
+    "exits": (lambda: os._exit(3), "rank 1 of 3 at step 7 ended with exit code 3"),
+    "exits as if all were well": (lambda: os._exit(0), "rank 1 of 3 at step 7 ended with exit code 0"),
+    "is killed": (lambda: os.kill(os.getpid(), signal.SIGKILL), "rank 1 of 3 at step 7 was killed by SIGKILL"),
+    "crashes": (lambda: os.kill(os.getpid(), signal.SIGSEGV), "rank 1 of 3 at step 7 was killed by SIGSEGV"),
+    "hangs": (waits_for_nobody, "no answer after 3 s: rank 1 of 3 at step 7 was at test_world.py, line .*, in waits"),
+    "ends early": (lambda: None, "in a collective"),
+    "calls another collective": (lambda: dist.broadcast(torch.ones(4), 0), r"rank 1 called broadcast of Float\[4\]"),
+    "sends another shape": (lambda: dist.all_reduce(torch.ones(5)), r"rank 1 called allreduce of Float\[5\]"),
+    "sends another type": (lambda: dist.all_reduce(torch.ones(4).double()), r"rank 1 called allreduce of Double\[4\]"),
+}
+
+
+def one_rank_fails(fail: Callable[[], Any]) -> None:
+    note_step(7)
+    if dist.get_rank() == 1:
+        fail()
+    else:
+        dist.all_reduce(torch.ones(4))
+
+
+@pytest.mark.parametrize("failure", FAILURES)
+def test_a_failure_names_rank_step_and_cause_and_leaves_nothing(failure: str) -> None:
+    fail, says = FAILURES[failure]
+    begin = time.monotonic()
+    with pytest.raises(WorldError, match=says) as caught:
+        run_world(one_rank_fails, 3, fail, seconds=3, debug="calls" in failure or "sends" in failure)
+    assert time.monotonic() - begin < 15  # the promise of the library, and far from what it takes
+    assert isinstance(caught.value, WorldTimeoutError) == (failure == "hangs")
+    assert "\n  rank 0, step 7: " in str(caught.value) or "rank 0 of 3" in str(caught.value)
+    assert not [process for process in psutil.Process().children(recursive=True) if is_rank(process)]
+
+
+def is_rank(process: psutil.Process) -> bool:
+    """Not the fork server, which stays for the next world, nor its tracker of resources."""
+    return process.ppid() != os.getpid() and process.status() != psutil.STATUS_ZOMBIE
+
+
+def test_a_larger_message_without_debug_is_told_as_well() -> None:
+    with pytest.raises(WorldError, match="do all call the same collective, with the same shape"):
+        run_world(lambda: dist.all_reduce(torch.ones(10 + dist.get_rank())), 2)
+
+
+def test_a_mistake_of_the_user_stays_one() -> None:
+    def refuse() -> None:
+        raise UserError(f"3 rows do not divide by {dist.get_world_size()}.")
+
+    with pytest.raises(UserError, match="3 rows do not divide by 2"):
+        run_world(refuse, 2)
+    with pytest.raises(UserError, match="0 ranks: use 1 to"):
+        run_world(sum_of_ranks, 0, 1)
+    with pytest.raises(UserError, match="2 ranks need 2 CUDA devices, and this machine has"):
+        run_world(sum_of_ranks, 2 if not torch.cuda.is_available() else 64, 1, device="cuda")
+
+
+SCRIPT = """
+import sys, time
+import torch, torch.distributed as dist
+from rankzero.learn.runs import finish_step_on_interrupt
+from rankzero.learn.world import run_world
+def train():
+    with finish_step_on_interrupt() as interrupted:
+        for step in range(10**6):
+            stop = torch.tensor(float(bool(interrupted)))
+            dist.all_reduce(stop)
+            if step == 3 and dist.get_rank() == 0:
+                print("running", flush=True)
+            if stop:
+                return step > 2
+print(run_world(train, 2, seconds=None))
+"""
+
+
+def start_script(tmp_path: Path) -> subprocess.Popen[str]:
+    file = tmp_path / "script.py"
+    file.write_text(SCRIPT)  # no `if __name__ == "__main__"` is needed
+    process = subprocess.Popen([sys.executable, str(file)], stdout=subprocess.PIPE, text=True)
+    assert process.stdout
+    assert process.stdout.readline() == "running\n"
+    return process
+
+
+def test_ctrl_c_reaches_every_rank_once(tmp_path: Path) -> None:
+    process = start_script(tmp_path)
+    process.send_signal(signal.SIGINT)
+    out, _ = process.communicate(timeout=60)
+    assert out == "[True, True]\n"
+
+
+def test_ranks_end_with_the_process_that_started_them(tmp_path: Path) -> None:
+    process = start_script(tmp_path)
+    family = psutil.Process(process.pid).children(recursive=True)
+    assert len(family) >= 3
+    process.kill()
+    process.wait()
+    _, alive = psutil.wait_procs(family, timeout=30)
+    assert not alive
+
+
+# ------------------------------------------------------------------------------------------------------------ counting
+def calls_of_everything() -> list[tuple[str, int, int]]:
+    ranks, rank = dist.get_world_size(), dist.get_rank()
+    x = torch.ones(ranks, 3)
+    pair = dist.new_group([0, 1])
+    with CollectiveCounter() as counter:
+        dist.all_reduce(x)
+        dist.broadcast(x.half(), 0)
+        dist.all_gather_into_tensor(torch.empty(ranks * ranks, 3), x)
+        dist.all_gather([torch.empty(ranks, 3) for _ in range(ranks)], x)
+        dist.reduce_scatter_tensor(torch.empty(1, 3), x)
+        dist.barrier()
+        if rank < 2:
+            dist.all_reduce(x.double(), group=pair)
+        _ = dist.send(x, (rank + 1) % ranks) if rank == 0 else dist.recv(x, 0) if rank == 1 else None
+    return [(record.collective, record.bytes, record.ranks) for record in counter.records]
+
+
+def test_calls_are_counted_with_the_bytes_of_the_whole_message() -> None:
+    first, second, third = run_world(calls_of_everything, 3)
+    common = [
+        ("all_reduce", 36, 3),
+        ("broadcast", 18, 3),
+        ("all_gather", 108, 3),
+        ("all_gather", 108, 3),
+        ("reduce_scatter", 36, 3),
+        ("barrier", 0, 3),
+    ]
+    assert first == [*common, ("all_reduce", 72, 2), ("send", 36, 3)]
+    assert second == [*common, ("all_reduce", 72, 2), ("recv", 36, 3)]
+    assert third == common
+
+
+def counts_of_data_parallelism() -> tuple[dict[str, int], dict[str, int]]:
+    from torch.distributed.fsdp import fully_shard
+    from torch.nn.parallel import DistributedDataParallel
+
+    config = GPTConfig(vocab_size=96, block_size=16, n_layer=2, n_head=2, hidden_dim=32)
+    tokens = torch.zeros(2, 16, dtype=torch.int64)
+    sharded = GPT(config)
+    for block in sharded.blocks:
+        fully_shard(block)
+    fully_shard(sharded)
+    counts = []
+    for model in (DistributedDataParallel(GPT(config)), sharded):
+        with CollectiveCounter() as counter:
+            model(tokens).sum().backward()
+        counts.append(dict(counter.calls) | {f"{name} bytes": size for name, size in counter.bytes.items()})
+    return counts[0], counts[1]
+
+
+def test_what_ddp_and_fsdp_call_is_seen_from_outside() -> None:
+    config = GPTConfig(vocab_size=96, block_size=16, n_layer=2, n_head=2, hidden_dim=32)
+    size = 4 * sum(parameter.numel() for parameter in GPT(config).parameters())
+    for replicated, sharded in run_world(counts_of_data_parallelism, 2):
+        assert replicated == {"all_reduce": 1, "all_reduce bytes": size}  # one bucket before the rebuild
+        assert sharded["reduce_scatter bytes"] == size
+        assert sharded["all_gather"] == 5  # the root and two blocks; in backward the blocks again, the root is kept
+        assert "all_reduce" not in sharded
+
+
+def sent_by_all_reduce() -> int:
+    x = torch.ones(ELEMENTS)
+    dist.all_reduce(x)  # connects
+    dist.barrier()
+    before = tcp_bytes_sent()
+    dist.all_reduce(x)
+    dist.barrier()
+    return tcp_bytes_sent() - before
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the kernel's counts are Linux's")
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_gloo_sends_what_a_ring_sends(ranks: int) -> None:
+    for sent in run_world(sent_by_all_reduce, ranks):
+        assert 0 <= sent / (4 * ELEMENTS) - 2 * (ranks - 1) / ranks < 0.02
