@@ -122,12 +122,27 @@ def simulate(
         fake_world(layout.world_size, stage * layout.data * layout.tensor),
         warnings.catch_warnings(action="ignore"),
     ):
-        mesh = mesh_of(layout)  # before there are fake tensors: it reads a real one
-        with _dtype(recipe), torch.device("meta"):
-            runs = parallelize(config, recipe, layout, mesh, stage)
-        with FakeTensorMode(allow_non_fake_inputs=True):  # the meta tensors
-            off_meta(runs)
-            return run_step(config, recipe, optimizer, layout, runs, mesh, batch_size, seq_len, stage)
+        return count_step(config, recipe, optimizer, layout, batch_size=batch_size, seq_len=seq_len, fake=True)
+
+
+def count_step(
+    config: Config,
+    recipe: Recipe,
+    optimizer: Optimizer,
+    layout: Layout,
+    *,
+    batch_size: int,
+    seq_len: int,
+    fake: bool = False,
+) -> Counted:
+    """One optimizer step of this rank of the process group, fake or real; weights are whatever was in memory."""
+    mesh = mesh_of(layout)  # before there are fake tensors: it reads a real one
+    stage = dist.get_rank() // (layout.data * layout.tensor)
+    with _dtype(recipe), torch.device("meta"):
+        runs = parallelize(config, recipe, layout, mesh, stage)
+    with FakeTensorMode(allow_non_fake_inputs=True) if fake else contextlib.nullcontext():  # these are the meta tensors
+        off_meta(runs)
+        return run_step(config, recipe, optimizer, layout, runs, mesh, batch_size, seq_len, stage)
 
 
 @contextlib.contextmanager
@@ -161,6 +176,7 @@ def run_step(
         step.finish()
         if layout.zero == 0 and layout.data > 1:
             _all_reduce_in_buckets([updater.gradient_of(p) for p in step.ready], mesh["replica"].get_group())
+        _settle(updater)
         if isinstance(config, GPTConfig) and layout.pipeline > 1 and stage in (0, layout.pipeline - 1):
             _add_up_ends(runs, updater, layout, mesh)
         held = rows_of_update(runs, updater)
@@ -259,12 +275,27 @@ class _Step:
         return tensor.requires_grad_(like is None)
 
 
+def _settle(updater: RecipeOptimizer) -> None:
+    """Adds up gradients that are still parts of a sum: those of norms whose tokens are split over tensor ranks.
+
+    `fully_shard` has done so by now. Left to the optimizer they would be added up each time that it reads them.
+    """
+    for parameter in updater.parameters:
+        gradient = parameter.grad
+        if isinstance(gradient, DTensor) and any(placement.is_partial() for placement in gradient.placements):
+            parameter.grad = gradient.redistribute(placements=parameter.placements)  # type: ignore[attr-defined]
+
+
 def _add_up_ends(runs: nn.ModuleList, updater: RecipeOptimizer, layout: Layout, mesh: DeviceMesh) -> None:
     """A GPT's token embedding is its output layer too: the first and the last pipeline rank add up its gradients."""
-    ends = mesh.mesh.flatten()[[0, -layout.data * layout.tensor]].tolist()
+    per_stage = layout.data * layout.tensor
+    column = dist.get_rank() % per_stage
+    ends = [column, column + (layout.pipeline - 1) * per_stage]
     name = "head.weight" if mesh["pipeline"].get_local_rank() else "token_embedding.weight"
     embedding = dict(runs.named_parameters())[f"{len(runs) - 1 if name.startswith('head') else 0}.{name}"]
-    dist.all_reduce(local_part(updater.gradient_of(embedding)), group=dist.new_group(ends))
+    dist.all_reduce(
+        local_part(updater.gradient_of(embedding)), group=dist.new_group(ends, use_local_synchronization=True)
+    )
 
 
 def _all_reduce_in_buckets(gradients: list[Tensor], group: dist.ProcessGroup) -> None:

@@ -180,8 +180,11 @@ def _of_tensor(config: Config, recipe: Recipe, layout: Layout, part: Part, token
         yield make("all_gather", "activations into products", gathers, stream, symbols)
         yield make("reduce_scatter", "activations after products", scatters, stream, symbols)
         size = recipe.gradient or recipe.accumulator
-        norms = 2 * blocks + part.last
-        yield make("all_reduce", "gradients of norms", norms, config.hidden_dim * size, f"C·{size}")
+        norms = (2 * blocks + part.last) * (m if layout.zero == 3 else 1)  # without shards once a step
+        yield Collective(
+            "all_reduce", "tensor", "gradients of norms", layout.tensor, norms, norms * config.hidden_dim * size,
+            f"{norms} · C·{size}",
+        )  # fmt: skip
     else:
         times = blocks * (4 + again) + part.first + part.last
         yield make("all_reduce", "activations", times, stream, symbols)
