@@ -5,14 +5,15 @@ Weights, gradients, optimizer state, KV cache and activations are exact for the 
 implementation; their rows say which one they mean.
 """
 
-from dataclasses import dataclass
+from dataclasses import replace
 
 from rankzero.learn.errors import UserError
 from rankzero.ledger.activations import Kept, kept_bytes, kept_tensors, sizes_of
 from rankzero.ledger.layout import Layout
 from rankzero.ledger.ledger import BEGIN, END, FORWARD, PHASES, UPDATE, Kind, Ledger, Row
-from rankzero.ledger.models import Config, Part, Weight, weights_of
+from rankzero.ledger.models import Config, Weight, weights_of
 from rankzero.ledger.recipes import EIGHT_BIT_BLOCK, EIGHT_BIT_SMALLEST, Optimizer, Recipe
+from rankzero.ledger.sharding import buffers_of, units_of
 
 
 def predict(
@@ -45,12 +46,35 @@ def predict(
         *weight_rows(weights, recipe, layout),
         *gradient_rows(weights, recipe, layout),
         *optimizer_rows(weights, recipe, optimizer, layout),
-        *activation_rows(config, recipe, batch_size, seq_len, layout, stage),
-        *temporary_rows(config, recipe, optimizer, batch_size, seq_len, layout, part),
-        *communication_rows(weights, recipe, layout),
+        *backward_rows(config, recipe, optimizer, batch_size, seq_len, layout, stage),
         kv_cache_row(config, batch_size, seq_len, recipe.copy or recipe.weight, layout.tensor),
     ]
     return Ledger("predicted", tuple(row for row in rows if row.bytes))
+
+
+def backward_rows(
+    config: Config, recipe: Recipe, optimizer: Optimizer, batch_size: int, seq_len: int, layout: Layout, stage: int
+) -> list[Row]:
+    """Activations, temporary and communication buffers, where backward holds most of them.
+
+    That is where it begins, in the loss; or, with sharded weights, in a block, whose buffers may be larger: by then
+    what the end of the model kept is gone.
+    """
+    weights = weights_of(config, layout.part(config, stage))
+    sizes = batch_size, seq_len, layout, stage
+    activations = activation_rows(config, recipe, *sizes)
+    temporary = temporary_rows(config, recipe, optimizer, *sizes)
+    if layout.zero < 3 or layout.data == 1:
+        return [*activations, *temporary, *communication_rows(weights, recipe, layout)]
+    buffers = buffers_of(weights, recipe, layout)
+    again = block_again(config, recipe, batch_size, seq_len, layout)
+    ends = {kept.name for kept in kept_tensors(config, recipe) if kept.where == "last"}
+    loss = Row(Kind.TEMPORARY, "loss: two gradients", loss_bytes(config, recipe, *sizes), "2·B·T·V·bytes")
+    in_loss = loss.bytes + sum(row.bytes for row in activations if row.name in ends)
+    if in_loss >= sum(row.bytes for row in (*buffers.in_block, again)):
+        return [*activations, loss, *temporary[1:], *buffers.always, *buffers.at_end]
+    activations = [replace(row, phases=(FORWARD,)) if row.name in ends else row for row in activations]
+    return [*activations, again, *temporary[1:], *buffers.always, *buffers.in_block, *buffers.at_end]
 
 
 def held(weight: Weight, layout: Layout, stage: int) -> int:
@@ -173,6 +197,20 @@ def _times(config: Config, kept: Kept, layout: Layout, stage: int, under_way: di
     return sum(count * each(parts[chunk]) for chunk, count in under_way.items())
 
 
+def loss_bytes(config: Config, recipe: Recipe, batch_size: int, seq_len: int, layout: Layout, stage: int = 0) -> int:
+    """Bytes of the two gradients that backward begins with: of the log-probabilities, and of the logits."""
+    if not layout.part(config, stage).last:
+        return 0
+    return 2 * -(-config.vocab_size // layout.tensor) * batch_size * seq_len * sizes_of(recipe).loss
+
+
+def block_again(config: Config, recipe: Recipe, batch_size: int, seq_len: int, layout: Layout) -> Row:
+    """All that a block keeps, when it runs again in backward; nothing without checkpointing."""
+    block = [kept for kept in kept_tensors(config, recipe) if kept.where == "block" and layout.checkpointing == "block"]
+    size = sum(kept_bytes(kept, batch_size, seq_len, layout) for kept in block)
+    return Row(Kind.TEMPORARY, "one block, run again", size, "all that it keeps")
+
+
 def temporary_rows(
     config: Config,
     recipe: Recipe,
@@ -180,7 +218,7 @@ def temporary_rows(
     batch_size: int,
     seq_len: int,
     layout: Layout,
-    part: Part,
+    stage: int = 0,
 ) -> list[Row]:
     """The largest short-lived buffers: in backward, and in the update.
 
@@ -188,20 +226,17 @@ def temporary_rows(
     Exact for AdamW and PyTorch's CPU kernels where the loss has the largest tensors, that is with vocabularies of
     thousands. On CUDA, AdamW's default (foreach) takes its two buffers for all weights at once.
     """
-    vocabulary = -(-config.vocab_size // layout.tensor) if part.last else 0
-    logits = vocabulary * batch_size * seq_len * sizes_of(recipe).loss
-    weights = weights_of(config, part)
+    weights = weights_of(config, layout.part(config, stage))
     numbers = [held(weight, layout, 1) for weight in weights]
     largest = max(n // weight.copies for n, weight in zip(numbers, weights, strict=True))
     buffers, formula = (2, "2·largest·bytes") if optimizer.counts_steps else (0, "")  # SGD updates in place
     updated, source = recipe.master or recipe.weight, recipe.accumulator or recipe.gradient
     converted = sum(numbers) * updated if updated != source else 0  # the update wants gradients in its own dtype
-    backward = Row(Kind.TEMPORARY, "loss: two gradients", 2 * logits, "2·B·T·V·bytes")
-    if layout.checkpointing == "block":
-        block = [kept for kept in kept_tensors(config, recipe) if kept.where == "block"]
-        size = sum(kept_bytes(kept, batch_size, seq_len, layout) for kept in block) - logits  # log-probabilities go
-        if size > backward.bytes:
-            backward = Row(Kind.TEMPORARY, "one block, run again", size, "all it keeps, less B·T·V·bytes")
+    loss = loss_bytes(config, recipe, batch_size, seq_len, layout, stage)
+    backward = Row(Kind.TEMPORARY, "loss: two gradients", loss, "2·B·T·V·bytes")
+    again = block_again(config, recipe, batch_size, seq_len, layout).bytes - loss // 2  # log-probabilities go
+    if again > loss:
+        backward = Row(Kind.TEMPORARY, "one block, run again", again, "all it keeps, less B·T·V·bytes")
     return [
         backward,
         Row(Kind.TEMPORARY, "gradients, converted", converted, f"{updated} B a parameter", (UPDATE,)),
@@ -210,53 +245,20 @@ def temporary_rows(
 
 
 def communication_rows(weights: list[Weight], recipe: Recipe, layout: Layout) -> list[Row]:
-    """Buffers of data parallelism, none with one data rank.
+    """Buffers of data parallelism with ZeRO 0 to 2; for 3 see `sharding`. None with one data rank.
 
     ZeRO 0 and 1 as DDP has it: buckets as large as all gradients, kept from step to step
-    (`gradient_as_bucket_view=True` saves them). ZeRO 2 and 3 as `fully_shard` has it, called on each block and on the
-    rest ("root"): whole gradients of one unit, and for 3 the whole weights of two blocks and of the root, or of all.
+    (`gradient_as_bucket_view=True` saves them). ZeRO 2: whole gradients of one block.
     """
-    if layout.data == 1:
+    if layout.data == 1 or layout.zero == 3:
         return []
     units = units_of(weights, layout)
-    size, width = recipe.gradient or recipe.accumulator, f"{recipe.weight} B a parameter"
+    size = recipe.gradient or recipe.accumulator
     if layout.zero < 2:
         numbers = sum(unit.numbers * unit.copies for unit in units)
         return [Row(Kind.COMMUNICATION, "all-reduce buckets", numbers * size, f"{size} B a parameter", PHASES)]
-    block, root = (next((u.numbers for u in units if u.name == name), 0) for name in ("block", "root"))
-    blocks = next((u.copies for u in units if u.name == "block"), 0)
-    rows = [Row(Kind.COMMUNICATION, "reduce-scatter, one block", block * size, f"{size} B a parameter", (BEGIN, END))]
-    if layout.zero == 3:
-        kept = min(2, blocks) if layout.reshard else blocks
-        name = f"all-gather, {'two blocks' if layout.reshard else 'all blocks'}"
-        rows += [
-            Row(Kind.COMMUNICATION, name, kept * block * recipe.weight, width, (FORWARD, BEGIN)),
-            Row(Kind.COMMUNICATION, "all-gather, root", root * recipe.weight, width, (FORWARD, BEGIN)),
-        ]
-    return rows
-
-
-@dataclass(frozen=True)
-class Unit:
-    """Weights that travel in one collective: a block, or the root, which is all that is in no block."""
-
-    name: str
-    copies: int
-    numbers: int  # elements of one copy, padded so that every rank's part is as large as the first one's
-
-
-def units_of(weights: list[Weight], layout: Layout) -> list[Unit]:
-    """What `fully_shard` gathers at once, if it is called on each block and then on the model."""
-    units = []
-    for name, inside in (("root", False), ("block", True)):
-        chosen = [weight for weight in weights if weight.in_block is inside]
-        shards = layout.shards if layout.zero == 3 else 1
-        numbers = sum(
-            weight.shard(layout.tensor, shards) * shards * (1 if inside else weight.copies) for weight in chosen
-        )
-        if chosen:
-            units.append(Unit(name, chosen[0].copies if inside else 1, numbers))
-    return units
+    block = next(unit.numbers for unit in units if unit.name == "block")
+    return [Row(Kind.COMMUNICATION, "reduce-scatter, one block", block * size, f"{size} B a parameter", (BEGIN, END))]
 
 
 def kv_cache_row(config: Config, batch_size: int, seq_len: int, size: int, tensor_ranks: int = 1) -> Row:

@@ -15,8 +15,9 @@ from rankzero.ledger import schedule
 from rankzero.ledger.activations import sizes_of
 from rankzero.ledger.layout import Layout
 from rankzero.ledger.models import Config, Part, Weight, weights_of
-from rankzero.ledger.predict import held_gradient, units_of
+from rankzero.ledger.predict import held_gradient
 from rankzero.ledger.recipes import Recipe
+from rankzero.ledger.sharding import units_of
 
 MIB = 2**20
 FIRST_BUCKET, BUCKET = 1 * MIB, 25 * MIB  # DDP's defaults
