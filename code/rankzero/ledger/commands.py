@@ -63,12 +63,9 @@ def plan(
     The chapter handbook/planning.md says where the numbers come from and what they leave out.
     """
     from rankzero.learn.errors import UserError
-    from rankzero.ledger.hardware import find_hardware
     from rankzero.ledger.layout import Layout
-    from rankzero.ledger.models import find_preset
-    from rankzero.ledger.plan import Plan
+    from rankzero.ledger.plan import make_plan
     from rankzero.ledger.plan_text import counted_text, plan_text
-    from rankzero.ledger.recipes import find_optimizer, find_recipe
 
     with sentences():
         if zero and shard == 1:
@@ -77,7 +74,6 @@ def plan(
             raise UserError("--keep is about gathered weights: it needs --shard 2 or more, with ZeRO-3.")
         if plot and plot.exists() and not overwrite:
             raise UserError(f"{plot} is there already: give another name, or --overwrite.")
-        config = find_preset(preset)
         layout = Layout(
             data=data * shard,
             zero=(zero or 3) if shard > 1 else 0,
@@ -90,18 +86,16 @@ def plan(
             micro_batches=micro_batches,
             interleave=interleave,
         )
-        layout.check(config)
-        made = Plan(
+        made = make_plan(
             preset,
-            config,
-            find_recipe(recipe),
-            find_optimizer(optimizer),
             layout,
-            micro_batch,
-            seq or config.block_size,
-            find_hardware(hardware),
-            nodes_of,
-            efficiency,
+            batch_size=micro_batch,
+            seq_len=seq,
+            recipe=recipe,
+            optimizer=optimizer,
+            hardware=hardware,
+            per_node=nodes_of,
+            efficiency=efficiency,
         )
         if not as_json:
             console.print(plan_text(made), markup=False)
@@ -110,7 +104,7 @@ def plan(
             from rankzero.ledger.simulate import simulate as run
 
             counted = run(
-                config,
+                made.config,
                 made.recipe,
                 made.optimizer,
                 layout,

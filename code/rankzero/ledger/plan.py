@@ -11,12 +11,12 @@ from typing import Any
 
 from rankzero.ledger import schedule
 from rankzero.ledger.estimate import Estimate, estimate, model_flops, recomputed_flops
-from rankzero.ledger.hardware import Hardware
+from rankzero.ledger.hardware import Hardware, find_hardware
 from rankzero.ledger.layout import Layout
 from rankzero.ledger.ledger import Ledger
-from rankzero.ledger.models import Config, parameter_count
+from rankzero.ledger.models import Config, find_preset, parameter_count
 from rankzero.ledger.predict import largest_micro_batch, predict
-from rankzero.ledger.recipes import Optimizer, Recipe
+from rankzero.ledger.recipes import Optimizer, Recipe, find_optimizer, find_recipe
 from rankzero.ledger.traffic import Collective, collectives
 
 
@@ -185,3 +185,32 @@ class Plan:
             "room": self.room,
             "warnings": self.warnings,
         }
+
+
+def make_plan(
+    preset: str,
+    layout: Layout | None = None,
+    *,
+    batch_size: int = 1,
+    seq_len: int | None = None,
+    recipe: str = "mixed",
+    optimizer: str = "adamw",
+    hardware: str = "h100",
+    per_node: int = 8,
+    efficiency: float = 0.5,
+) -> Plan:
+    """By names. Without `seq_len`, sequences as long as the preset takes. UserError for what cannot be."""
+    config, layout = find_preset(preset), layout or Layout()
+    layout.check(config)
+    return Plan(
+        preset,
+        config,
+        find_recipe(recipe),
+        find_optimizer(optimizer),
+        layout,
+        batch_size,
+        seq_len or config.block_size,
+        find_hardware(hardware),
+        per_node,
+        efficiency,
+    )
