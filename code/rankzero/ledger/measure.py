@@ -267,21 +267,21 @@ def _count(
     after(FORWARD)
     loss.backward()  # turns them into gradients, and lets go of them
     after(END)
+    gradients = storage_bytes(updater.gradient_tensors())
+    updater.step()  # the first time, the optimizer makes its state
+    after(UPDATE)
     rows = [
+        *rows_of_states(model, updater, gradients),
         Row(Kind.WEIGHTS, "autocast's bf16 copies", copies.bytes(), phases=(FORWARD, BEGIN)),
         *(Row(Kind.ACTIVATIONS, name or "loss", size) for name, size in saved.by_module.items()),
         Row(Kind.KV_CACHE, "keys and values", cache.bytes),
-        *rows_of_update(model, updater),
     ]
-    after(UPDATE)
     updater.zero_grad()
     return rows
 
 
-def rows_of_update(model: nn.Module, updater: RecipeOptimizer) -> list[Row]:
-    """Updates the weights and counts what training then holds of them: weights, gradients, the optimizer's state."""
-    gradients = storage_bytes(updater.gradient_tensors())
-    updater.step()  # the first time, the optimizer makes its state
+def rows_of_states(model: nn.Module, updater: RecipeOptimizer, gradients: int) -> list[Row]:
+    """What follows the parameters, after an update: weights, gradients, the optimizer's state."""
     return [
         Row(Kind.WEIGHTS, "parameters", storage_bytes(model.parameters())),
         Row(Kind.GRADIENTS, "of this backward", gradients),

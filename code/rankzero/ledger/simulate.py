@@ -36,7 +36,8 @@ from rankzero.ledger.measure import (
     SavedTensors,
     WeightCopies,
     local_part,
-    rows_of_update,
+    rows_of_states,
+    storage_bytes,
 )
 from rankzero.ledger.models import Config
 from rankzero.ledger.recipes import Optimizer, Recipe
@@ -179,11 +180,12 @@ def run_step(
         _settle(updater)
         if isinstance(config, GPTConfig) and layout.pipeline > 1 and stage in (0, layout.pipeline - 1):
             _add_up_ends(runs, updater, layout, mesh)
-        held = rows_of_update(runs, updater)
+        gradients = storage_bytes(updater.gradient_tensors())
+        updater.step()
     rows = [
         *(Row(Kind.ACTIVATIONS, name or "loss", size) for name, size in step.most.items()),
         Row(Kind.WEIGHTS, "autocast's bf16 copies", step.copies, phases=(FORWARD, BEGIN)),
-        *held,
+        *rows_of_states(runs, updater, gradients),
     ]
     return Counted(Ledger("counted", tuple(row for row in rows if row.bytes)), tuple(counter.records))
 
