@@ -1,6 +1,8 @@
 """A plan is what happens: planned, counted on a fake cluster and on real ranks, to the byte and to the call."""
 
+import contextlib
 import json
+import random
 import resource
 import subprocess
 import sys
@@ -170,6 +172,39 @@ def test_every_recipe_is_counted_as_planned(config: Config, recipe: str) -> None
     assert_agrees(made, count(made, 0), 0)
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_random_layouts_are_counted_as_planned(seed: int) -> None:
+    made = random_plan(random.Random(seed))
+    for stage in {0, made.layout.pipeline - 1}:
+        assert_agrees(made, count(made, stage), stage)
+
+
+def random_plan(draw: random.Random) -> Plan:
+    """Uneven vocabularies and rows, every recipe; drawn again until it can be."""
+    while True:
+        heads, seq_len, blocks = draw.choice([2, 4]), draw.choice([8, 16]), draw.choice([2, 4])
+        sizes = (draw.randrange(20, 90), seq_len, blocks, heads)
+        config: Config = GPTConfig(*sizes, heads * 8)
+        if draw.random() < 0.6:
+            config = LlamaConfig(*sizes, draw.choice([1, heads]), heads * 8, draw.choice([20, 24, 48]))
+        layout = Layout(
+            data=draw.choice([1, 2, 3, 4]),
+            zero=draw.choice([0, 3, 3]),
+            tensor=1 if isinstance(config, GPTConfig) else draw.choice([1, 2, 4]),
+            sequence_parallel=draw.random() < 0.3,
+            checkpointing=draw.choice(["none", "block"]),
+            shard=draw.choice([None, None, 2]),
+            reshard=draw.random() < 0.7,
+            pipeline=draw.choice([1, 1, 2]),
+            micro_batches=draw.choice([1, 2, 4]),
+            interleave=draw.choice([1, 1, 2]),
+        )
+        recipe = draw.choice([name for name in RECIPES if name != "amp" or layout.tensor == 1])
+        with contextlib.suppress(UserError):
+            if layout.data > 1 or layout.zero == 0:
+                return make(config, layout, recipe, batch_size=draw.choice([1, 3]))
+
+
 def test_four_kinds_of_parallelism_at_once() -> None:
     layout = Layout(
         data=8, zero=3, shard=4, tensor=2, sequence_parallel=True, checkpointing="block", pipeline=2,
@@ -234,6 +269,14 @@ def test_flops_give_the_published_utilizations() -> None:
     per_token = eight.flops / eight.tokens
     assert 100 * 5762 * per_token / 989e12 == pytest.approx(33.7, abs=0.05)  # torchtitan
     assert 100 * 6667 * per_token / 989e12 == pytest.approx(39.0, abs=0.05)
+
+
+def test_flops_of_mosaicmls_7b_are_the_published_ones() -> None:
+    config = GPTConfig(
+        50_432, 2048, 32, 32, 4096
+    )  # ALiBi instead of positions: 0.02 % of the published parameters more
+    made = make(config, Layout(data=8, zero=3), "mixed", batch_size=1)
+    assert 100 * 10_643 * made.flops / made.tokens / 989.5e12 == pytest.approx(46.44, abs=0.1)
 
 
 def test_recomputation_costs_a_third_where_blocks_are_all() -> None:
@@ -325,6 +368,16 @@ def test_json_has_every_part(tmp_path: Path) -> None:
         (["gpt2", "--keep"], "--keep is about gathered weights"),
         (["gpt2", "--shard", "2", "--zero", "2", "--simulate"], "ZeRO-2 is computed only"),
         (["gpt2", "--tensor", "2", "--simulate"], "tensor parallelism runs on the Llama presets"),
+        (
+            ["llama-2-7b", "--tensor", "2", "--recipe", "amp", "--simulate"],
+            "autocast over tensor ranks is computed only",
+        ),
+        (
+            ["llama-2-7b", "--tensor", "8", "--sequence-parallel", "--seq", "100"],
+            "8 tensor ranks cannot split 100 tokens",
+        ),
+        (["gpt2", "--plot", "plan.xyz"], "plan.xyz: a picture's name ends in .png, .svg or .pdf."),
+        (["gpt2", "--plot", "no/such/plan.png"], "there is no folder no/such"),
         (["gpt2", "--seq", "2048"], "sequences of 2048 tokens: this model takes 1 to 1024."),
         (["gpt2", "--shard", "1000000000"], "ranks are more than the model's 124,337,664 parameters"),
     ],

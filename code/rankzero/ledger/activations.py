@@ -65,10 +65,11 @@ def kept_tensors(config: Config, recipe: Recipe) -> list[Kept]:
 
 def kept_bytes(kept: Kept, batch_size: int, seq_len: int, layout: Layout) -> int:
     """Bytes of it that one tensor-parallel rank keeps, in one place."""
-    divides = kept.split == "tensor" or (kept.split == "sequence" and layout.sequence_parallel)
-    ranks = layout.tensor if divides else 1
     times = {"token": batch_size * seq_len, "position": seq_len, "batch": 1}[kept.per]
-    return -(-kept.count * times // ranks) * kept.size
+    if kept.split == "tensor":
+        return -(-kept.count // layout.tensor) * times * kept.size
+    ranks = layout.tensor if kept.split == "sequence" and layout.sequence_parallel else 1
+    return -(-times // ranks) * kept.count * kept.size
 
 
 def _gpt(config: GPTConfig, sizes: Sizes) -> list[Kept]:

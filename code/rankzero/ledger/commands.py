@@ -72,8 +72,8 @@ def plan(
             raise UserError(f"--zero {zero} says what the --shard ranks share: give --shard 2 or more.")
         if keep and (shard == 1 or zero in (1, 2)):
             raise UserError("--keep is about gathered weights: it needs --shard 2 or more, with ZeRO-3.")
-        if plot and plot.exists() and not overwrite:
-            raise UserError(f"{plot} is there already: give another name, or --overwrite.")
+        if plot:
+            _check_plot(plot, overwrite)
         layout = Layout(
             data=data * shard,
             zero=(zero or 3) if shard > 1 else 0,
@@ -129,3 +129,15 @@ def plan(
                 console.print(f"\nas a picture  {relative(plot)}")
     if counted is not None and not counted.agrees(made.ledger, made.collectives):
         fail("the plan is wrong: what was counted differs. Please report it, with the command.", code=1)
+
+
+def _check_plot(file: Path, overwrite: bool) -> None:
+    """Before any work: UserError if the picture could not be written in the end."""
+    from rankzero.learn.errors import UserError
+
+    if file.suffix not in (".png", ".svg", ".pdf"):
+        raise UserError(f"{file}: a picture's name ends in .png, .svg or .pdf.")
+    if not file.parent.is_dir():
+        raise UserError(f"there is no folder {file.parent}: make it, or give another name.")
+    if file.exists() and not overwrite:
+        raise UserError(f"{file} is there already: give another name, or --overwrite.")

@@ -57,9 +57,9 @@ class Layout:
 
     @cached_property
     def _in_flight(self) -> tuple[list[dict[int, int]], ...]:
-        orders = (
-            schedule.order(stage, self.pipeline, self.micro_batches, self.interleave) for stage in range(self.pipeline)
-        )
+        # After the first few the micro-batches repeat what is under way at once.
+        few = min(self.micro_batches, 4 * self.pipeline)
+        orders = (schedule.order(stage, self.pipeline, few, self.interleave) for stage in range(self.pipeline))
         return tuple(schedule.in_flight(order) for order in orders)
 
     def in_flight(self, stage: int) -> list[dict[int, int]]:

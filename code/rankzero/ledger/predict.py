@@ -37,6 +37,8 @@ def predict(
         raise UserError(f"a micro-batch of {batch_size} sequences: there must be at least 1.")
     if not 1 <= seq_len <= config.block_size:
         raise UserError(f"sequences of {seq_len} tokens: this model takes 1 to {config.block_size}.")
+    if layout.sequence_parallel and seq_len % layout.tensor:
+        raise UserError(f"{layout.tensor} tensor ranks cannot split {seq_len} tokens evenly: use a multiple.")
     tokens = batch_size * seq_len
     if tokens * max(config.vocab_size, config.n_layer * config.hidden_dim) > 10**16:
         raise UserError(f"{tokens:,} tokens in a step of this model are more than any machine holds: use fewer.")
@@ -122,13 +124,14 @@ def gradient_rows(weights: list[Weight], recipe: Recipe, layout: Layout) -> list
     With several micro-batches a step, gradients are there from the first one's backward on: they add up.
     """
     numbers = sum(held_gradient(weight, layout) for weight in weights)
+    summed = sum(held(weight, layout, 2) for weight in weights)
     name, phases = ("of this backward", None) if layout.micro_batches == 1 else ("summed over micro-batches", PHASES)
     return [
         Row(Kind.GRADIENTS, name, numbers * recipe.gradient, f"{recipe.gradient} B a parameter", phases),
         Row(
             Kind.GRADIENTS,
             "fp32 sum of micro-batches",
-            numbers * recipe.accumulator,
+            summed * recipe.accumulator,
             f"{recipe.accumulator} B a parameter",
             PHASES,
         ),
@@ -143,6 +146,9 @@ def optimizer_rows(weights: list[Weight], recipe: Recipe, optimizer: Optimizer, 
         if optimizer.eight_bit:
             size = sum(_eight_bit(held(weight, layout, 1) // weight.copies) * weight.copies for weight in weights)
             rows.append(Row(Kind.OPTIMIZER, moment, size, f"1 + 4/{EIGHT_BIT_BLOCK} B a parameter"))
+        elif moment == "velocity" and layout.zero == 0 and not recipe.accumulator:
+            size = sum(held_gradient(weight, layout) for weight in weights) * recipe.state  # it begins as the gradient
+            rows.append(Row(Kind.OPTIMIZER, moment, size, f"{recipe.state} B a parameter"))
         else:
             rows.append(Row(Kind.OPTIMIZER, moment, numbers * recipe.state, f"{recipe.state} B a parameter"))
     if optimizer.counts_steps:

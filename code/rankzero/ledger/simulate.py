@@ -119,6 +119,8 @@ def simulate(
     layout.check(config)
     if layout.zero in (1, 2):
         raise UserError(f"ZeRO-{layout.zero} is computed only: no class of PyTorch does just that. Simulate 0 or 3.")
+    if recipe.copy and layout.tensor > 1:
+        raise UserError("autocast over tensor ranks is computed only: simulate another recipe, such as mixed.")
     with (
         fake_world(layout.world_size, stage * layout.data * layout.tensor),
         warnings.catch_warnings(action="ignore"),
@@ -209,10 +211,14 @@ class _Step:
         self.under_way: dict[tuple[int, int], tuple[Tensor, Tensor, Counter[str]]] = {}
         self.most: Counter[str] = Counter()  # bytes by module, when most activations are held
         self.copies = 0
-        self.ready: list[Tensor] = []  # weights whose gradients came in the last micro-batch, in that order
+        self.ready: dict[Tensor, None] = {}  # weights in the order in which their gradients came last
         self.sending: list[tuple[dist.Work | None, Tensor]] = []
         for parameter in runs.parameters():
-            parameter.register_post_accumulate_grad_hook(self.ready.append)
+            parameter.register_post_accumulate_grad_hook(self._note)
+
+    def _note(self, weight: Tensor) -> None:
+        self.ready.pop(weight, None)
+        self.ready[weight] = None
 
     def forward(self, action: schedule.Action) -> None:
         part = self.layout.part(self.config, self.stage, action.chunk)
@@ -241,7 +247,6 @@ class _Step:
     def backward(self, action: schedule.Action) -> None:
         part = self.layout.part(self.config, self.stage, action.chunk)
         x, out, _ = self.under_way.pop((action.micro_batch, action.chunk))
-        self.ready.clear()
         with self._loss_parallel():
             if part.last:
                 out.backward()
@@ -280,9 +285,10 @@ class _Step:
 def _settle(updater: RecipeOptimizer) -> None:
     """Adds up gradients that are still parts of a sum: those of norms whose tokens are split over tensor ranks.
 
-    `fully_shard` has done so by now. Left to the optimizer they would be added up each time that it reads them.
+    `fully_shard` has done so by now, or adding to fp32 sums has. Left to the optimizer they would be added up each time
+    that it reads them.
     """
-    for parameter in updater.parameters:
+    for parameter in [] if updater.accumulators else updater.parameters:
         gradient = parameter.grad
         if isinstance(gradient, DTensor) and any(placement.is_partial() for placement in gradient.placements):
             parameter.grad = gradient.redistribute(placements=parameter.placements)  # type: ignore[attr-defined]

@@ -100,9 +100,11 @@ def _of_data(config: Config, recipe: Recipe, layout: Layout, part: Part, stage: 
     weights, m, shards = weights_of(config, part), layout.micro_batches, layout.shards
     size = recipe.gradient or recipe.accumulator
     if layout.zero == 0:
-        buckets = ddp_buckets(
-            held_gradient(weight, layout) // weight.copies * size for weight in in_order_of_backward(weights)
+        sizes = (
+            (held_gradient(weight, layout) // weight.copies if recipe.gradient else weight.numbers(layout.tensor))
+            for weight in in_order_of_backward(weights)
         )
+        buckets = ddp_buckets(numbers * size for numbers in sizes)
         yield Collective(
             "all_reduce", "replica", "gradients, in buckets", layout.data, len(buckets), sum(buckets),
             f"{size} B a parameter, once a step", "last backward",
@@ -180,8 +182,8 @@ def _of_tensor(config: Config, recipe: Recipe, layout: Layout, part: Part, token
         scatters = blocks * (4 + again) + part.first + part.last
         yield make("all_gather", "activations into products", gathers, stream, symbols)
         yield make("reduce_scatter", "activations after products", scatters, stream, symbols)
-        size = recipe.gradient or recipe.accumulator
-        norms = (2 * blocks + part.last) * (m if layout.zero == 3 else 1)  # without shards once a step
+        size = recipe.gradient or recipe.weight
+        norms = (2 * blocks + part.last) * (m if layout.zero == 3 or recipe.accumulator else 1)  # or once a step
         yield Collective(
             "all_reduce", "tensor", "gradients of norms", layout.tensor, norms, norms * config.hidden_dim * size,
             f"{norms} · C·{size}",
