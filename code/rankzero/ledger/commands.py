@@ -103,15 +103,16 @@ def plan(
         if simulate:
             from rankzero.ledger.simulate import simulate as run
 
-            counted = run(
-                made.config,
-                made.recipe,
-                made.optimizer,
-                layout,
-                batch_size=micro_batch,
-                seq_len=made.seq_len,
-                stage=made.stage,
-            )
+            with console.status("running the step as one rank of a fake cluster"):
+                counted = run(
+                    made.config,
+                    made.recipe,
+                    made.optimizer,
+                    layout,
+                    batch_size=micro_batch,
+                    seq_len=made.seq_len,
+                    stage=made.stage,
+                )
         if as_json:
             extra = (
                 {}
