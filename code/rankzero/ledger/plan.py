@@ -129,6 +129,11 @@ class Plan:
                 f"a vocabulary of {self.config.vocab_size:,} does not divide by {layout.tensor} tensor ranks: "
                 f"the first ones hold {padded:,} rows."
             )
+        if 0 <= self.room < self.hardware.memory / 10:
+            found.append(
+                "less than a tenth of the memory is left; the CUDA context, NCCL's buffers and fragmentation, which no "
+                "plan knows, may take that."
+            )
         if layout.tensor > self.per_node:
             found.append(
                 f"{layout.tensor} tensor ranks leave a node of {self.per_node}: "
