@@ -70,7 +70,7 @@ def differences(made: Plan, found: Counted, stage: int) -> dict[str, int]:
 # ------------------------------------------------------------------------------------------------- the plan is the step
 @claim(
     "plan-equals-fake-cluster",
-    "Four layouts, up to 64 fake ranks and four kinds of parallelism at once: planned and counted differ by 0.",
+    "Three layouts, up to 64 fake ranks and four kinds of parallelism at once: planned and counted differ by 0.",
     page=PAGE,
     expected={"bytes held": 0, "calls": 0, "bytes sent": 0},
     unit="",
@@ -79,7 +79,6 @@ def equals_fake_cluster() -> Mapping[str, float]:
     """Runs a step of a small Llama as one rank of each fake cluster; sums what differs from its plan."""
     layouts = (
         Layout(data=64, zero=3, shard=8),
-        Layout(data=4, zero=3, tensor=2, sequence_parallel=True),
         Layout(pipeline=2, micro_batches=2, interleave=2),
         Layout(data=4, zero=3, shard=2, tensor=2, sequence_parallel=True, pipeline=2),
     )
@@ -245,14 +244,14 @@ def held_under_way() -> Mapping[str, float]:
 # ------------------------------------------------------------------------------------------------ where a plan is wrong
 @claim(
     "plan-useless-gathers",
-    "In an interleaved pipeline with sharded weights PyTorch guesses ahead and gathers 38 times where 36 are needed.",
+    "In an interleaved pipeline with sharded weights PyTorch guesses ahead and gathers 19 times where 18 are needed.",
     page=PAGE,
-    expected={"left to guess": 38, "told": 36},
+    expected={"left to guess": 19, "told": 18},
     unit="all-gathers",
 )
 def useless_gathers() -> Mapping[str, float]:
-    """Counts all-gathers of the first of 2 stages, 2 runs of 2 blocks and 4 micro-batches: prefetch named, or not."""
-    made = plan(DEEP, Layout(data=4, zero=3, pipeline=2, micro_batches=4, interleave=2))
+    """Counts all-gathers of the first of 2 stages, 2 runs of 2 blocks and 2 micro-batches: prefetch named, or not."""
+    made = plan(DEEP, Layout(data=4, zero=3, pipeline=2, micro_batches=2, interleave=2))
     told = calls(counted(made))["all_gather"]
     shard = stages.shard_weights
 
@@ -280,19 +279,19 @@ def embedding_gradient() -> float:
 
 @claim(
     "plan-peak-tracked",
-    "The planned peak of sharded training is 0.0 % above the tracked one for GPT-2, 10.0 for 4 blocks of Llama-3-8B.",
+    "The planned peak of sharded blocks is 0.0 % above the tracked one for GPT-2's, 11.7 for Llama-3-8B's.",
     page=PAGE,
-    expected={"gpt2, 1,024 tokens": 0.0, "4 blocks of llama-3-8b, 2,048 tokens": 10.0},
+    expected={"4 blocks of gpt2, 1,024 tokens": 0.0, "2 blocks of llama-3-8b, 2,048 tokens": 11.7},
     unit="% above",
     tolerance=0.05,
 )
 def peak_tracked() -> Mapping[str, float]:
     """PyTorch's FSDPMemTracker watches two steps in bf16 as one of 64 fake ranks, and keeps the highest total."""
-    short = replace(PRESETS["llama-3-8b"], n_layer=4)
+    short = replace(PRESETS["llama-3-8b"], n_layer=2)
     found = {}
     for name, config, seq_len in (
-        ("gpt2", PRESETS["gpt2"], 1024),
-        ("4 blocks of llama-3-8b", short, 2048),
+        ("4 blocks of gpt2", replace(PRESETS["gpt2"], n_layer=4), 1024),
+        ("2 blocks of llama-3-8b", short, 2048),
     ):
         made = plan(config, Layout(data=64, zero=3), "bf16", 1, seq_len)
         found[f"{name}, {seq_len:,} tokens"] = 100 * (made.ledger.peak()[1] / tracked(made) - 1)
