@@ -7,10 +7,10 @@ import sys
 import sysconfig
 import traceback
 import warnings
-from collections.abc import Iterator, MutableSequence
+from collections.abc import Callable, Iterator, MutableSequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import torch
 import torch.distributed as dist
@@ -19,6 +19,8 @@ from rankzero.learn.errors import UserError
 
 # A collective that has waited this long fails. NCCL's first one may compile and connect for a minute.
 COLLECTIVE_SECONDS = {"gloo": 10.0, "nccl": 120.0}
+
+T = TypeVar("T")
 
 _steps: MutableSequence[int] | None = None  # of every rank, shared with the process that started them
 _device = torch.device("cpu")
@@ -33,6 +35,23 @@ def note_step(step: int) -> None:
     """Notes the step that begins, so that a failure of this rank can name it. Costs nothing."""
     if _steps is not None:
         _steps[dist.get_rank()] = step
+
+
+def on_rank_0(action: Callable[[], T]) -> T:
+    """Rank 0 does it, for what only one rank may do. All wait, and get what it returns, or raise its UserError.
+
+    So nobody waits in a collective for a rank that has failed.
+    """
+    said: list[Any] = [None, None]
+    if dist.get_rank() == 0:
+        try:
+            said[0] = action()
+        except UserError as error:
+            said[1] = error
+    dist.broadcast_object_list(said, device=_device if _device.type == "cuda" else None)
+    if said[1]:
+        raise said[1]
+    return cast(T, said[0])
 
 
 def share_steps(steps: MutableSequence[int]) -> None:
@@ -75,7 +94,10 @@ def joined(
     limit = datetime.timedelta(seconds=COLLECTIVE_SECONDS[backend])
     if debug:
         dist.set_debug_level(dist.DebugLevel.DETAIL)  # type: ignore[attr-defined]
+    # Nobody goes on before all have joined: a rank that is done at once would leave while another still connects.
+    os.environ["TORCH_DIST_INIT_BARRIER"] = "1"
     dist.init_process_group(backend, store=store, rank=rank, world_size=ranks, timeout=limit)
+    del os.environ["TORCH_DIST_INIT_BARRIER"]  # a group that a rank makes later may have a shorter limit
     try:
         yield place
     finally:
@@ -103,6 +125,8 @@ def device_of_rank(name: str, local_rank: int, local_ranks: int) -> torch.device
 # ------------------------------------------------------------------------------------------------------ failures told
 LIBRARIES = tuple(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib"))
 OURS = str(Path(__file__).parents[1])
+LOST = "lost the connection to another rank in a collective"
+LONGEST = 500  # characters of an error's first line that a report shows
 _FINGERPRINT = re.compile(
     r"Rank (\d+) is running collective: CollectiveFingerPrint\(SequenceNumber=\d+,? ?OpType=(\w+)"
     r"(?:, TensorShape=\[([\d, ]*)\], TensorDtypes=(\w+))?"
@@ -115,12 +139,17 @@ def is_consequence(text: str) -> bool:
     return any(sign in text for sign in signs)
 
 
+def text_of(error: BaseException) -> str:
+    """Its text; nothing if it cannot say."""
+    try:
+        return str(error)
+    except Exception:
+        return ""
+
+
 def summary_of(error: BaseException) -> str:
     """What was raised, in a line: 'ValueError: no such thing'. Of c10d's errors, what a person can use."""
-    try:
-        text = re.sub(r"\x1b\[[0-9;]*m", "", str(error)).strip()
-    except Exception:  # an error whose __str__ fails
-        text = ""
+    text = re.sub(r"\x1b\[[0-9;]*m", "", text_of(error)).strip()
     calls = [
         f"rank {rank} called {op.lower()}" + (f" of {dtype}[{shape}]" if dtype else "")
         for rank, op, shape, dtype in _FINGERPRINT.findall(text)
@@ -132,8 +161,11 @@ def summary_of(error: BaseException) -> str:
     if late := re.search(r"Timed out waiting (\d+)ms", text):
         return f"waited {int(late[1]) / 1000:g} s for another rank in a collective"
     if "gloo" in text and ("Connection" in text or "Read error" in text or "Write error" in text):
-        return "lost the connection to another rank in a collective"
+        return LOST
+    if name := re.search(r"gloo.*Unable to find address for: (\S+)", text):
+        return f"this machine has no network interface {name[1]!r}: is GLOO_SOCKET_IFNAME right?"
     first = text.splitlines()[0] if text else ""
+    first = first if len(first) <= LONGEST else f"{first[:LONGEST]} …"
     return f"{type(error).__name__}: {first}" if first else type(error).__name__
 
 
@@ -147,6 +179,12 @@ def place_of(error: BaseException) -> str:
 def place_in_dump(dump: str) -> tuple[str, bool]:
     """Where a process is by the dump of `faulthandler`: the user's innermost line; and whether it waits for others."""
     frames = re.findall(r'File "(.*?)", line (\d+) in (\S+)', dump)  # the innermost first
+    names = [name for _, _, name in frames]
+    if "_work" not in names:
+        return "sending its value" if "_reply" in names else "", False
+    if any(file.endswith("learn/ranks.py") and name == "joined" for file, _, name in frames):
+        return "joining the others", True
+    del frames[names.index("_work") :]  # what runs a rank is nobody's code
     for number, (file, line, name) in enumerate(frames):
         if is_users(file):
             inside = [called for _, _, called in frames[:number] if called not in ("wrapper", "inner", "_wrapped")]
