@@ -299,6 +299,13 @@ def test_recomputation_costs_a_third_where_blocks_are_all() -> None:
     assert 1.32 < ratio < 4 / 3  # the output layer does not run again
 
 
+@pytest.mark.parametrize(("zero", "each"), [(0, 16), (1, 4 + 12 / 64), (2, 2 + 14 / 64), (3, 16 / 64)])
+def test_states_a_parameter_are_those_of_the_zero_paper(zero: int, each: float) -> None:
+    made = make(find_preset("llama-2-7b"), Layout(data=64, zero=zero), "mixed", batch_size=1)
+    states = made.ledger.total(Kind.WEIGHTS, Kind.GRADIENTS, Kind.OPTIMIZER)
+    assert states / 6_738_415_616 == pytest.approx(each, rel=1e-5)  # of 7.5e9 parameters 120, 31.4, 16.6 and 1.9 GB
+
+
 def test_bytes_a_parameter_with_a_distributed_optimizer_are_megatrons() -> None:
     made = make(find_preset("llama-2-7b"), Layout(data=8, zero=1), "mixed-fp32-grad", batch_size=1)
     states = made.ledger.total(Kind.WEIGHTS, Kind.GRADIENTS, Kind.OPTIMIZER)
