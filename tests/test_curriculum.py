@@ -63,7 +63,7 @@ def test_a_starter_is_read_in_one_sitting(lab: Lab) -> None:
 @pytest.mark.parametrize("chapter", sorted({chapter for lab in LABS for chapter in lab.chapters}), ids=lambda c: c.stem)
 def test_a_chapter_opens_with_a_question_and_ends_with_what_to_do(chapter: Path) -> None:
     text = chapter.read_text(encoding="utf-8")
-    assert re.match(r"# .+\n\n> \*\*[^*]+\?\*\*\n", text)
+    assert re.match(r"# .+\n\n> \*\*[^*]+\?\*\*(?: <!-- given -->)?\n", text)
     headings = re.findall(r"^## (.+)$", text, re.MULTILINE)
     assert headings[-3:] == ["Takeaway", "Quiz", "Next step"]
     takeaway, quiz = re.split(r"^## (?:Quiz|Takeaway)\n", text, flags=re.MULTILINE)[-2:]

@@ -26,6 +26,7 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim import SGD, AdamW, Optimizer
 
+from rankzero.learn.agree import on_rank_0, only_rank_0_speaks
 from rankzero.learn.batches import check_length, random_batch, to_device, validation_batches
 from rankzero.learn.checkpoints import save_checkpoint
 from rankzero.learn.collectives import CollectiveCounter
@@ -38,11 +39,10 @@ from rankzero.learn.laps import Laps
 from rankzero.learn.memory import PhaseMemory, check_fits
 from rankzero.learn.meter import StepMeter
 from rankzero.learn.options import StarterParser
-from rankzero.learn.ranks import note_step, on_rank_0, rank_device
+from rankzero.learn.ranks import note_step, rank_device
 from rankzero.learn.runs import check_new_file, finish_step_on_interrupt, new_run_folder
 from rankzero.learn.training import (
     SETTINGS,
-    add_rank_options,
     check_same_run,
     end_of_run,
     learning_rate,
@@ -56,8 +56,7 @@ ASK_EVERY = 10  # steps between two questions to all ranks whether to stop: the 
 
 
 def make_parser() -> StarterParser:
-    parser = training_parser("Lab 07: several processes train one model.")
-    add_rank_options(parser)
+    parser = training_parser("Lab 07: several processes train one model.", ranks=True)
     parser.set_defaults(steps=200, eval_every=100)
     return parser
 
@@ -157,8 +156,7 @@ def restore(saved: dict[str, Any], options: argparse.Namespace, corpus: Corpus, 
 def train(options: argparse.Namespace, saved: dict[str, Any] | None) -> int:
     """Trains as `options` say, in each rank; returns the exit code. Every mistake in them raises before all writing."""
     rank, ranks, device = dist.get_rank(), dist.get_world_size(), rank_device()
-    if rank:
-        sys.stdout = open(os.devnull, "w")  # noqa: SIM115  rank 0 prints for all
+    only_rank_0_speaks()
     if options.batch_size % ranks:
         even = options.batch_size // ranks * ranks or ranks
         raise UserError(f"--batch-size {options.batch_size} does not divide by {ranks} ranks: use {even}, say.")

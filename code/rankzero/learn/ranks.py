@@ -7,10 +7,9 @@ import sys
 import sysconfig
 import traceback
 import warnings
-from collections.abc import Callable, Iterator, MutableSequence
-from contextlib import contextmanager
+from collections.abc import MutableSequence
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -19,8 +18,6 @@ from rankzero.learn.errors import UserError
 
 # A collective that has waited this long fails. NCCL's first one may compile and connect for a minute.
 COLLECTIVE_SECONDS = {"gloo": 10.0, "nccl": 120.0}
-
-T = TypeVar("T")
 
 _steps: MutableSequence[int] | None = None  # of every rank, shared with the process that started them
 _device = torch.device("cpu")
@@ -35,23 +32,6 @@ def note_step(step: int) -> None:
     """Notes the step that begins, so that a failure of this rank can name it. Costs nothing."""
     if _steps is not None:
         _steps[dist.get_rank()] = step
-
-
-def on_rank_0(action: Callable[[], T]) -> T:
-    """Rank 0 does it, for what only one rank may do. All wait, and get what it returns, or raise its UserError.
-
-    So nobody waits in a collective for a rank that has failed.
-    """
-    said: list[Any] = [None, None]
-    if dist.get_rank() == 0:
-        try:
-            said[0] = action()
-        except UserError as error:
-            said[1] = error
-    dist.broadcast_object_list(said, device=_device if _device.type == "cuda" else None)
-    if said[1]:
-        raise said[1]
-    return cast(T, said[0])
 
 
 def share_steps(steps: MutableSequence[int]) -> None:
@@ -70,11 +50,10 @@ def backend_of(device: torch.device) -> str:
     return "nccl" if device.type == "cuda" else "gloo"
 
 
-@contextmanager
-def joined(
+def join(
     device: str = "cpu", *, store: Any = None, rank: int = -1, ranks: int = -1, debug: bool = False
-) -> Iterator[torch.device]:
-    """The default process group of this rank, and its device; the group ends with the context.
+) -> torch.device:
+    """Joins the default process group; returns the device of this rank.
 
     `device` is "auto", "cpu" or "cuda"; each rank of a machine has a CUDA device of its own. Without `store`, `rank`
     and `ranks` the environment that torchrun has made says who and where everybody is. With `debug`, c10d compares what
@@ -98,10 +77,7 @@ def joined(
     os.environ["TORCH_DIST_INIT_BARRIER"] = "1"
     dist.init_process_group(backend, store=store, rank=rank, world_size=ranks, timeout=limit)
     del os.environ["TORCH_DIST_INIT_BARRIER"]  # a group that a rank makes later may have a shorter limit
-    try:
-        yield place
-    finally:
-        dist.destroy_process_group()
+    return place
 
 
 def device_of_rank(name: str, local_rank: int, local_ranks: int) -> torch.device:
@@ -182,7 +158,7 @@ def place_in_dump(dump: str) -> tuple[str, bool]:
     names = [name for _, _, name in frames]
     if "_work" not in names:
         return "sending its value" if "_reply" in names else "", False
-    if any(file.endswith("learn/ranks.py") and name == "joined" for file, _, name in frames):
+    if any(file.endswith("learn/ranks.py") and name == "join" for file, _, name in frames):
         return "joining the others", True
     del frames[names.index("_work") :]  # what runs a rank is nobody's code
     for number, (file, line, name) in enumerate(frames):

@@ -31,6 +31,7 @@ import cloudpickle
 from rankzero.learn.errors import UserError
 
 MOST_RANKS = 64
+LINGER_S = 0.5  # how long a rank that is done keeps its connections while others are not
 GRACE_S = 1.0  # how long the other ranks may still speak after one has failed
 NOT_UP, NO_STEP = -2, -1  # in the place of a step's number: not to be interrupted yet, and in no step yet
 LOOK_S = 0.1  # how often to look for Ctrl-C while nothing else happens
@@ -246,6 +247,8 @@ def _live(
         sys.stdout.flush()
         sys.stderr.flush()
         _reply(replies, reply)
+        if reply[0] == "done":  # whoever started the world ends it when all are; until then, what another rank still
+            time.sleep(LINGER_S)  # has to receive is on its way through this one's connections
         os._exit(0)  # without the clean-up of libraries, in which a rank that is left alone may wait for others
 
 
@@ -266,7 +269,7 @@ def _work(number: int, payload: Any, folder: Path, steps: Any, settings: dict[st
     import torch
     import torch.distributed as dist
 
-    from rankzero.learn.ranks import joined, share_steps
+    from rankzero.learn.ranks import join, share_steps
 
     torch.set_num_threads(1)
     share_steps(steps)
@@ -274,9 +277,8 @@ def _work(number: int, payload: Any, folder: Path, steps: Any, settings: dict[st
         str(folder / "store"), settings["ranks"]
     )
     function, args = payload if settings["forked"] else pickle.loads(payload)
-    ranks, debug = settings["ranks"], settings["debug"]
-    with joined(settings["device"], store=store, rank=number, ranks=ranks, debug=debug):
-        return function(*args)
+    join(settings["device"], store=store, rank=number, ranks=settings["ranks"], debug=settings["debug"])
+    return function(*args)
 
 
 def _reply(replies: Connection, reply: tuple[Any, ...]) -> None:

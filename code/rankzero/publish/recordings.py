@@ -1,7 +1,8 @@
 """What a lab's starter really printed: recorded into files that pages excerpt, and run again by a test.
 
 A recording is `code/lab-NN-name/recorded/NAME.txt`. Its first line is the command; the rest is what it printed. Where
-the lab's folder has a `NAME.diff`, the command runs a copy of the starter with that change made: a bug to study.
+the lab's folder has a `NAME.diff`, the command runs a copy of the starter with that change made: a bug to study, which
+may end the run.
 """
 
 import os
@@ -40,11 +41,12 @@ def run_again(lab: Lab, recording: Path) -> str:
         change = lab.folder / f"{recording.stem}.diff"
         if change.exists():
             _run(["git", "apply", str(change)], folder, recording)
-        output = _run([sys.executable, *arguments], folder, recording)
+        output = _run([sys.executable, *arguments], folder, recording, fails=change.exists())
     return f"{command}\n{output}"
 
 
-def _run(command: list[str], folder: Path, recording: Path) -> str:
+def _run(command: list[str], folder: Path, recording: Path, fails: bool = False) -> str:
+    """What the command prints. RecordingError where it does not end well, unless it `fails` as it is meant to."""
     done = subprocess.run(
         command,
         cwd=folder,
@@ -54,6 +56,8 @@ def _run(command: list[str], folder: Path, recording: Path) -> str:
         env={**os.environ, "COLUMNS": "100"},
         check=False,
     )
+    if done.returncode and fails:
+        return done.stdout + done.stderr
     if done.returncode:
         raise RecordingError(
             f"{recording}: `{shlex.join(command)}` ended with {done.returncode}: {done.stderr.strip()}"

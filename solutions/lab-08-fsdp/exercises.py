@@ -1,0 +1,243 @@
+"""Lab 08, exercises: weights, gradients and optimizer state in parts, one on each rank, written by hand.
+
+Six exercises, in the order of the page. Replace each line that raises NotImplementedError; keep the signatures.
+N = ranks, P = numbers in the whole, a *part* = the ceil(P/N) of them that one rank keeps. In every function all ranks
+of the default process group are calling at the same time; dist.get_rank() says which one you are. The collectives are
+torch's: all_gather_into_tensor, reduce_scatter_tensor, all_reduce, barrier.
+
+    rankzero check 08                  # all of them
+    rankzero check 08 flat             # one
+    rankzero hint 08 flat              # when stuck
+"""
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.func import functional_call
+from torch.optim import Optimizer
+
+
+def cut(whole: Tensor, rank: int, ranks: int) -> Tensor:
+    """The part of `whole` that `rank` of `ranks` keeps: one dimension, ceil(P/N) numbers, the same size on every rank.
+
+    The numbers are taken in the order of `whole.flatten()`: rank 0 has the first ones, rank 1 the next. Where they do
+    not suffice, zeros fill up the part (the *fill*); a rank may have nothing else. No communication. The part has a
+    storage of its own, exactly its size: a view would keep the whole alive. It belongs to no graph of autograd's.
+    `whole` may have any shape, and need not be contiguous.
+    Read: handbook/sharding-and-zero.md, "An all-reduce is two halves"
+    """
+    ### BEGIN SOLUTION
+    size = -(-whole.numel() // ranks)
+    mine = whole.detach().flatten()[rank * size : (rank + 1) * size]
+    part = whole.new_zeros(size)
+    part[: mine.numel()] = mine
+    return part
+    ### END SOLUTION
+
+
+def gather(part: Tensor, shape: torch.Size) -> Tensor:
+    """The whole of that shape, put together from every rank's `part`; `cut` undone, on every rank.
+
+    One all-gather, in which each rank sends its part once. The fill at the end is no number of the whole.
+    """
+    ### BEGIN SOLUTION
+    whole = part.new_empty(part.numel() * dist.get_world_size())
+    dist.all_gather_into_tensor(whole, part)
+    return whole[: shape.numel()].view(shape)
+    ### END SOLUTION
+
+
+def reduce_gradient(gradient: Tensor) -> Tensor:
+    """This rank's part of the mean, over ranks, of their `gradient`s. The part is as `cut` makes it, fill included.
+
+    One reduce-scatter: a rank receives the sum of the part it keeps, and of nothing else. `gradient` has any shape, the
+    same on every rank; it is the caller's and stays as it is.
+    """
+    ### BEGIN SOLUTION
+    ranks = dist.get_world_size()
+    part = gradient.new_empty(-(-gradient.numel() // ranks))
+    padded = gradient.new_zeros(part.numel() * ranks)
+    padded[: gradient.numel()] = gradient.flatten()
+    dist.reduce_scatter_tensor(part, padded)
+    return part / ranks
+    ### END SOLUTION
+
+
+def clip_part(gradient: Tensor, numel: int, max_norm: float) -> float:
+    """Shortens a gradient that lies in parts to the length `max_norm` where it is longer; returns what it was.
+
+    `gradient` is this rank's part, as `cut` makes it, of a gradient of `numel` numbers. What stands in the fill is
+    undefined, and may be nan: it is no number of the gradient. The length is that of the whole gradient, and every rank
+    multiplies its part, in place, by the same number. One all-reduce, of one number.
+
+    Returns a Python float, the same on every rank. Write it by hand, without torch.nn.utils.
+    Read: handbook/sharding-and-zero.md, "What changes in the loop"
+    """
+    ### BEGIN SOLUTION
+    mine = gradient[: max(0, numel - dist.get_rank() * gradient.numel())]
+    squares = mine.square().sum()
+    dist.all_reduce(squares)
+    norm = squares.sqrt().item()
+    if norm > max_norm:
+        gradient.mul_(max_norm / norm)
+    return norm
+    ### END SOLUTION
+
+
+def make_part(parameters: Sequence[nn.Parameter]) -> nn.Parameter:
+    """This rank's part of all weights, laid end to end in this order, as a parameter that an optimizer can update.
+
+    Every rank has the same weights. An optimizer made for the part, torch.optim.AdamW([part]), holds state for the part
+    only: this is ZeRO-1.
+    """
+    ### BEGIN SOLUTION
+    flat = torch.cat([p.detach().flatten() for p in parameters])
+    return nn.Parameter(cut(flat, dist.get_rank(), dist.get_world_size()))
+    ### END SOLUTION
+
+
+def zero1_step(parameters: Sequence[nn.Parameter], part: nn.Parameter, optimizer: Optimizer) -> None:
+    """One update of all weights by the mean of the ranks' gradients, each rank updating its `part` of them only.
+
+    `part` is what `make_part` returned, and `optimizer` holds it alone; any of torch's will do. Each rank has its own
+    p.grad. Where it is None, this rank's gradient is 0, and another rank's may not be. One reduce-scatter of all
+    gradients, one optimizer.step(), one all-gather of all weights. After it every rank has the same new weights in the
+    same parameter tensors, and every p.grad is as it was.
+    """
+    ### BEGIN SOLUTION
+    gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in parameters]
+    part.grad = reduce_gradient(torch.cat([gradient.flatten() for gradient in gradients]))
+    optimizer.step()
+    sizes = [p.numel() for p in parameters]
+    flat = gather(part.detach(), torch.Size([sum(sizes)]))
+    with torch.no_grad():
+        for p, new in zip(parameters, flat.split(sizes), strict=True):
+            p.copy_(new.view_as(p))
+    ### END SOLUTION
+
+
+def sharded_forward(module: nn.Module, part: nn.Parameter, x: Tensor, reshard: bool) -> Tensor:
+    """module(x), its weights put together for the moment: FSDP for one module.
+
+    `module` is a shell: its parameters are on the meta device, and have shapes but no numbers. The numbers are in
+    `part`: module.parameters(), laid end to end, as `cut` makes it. functional_call(module, weights, (x,)) runs the
+    module with the weights of a dictionary {name: tensor}. The output is one tensor.
+
+    Forward gathers the whole weights, once, and uses them. With `reshard` their memory is given back before this
+    function returns, and they are gathered again when backward reaches the module; without it they stay until then.
+    Under torch.no_grad() there will be no backward, and nothing stays in any case.
+
+    Backward adds this rank's part of the mean gradient to `part.grad`, by one reduce-scatter, and then gives back the
+    whole weights and the whole gradient. In all: 2 all-gathers with `reshard`, 1 without.
+
+    Autograd keeps the weights it has seen. full.untyped_storage().resize_(0) gives back their memory all the same, and
+    resize_(bytes) makes room again; full.data is the same tensor for code that autograd should not notice.
+    Read: handbook/sharding-and-zero.md, "fully_shard"
+    """
+    ### BEGIN SOLUTION
+    ranks, shapes = dist.get_world_size(), {name: p.shape for name, p in module.named_parameters()}
+    sizes = [shape.numel() for shape in shapes.values()]
+    full = part.new_empty(part.numel() * ranks)  # one tensor for all weights, so that one gather fills it
+    memory = full.untyped_storage()
+    room = memory.nbytes()
+    dist.all_gather_into_tensor(full, part.detach())
+    full.requires_grad_(torch.is_grad_enabled())
+
+    def before_backward(slope: Tensor) -> None:
+        memory.resize_(room)
+        dist.all_gather_into_tensor(full.data, part.detach())
+
+    def after_backward(_: Tensor) -> None:
+        mean = torch.empty_like(part)
+        dist.reduce_scatter_tensor(mean, full.grad)
+        mean /= ranks
+        part.grad = mean if part.grad is None else part.grad + mean
+        full.grad = None
+        memory.resize_(0)
+
+    pieces = full[: sum(sizes)].split(sizes)
+    weights = {name: piece.view(shape) for (name, shape), piece in zip(shapes.items(), pieces, strict=True)}
+    y: Tensor = functional_call(module, weights, (x,))
+    if reshard:
+        memory.resize_(0)
+    if y.requires_grad:
+        full.register_post_accumulate_grad_hook(after_backward)
+        if reshard:
+            y.register_hook(before_backward)
+    return y
+    ### END SOLUTION
+
+
+def mixed_step(
+    part: Tensor, loss_of: Callable[[Tensor], Tensor], lr: float, param_dtype: torch.dtype, reduce_dtype: torch.dtype
+) -> None:
+    """One SGD step of weights that lie in parts, computed in `param_dtype`, averaged in `reduce_dtype`, kept in fp32.
+
+    `part` is this rank's part of the fp32 weights, the *master* copy: it stays fp32 and is updated in place, by
+    part -= lr * gradient. The parts of all ranks, laid end to end, are what `loss_of` takes, in `param_dtype`: a vector
+    of N * part.numel() numbers. It returns this rank's loss, a scalar. The gradient is the mean over ranks, and is
+    summed and divided in `reduce_dtype`; from there on everything is fp32.
+
+    One all-gather, which sends `param_dtype`, and one reduce-scatter, which sends `reduce_dtype`.
+    """
+    ### BEGIN SOLUTION
+    ranks = dist.get_world_size()
+    full = torch.empty(part.numel() * ranks, dtype=param_dtype)
+    dist.all_gather_into_tensor(full, part.to(param_dtype))
+    loss_of(full.requires_grad_()).backward()
+    mean = torch.empty(part.numel(), dtype=reduce_dtype)
+    dist.reduce_scatter_tensor(mean, full.grad.to(reduce_dtype))
+    part -= lr * (mean / ranks).float()
+    ### END SOLUTION
+
+
+def save_parts(folder: Path, part: Tensor, numel: int) -> None:
+    """Saves a tensor of `numel` numbers that lies in parts, as `cut` makes them; each rank writes what it has.
+
+    `folder` does not exist yet. When it does, under that name, it is complete, whatever is killed at whatever moment:
+    all is written into `folder.with_name(folder.name + ".partial")`, and rank 0 renames that when every rank has
+    written. A partial folder of that name may have been left by a killed save. No weights are sent between ranks.
+
+    Rank r writes `part-{r}.bin`: the bytes of its numbers, without the fill. Rank 0 writes `manifest.json`:
+    {"numel": 10, "dtype": "float64", "counts": [4, 4, 2]}, dtype by its NumPy name, counts by rank.
+    Read: handbook/sharding-and-zero.md, "Checkpoints"
+    """
+    ### BEGIN SOLUTION
+    rank, ranks, size = dist.get_rank(), dist.get_world_size(), part.numel()
+    partial = folder.with_name(folder.name + ".partial")
+    partial.mkdir(exist_ok=True)
+    counts = [min(size, max(0, numel - r * size)) for r in range(ranks)]
+    (partial / f"part-{rank}.bin").write_bytes(part.numpy()[: counts[rank]].tobytes())
+    if rank == 0:
+        manifest = {"numel": numel, "dtype": str(part.numpy().dtype), "counts": counts}
+        (partial / "manifest.json").write_text(json.dumps(manifest))
+    dist.barrier()
+    if rank == 0:
+        partial.rename(folder)
+    ### END SOLUTION
+
+
+def load_part(folder: Path, rank: int, ranks: int) -> Tensor:
+    """The part that `rank` of `ranks` keeps, as `cut` makes it, of what `save_parts` saved on any number of ranks.
+
+    No communication, and a rank reads no more than the numbers of its own part, besides the manifest: the whole may not
+    fit. np.fromfile(file, dtype, count=..., offset=...) reads some of a file; its offset is in bytes.
+    """
+    ### BEGIN SOLUTION
+    manifest = json.loads((folder / "manifest.json").read_text())
+    dtype, size = np.dtype(manifest["dtype"]), -(-manifest["numel"] // ranks)
+    part, start = np.zeros(size, dtype), 0  # start: where a file's numbers begin in the whole
+    for saved, count in enumerate(manifest["counts"]):
+        first, last = max(start, rank * size), min(start + count, (rank + 1) * size)
+        if first < last:
+            file, offset = folder / f"part-{saved}.bin", (first - start) * dtype.itemsize
+            numbers = np.fromfile(file, dtype, count=last - first, offset=offset)
+            part[first - rank * size : last - rank * size] = numbers
+        start += count
+    return torch.from_numpy(part)
+    ### END SOLUTION

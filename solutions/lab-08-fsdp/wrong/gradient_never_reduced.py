@@ -1,0 +1,33 @@
+"""Nothing is done when the whole gradient is complete: it stays in full.grad on each rank, whole, and part.grad,
+which is all that an optimizer sees, stays None. Nobody trains."""
+
+import torch
+import torch.distributed as dist
+from torch.func import functional_call
+
+EXERCISE = "sharded_forward"
+FAILS = ("sharded_forward/gradient", "sharded_forward/frees", "sharded_forward/collectives")
+READ = "handbook/sharding-and-zero.md#fully_shard"
+
+
+def sharded_forward(module, part, x, reshard):
+    ranks, shapes = dist.get_world_size(), {name: p.shape for name, p in module.named_parameters()}
+    sizes = [shape.numel() for shape in shapes.values()]
+    full = part.new_empty(part.numel() * ranks)  # one tensor for all weights, so that one gather fills it
+    memory = full.untyped_storage()
+    room = memory.nbytes()
+    dist.all_gather_into_tensor(full, part.detach())
+    full.requires_grad_(torch.is_grad_enabled())
+
+    def before_backward(slope):
+        memory.resize_(room)
+        dist.all_gather_into_tensor(full.data, part.detach())
+
+    pieces = full[: sum(sizes)].split(sizes)
+    weights = {name: piece.view(shape) for (name, shape), piece in zip(shapes.items(), pieces, strict=True)}
+    y = functional_call(module, weights, (x,))
+    if reshard:
+        memory.resize_(0)
+    if y.requires_grad and reshard:
+        y.register_hook(before_backward)
+    return y

@@ -1,0 +1,632 @@
+"""Lab 08, checks: what each exercise's code must do, for how many points, and how a mistake is worded.
+
+A judge sees answers only: what a probe returned from the learner's code, and from the reference on the same inputs.
+Where ranks answer, the first index of an answer is the rank.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from rankzero.exercises.answers import Answers, equal
+from rankzero.exercises.check import Check, Exercise, Judge
+from rankzero.exercises.judges import CLOSE, all_of, is_but_expected
+
+EXACT = 1e-12  # float64 rounds at 1e-16; the sums here have a few dozen terms
+SINGLE = 1e-6  # float32 rounds at 6e-8
+CUT = (("(7,)", 3), ("(4,)", 3), ("(2, 3)", 2), ("(3, 2), transposed,", 4), ("()", 2), ("(5,)", 1))
+OF_CUT = [f"rank {rank}'s part of a tensor of shape {one} on {n} rank(s)" for one, n in CUT for rank in range(n)]
+GATHERED = [f"the whole of shape {shape} on three ranks" for shape in ("(7,)", "(2, 2)", "()")]
+REDUCED = [f"the part of the mean of gradients of shape {shape}" for shape in ("(7,)", "(2, 2)", "(3, 2), transposed,")]
+CLIPPED = ["7 numbers", "4 numbers", "7 numbers, 1.9 long", "7 zeros", "7 numbers, 2.1 long"]
+MODES = ["with reshard", "without reshard"]
+POLICIES = ["bf16 and fp32", "fp32 and fp32", "bf16 and bf16"]  # compute, reduce
+LOADED = [
+    f"rank {rank}'s part of {what}, loaded on {ranks}"
+    for what, worlds in (("11 numbers saved on 2 ranks", (1, 2, 3, 4)), ("5 numbers saved on 4 ranks", (2, 3)))
+    for ranks in worlds
+    for rank in range(ranks)
+]
+
+
+def arrays_differ(mine: Any, wanted: np.ndarray, tolerance: float) -> str:
+    """What is wrong with one array; empty if nothing is. Says so where all of it is off by one factor."""
+    if not isinstance(mine, np.ndarray):
+        return "is no tensor."
+    if mine.shape != wanted.shape:
+        return f"has shape {list(mine.shape)}; expected {list(wanted.shape)}."
+    if equal(mine, wanted, tolerance):
+        return ""
+    there = np.abs(wanted) > 1e-9
+    factors = mine[there] / wanted[there]
+    if len(factors) > 1 and np.isfinite(factors).all() and np.ptp(factors) < 1e-6 * abs(factors[0]) > 0:
+        return f"is {factors[0]:.4g} times the expected one."
+    worst = int(np.nanargmax(np.abs(np.nan_to_num(mine, nan=np.inf) - wanted)))
+    both = is_but_expected(float(mine.flat[worst]), float(wanted.flat[worst]))
+    return both.replace("is ", f"has {'one' if wanted.size == 1 else f'number {worst}'} that is ", 1)
+
+
+def by_rank(name: str, what: Sequence[str], tolerance: float = EXACT) -> Judge:
+    """On every rank, each array of the list `name` is the reference's."""
+
+    def judge(got: Answers, expected: Answers) -> str | None:
+        for rank, (mine, wanted) in enumerate(zip(got[name], expected[name], strict=True)):
+            for place, array in enumerate(wanted):
+                if wrong := arrays_differ(mine[place], np.asarray(array), tolerance):
+                    return f"on rank {rank}, {what[place]} {wrong}"
+        return None
+
+    return judge
+
+
+def calls(name: str, what: Sequence[str]) -> Judge:
+    """Every rank called the collectives that the reference called, in that order, with messages of that size."""
+
+    def judge(got: Answers, expected: Answers) -> str | None:
+        for rank, (mine, wanted) in enumerate(zip(got[name], expected[name], strict=True)):
+            for place, (one, other) in enumerate(zip(mine, wanted, strict=True)):
+                if one != other:
+                    return f"{what[place]}: rank {rank} called {listed(one)}; expected {listed(other)}."
+        return None
+
+    return judge
+
+
+def listed(every: Sequence[str]) -> str:
+    """'all_gather of 9 float64, then barrier', or 'no collective'."""
+    return ", then ".join(every) or "no collective"
+
+
+def nothing(name: str, says: str) -> Judge:
+    """The number `name` is 0 on every rank; `says` has a place for the first that is not."""
+
+    def judge(got: Answers, expected: Answers) -> str | None:
+        every = got[name] if isinstance(got[name], list) else [got[name]]
+        return next((says.format(one) for one in every if one), None)
+
+    return judge
+
+
+# ---------------------------------------------------------------------------------------------------------------- flat
+def right_parts(got: Answers, expected: Answers) -> str | None:
+    """Each part has one dimension, its size, and its numbers."""
+    for place, wanted in enumerate(expected["parts"]):
+        if wrong := arrays_differ(got["parts"][place], wanted, 0):
+            return f"{OF_CUT[place]} {wrong}"
+    return None
+
+
+def own_storage(got: Answers, expected: Answers) -> str | None:
+    """Each part keeps its own numbers in memory, and no others."""
+    if got["shared"]:
+        return (
+            f"{got['shared']} of {len(OF_CUT)} parts share the memory of the whole: while a part lives, all of it does."
+        )
+    for place, wanted in enumerate(expected["storages"]):
+        if got["storages"][place] != wanted:
+            return f"{OF_CUT[place]} keeps {got['storages'][place]} numbers in memory; expected {wanted}."
+    return f"{got['graphs']} parts belong to autograd's graph; detach the whole first." if got["graphs"] else None
+
+
+# ----------------------------------------------------------------------------------------------------------- clip_part
+def norms(*places: int) -> Judge:
+    """The norms of these gradients are Python floats and right, on every rank."""
+
+    def judge(got: Answers, expected: Answers) -> str | None:
+        for rank, (mine, wanted) in enumerate(zip(got["norm"], expected["norm"], strict=True)):
+            for place in places:
+                if not equal(mine[place], wanted[place], CLOSE):
+                    both = is_but_expected(mine[place], wanted[place])
+                    return f"on rank {rank}, the norm of a gradient of {CLIPPED[place]} on three ranks {both}"
+                if (kind := got["type"][rank][place]) != "float":
+                    return f"on rank {rank}, what came back is of type {kind}; a Python float was expected."
+        return None
+
+    return judge
+
+
+def parts_clipped(*places: int) -> Judge:
+    """Every rank's part was multiplied by the right number, in place."""
+
+    def judge(got: Answers, expected: Answers) -> str | None:
+        for place in places:
+            of = f"a gradient of {CLIPPED[place]}, clipped to {expected['limits'][place]:.3f}"
+            mine, wanted = (np.concatenate([part[place] for part in each["part"]]) for each in (got, expected))
+            if mine.shape != wanted.shape:
+                return f"{of}, has {mine.size} numbers; expected {wanted.size}."
+            if equal(mine, wanted, 1e-5):  # torch's own clipping divides by norm + 1e-6
+                continue
+            if np.isnan(mine).any():
+                return f"{of}, is nan: what stands in the fill has got into it."
+            length, right = (float(np.linalg.norm(one)) for one in (mine, wanted))
+            cosine = float(mine @ wanted / max(length * right, 1e-300))
+            turned = "" if cosine > 1 - 1e-9 else ", and has turned: the ranks' factors differ"
+            return f"{of}, is {length:.4f} long; expected {right:.4f}{turned}."
+        if any(got["moved"][rank][place] for rank in range(3) for place in places):
+            return "the part is another tensor than before: change it in place."
+        return None
+
+    return judge
+
+
+# --------------------------------------------------------------------------------------------------------------- zero1
+def a_parameter(got: Answers, expected: Answers) -> str | None:
+    """The part is an nn.Parameter."""
+    wrong = next((kind for kind in got["type"] if kind != "Parameter"), None)
+    return f"what came back is of type {wrong}; an nn.Parameter was expected." if wrong else None
+
+
+def parts_of_all(got: Answers, expected: Answers) -> str | None:
+    """Every rank has its part."""
+    for rank, wanted in enumerate(expected["part"]):
+        if wrong := arrays_differ(got["part"][rank], wanted, 0):
+            return f"on rank {rank}, the part of 13 weights on three ranks {wrong}"
+    return None
+
+
+def state_of_a_part(got: Answers, expected: Answers) -> str | None:
+    """AdamW made for it keeps two numbers a weight of the part, and of no other."""
+    for rank, (mine, wanted) in enumerate(zip(got["state"], expected["state"], strict=True)):
+        if mine != wanted:
+            return f"AdamW keeps {mine} numbers on rank {rank}; expected {wanted}: two for each weight of the part."
+    for rank, (mine, wanted) in enumerate(zip(got["numbers"], expected["numbers"], strict=True)):
+        if mine != wanted:
+            return f"the part keeps {mine} numbers in memory on rank {rank}; expected {wanted}."
+    return None
+
+
+def updated(places: Sequence[int]) -> Judge:
+    """After these updates every rank has the weights of AdamW on one process, with the mean gradient."""
+
+    def judge(got: Answers, expected: Answers) -> str | None:
+        for rank, (every, right) in enumerate(zip(got["weights"], expected["weights"], strict=True)):
+            for place in places:
+                if wrong := arrays_differ(every[place], np.asarray(right[place]), EXACT):
+                    return f"on rank {rank}, after update {place + 1}, the vector of all weights {wrong}"
+        return None
+
+    return judge
+
+
+def same_tensors(got: Answers, expected: Answers) -> str | None:
+    """The parameters still live where they lived, and there was one step an update."""
+    if any(got["moved"]):
+        return f"{max(got['moved'])} of 4 parameters are in another place in memory: copy the new weights into them."
+    if got["steps"] != expected["steps"]:
+        steps, right = got["steps"], expected["steps"]
+        return f"optimizer.step() was called {steps[0]} times in {right[0]} updates on rank 0, {steps[-1]} on rank 2."
+    return None
+
+
+# ----------------------------------------------------------------------------------------------------- sharded_forward
+def freed(got: Answers, expected: Answers) -> str | None:
+    """The whole weights are gone when they should be, and there when they should be."""
+    for rank, (mine, wanted) in enumerate(zip(got["held"], expected["held"], strict=True)):
+        for mode, (after, right) in zip(MODES, zip(mine, wanted, strict=True), strict=True):
+            for when, one, other in zip(("forward", "backward"), after, right, strict=True):
+                if one != other:
+                    return (
+                        f"{mode}, rank {rank} holds {one} numbers of whole weights after {when}; expected {other} "
+                        f"(the module has 43, in two parts of 22)."
+                    )
+    wasted = [one for every in got["waste"] for one in every if one]
+    return f"after backward {wasted[0]} numbers of a whole gradient are still held; expected 0." if wasted else None
+
+
+def one_whole(got: Answers, expected: Answers) -> str | None:
+    """Of two modules only one was whole at any time."""
+    if max(got["most"]) > max(expected["most"]):
+        return (
+            f"of two modules of 49 weights, {max(got['most'])} numbers of whole weights were held at once; "
+            f"expected {max(expected['most'])}: one module's, with its fill."
+        )
+    return None
+
+
+def chained(got: Answers, expected: Answers) -> str | None:
+    """The gradients of the two modules."""
+    for rank, (mine, wanted) in enumerate(zip(got["gradients"], expected["gradients"], strict=True)):
+        for place, right in enumerate(wanted):
+            if wrong := arrays_differ(mine[place], np.asarray(right), EXACT):
+                return f"on rank {rank}, the gradient of module {place + 1} of 2 {wrong}"
+    return None
+
+
+def without_gradients(got: Answers, expected: Answers) -> str | None:
+    """Under no_grad: the output, one gather, and nothing left."""
+    for rank, (mine, wanted) in enumerate(zip(got["evaluated"], expected["evaluated"], strict=True)):
+        if got["raised"][rank]:
+            return f"under no_grad, rank {rank} raised: {got['raised'][rank]}"
+        if wrong := arrays_differ(mine, np.asarray(wanted), EXACT):
+            return f"under no_grad, on rank {rank}, the output {wrong}"
+        if got["asked"][rank] != expected["asked"][rank]:
+            return f"under no_grad, rank {rank} called {listed(got['asked'][rank])}; expected one all_gather of 50."
+        if got["kept"][rank]:
+            return (
+                f"under no_grad, rank {rank} still holds {got['kept'][rank]} numbers of whole weights after forward; "
+                "expected 0: no backward will come and free them."
+            )
+    return None
+
+
+# ---------------------------------------------------------------------------------------------------------- mixed_step
+def given_whole(got: Answers, expected: Answers) -> str | None:
+    """What loss_of was given."""
+    for rank in range(2):
+        for place, policy in enumerate(POLICIES):
+            kind, right = got["given dtype"][rank][place], expected["given dtype"][rank][place]
+            if kind != right:
+                return f"with {policy}, loss_of was given {kind} on rank {rank}; expected {right}."
+            if wrong := arrays_differ(got["given"][rank][place], expected["given"][rank][place], 0):
+                return f"with {policy}, what loss_of was given on rank {rank} {wrong}"
+    return None
+
+
+def master_kept(got: Answers, expected: Answers) -> str | None:
+    """The part is the same tensor, in fp32."""
+    for rank in range(2):
+        for place, policy in enumerate(POLICIES):
+            if got["dtype"][rank][place] != "torch.float32":
+                return f"with {policy}, the part is {got['dtype'][rank][place]} after it; expected torch.float32."
+            if got["moved"][rank][place]:
+                return f"with {policy}, the part is another tensor than before: update it in place."
+    return None
+
+
+# ------------------------------------------------------------------------------------------------------- save_and_load
+def right_files(got: Answers, expected: Answers) -> str | None:
+    """The folders hold one file a rank with that rank's numbers, and the manifest."""
+    if got["folders"] != expected["folders"]:
+        return f"after two saves there are {', '.join(got['folders']) or 'no folders'}; expected step-0 and step-1."
+    for name, what in (("step-0", "1001 float64"), ("step-1", "4 float32")):
+        files, right = got[f"{name} files"], expected[f"{name} files"]
+        if files != right:
+            return f"of {what} on 3 ranks there are the files {', '.join(files)}; expected {', '.join(right)}."
+        sizes, right = got[f"{name} sizes"], expected[f"{name} sizes"]
+        if sizes != right:
+            return f"of {what} on 3 ranks the parts' files have {sizes} bytes; expected {right}."
+        if wrong := arrays_differ(got[f"{name} numbers"], expected[f"{name} numbers"], 0):
+            return f"of {what} on 3 ranks, the files laid end to end hold a tensor that {wrong}"
+        if got[f"{name} manifest"] != expected[f"{name} manifest"]:
+            return f"the manifest says {got[f'{name} manifest'] or 'nothing'}; expected {expected[f'{name} manifest']}."
+    writers = [rank for rank, count in enumerate(got["manifests"]) if count]
+    return f"rank {writers[0]} wrote the manifest; rank 0 alone does." if writers else None
+
+
+def complete(got: Answers, expected: Answers) -> str | None:
+    """No rank was still to write when the folder got its name."""
+    late = max(got["early"])
+    ranks = "a rank was" if late == 1 else f"{late} ranks were"
+    return f"the folder had its name while {ranks} still to write: killed then, it is a broken save." if late else None
+
+
+def sends_nothing(got: Answers, expected: Answers) -> str | None:
+    """No collective but barriers, or messages of a few numbers."""
+    for rank, every in enumerate(got["calls"]):
+        for call in every[0]:
+            name, _, size = call.partition(" of ")
+            if size and int(size.split()[0]) > 16:
+                return f"rank {rank} called {name} of {size}: each rank writes what it has, and sends none of it."
+    return None
+
+
+def loaded(got: Answers, expected: Answers) -> str | None:
+    """Every part of every world."""
+    for place, wanted in enumerate(expected["parts"]):
+        mine = got["parts"][place]
+        if wrong := arrays_differ(mine, wanted, 0):
+            return f"{LOADED[place]}, {wrong}"
+        if got["kinds"][place] != expected["kinds"][place]:
+            return f"{LOADED[place]}, is {got['kinds'][place]}; expected {expected['kinds'][place]}."
+    return f"load_part called {listed(got['calls'])}; it needs no other rank." if got["calls"] else None
+
+
+def reads_its_part(got: Answers, expected: Answers) -> str | None:
+    """Hardly more bytes were read than the part has."""
+    if got["read"] is not None and got["read"] > 160_000 + 40_000:
+        return (
+            f"rank 1 of 4 read {got['read']:,} bytes of 640,000 saved on 2 ranks; expected 160,000, its part, which is "
+            "half of one file."
+        )
+    return None
+
+
+EXERCISES = (
+    Exercise(
+        name="flat",
+        functions=("cut", "gather", "reduce_gradient"),
+        minutes=20,
+        difficulty="easy",
+        proves="you can take any tensor apart over any number of ranks, and put it together again",
+        hints=(
+            "7 numbers on 3 ranks: how long must a part be so that three of one length hold them all? What stands "
+            "behind the seventh, and who must never see it?",
+            "ceil(P/N) is -(-P // N). Fill the flat tensor up with zeros to N times that, and rank r's part is a "
+            "slice, of which you need a copy. A reduce-scatter sums; who divides?",
+            "cut: part = whole.new_zeros(size), then copy the slice into its beginning. gather: "
+            "dist.all_gather_into_tensor(whole, part), then whole[:shape.numel()].view(shape). reduce_gradient: "
+            "dist.reduce_scatter_tensor(part, padded), then part / N.",
+        ),
+        checks=(
+            Check("flat/cut", "takes the right numbers, and fills up with zeros", 2, "cuts", right_parts),
+            Check(
+                "flat/storage",
+                "keeps a part in memory of its own, of its size",
+                2,
+                "cuts",
+                own_storage,
+                requires=("flat/cut",),
+            ),
+            Check("flat/gather", "puts the whole together on every rank", 2, "gathers", by_rank("wholes", GATHERED)),
+            Check(
+                "flat/mean",
+                "gives each rank its part of the mean gradient",
+                2,
+                "reductions",
+                all_of(by_rank("parts", REDUCED), nothing("changed", "{} numbers of the gradient were changed.")),
+            ),
+            Check(
+                "flat/gathers-once",
+                "gathers by one all-gather",
+                1,
+                "gathers",
+                calls("calls", GATHERED),
+                requires=("flat/gather",),
+            ),
+            Check(
+                "flat/reduces-once",
+                "reduces by one reduce-scatter",
+                1,
+                "reductions",
+                calls("calls", REDUCED),
+                requires=("flat/mean",),
+            ),
+        ),
+    ),
+    Exercise(
+        name="clip",
+        functions=("clip_part",),
+        minutes=10,
+        difficulty="easy",
+        proves="you clip the gradient that the update follows, though no rank has seen all of it",
+        hints=(
+            "Each rank can compute the length of its own part. Which number can be added over ranks: the length, or "
+            "something before the root?",
+            "Square and sum the numbers that are no fill, all-reduce that one number, then take the root. Every rank "
+            "gets the same norm and so the same factor.",
+            "mine = gradient[:max(0, numel - rank * gradient.numel())]; squares = mine.square().sum(); "
+            "dist.all_reduce(squares); norm = squares.sqrt().item(); if norm > max_norm: "
+            "gradient.mul_(max_norm / norm).",
+        ),
+        checks=(
+            Check("clip/norm", "returns the whole gradient's norm, on every rank", 2, "clipped", norms(0, 1)),
+            Check("clip/direction", "shortens all parts by one factor, in place", 1, "clipped", parts_clipped(0, 1)),
+            Check(
+                "clip/limit",
+                "leaves what is short enough, and shortens what is just too long",
+                1,
+                "clipped",
+                all_of(norms(2, 3, 4), parts_clipped(2, 3, 4)),
+                requires=("clip/norm", "clip/direction"),
+            ),
+            Check(
+                "clip/one-number",
+                "sends one number",
+                1,
+                "clipped",
+                calls("calls", [f"a gradient of {one}" for one in CLIPPED]),
+                requires=("clip/norm",),
+            ),
+        ),
+    ),
+    Exercise(
+        name="zero1",
+        functions=("make_part", "zero1_step"),
+        minutes=25,
+        difficulty="medium",
+        proves="N ranks need the optimizer's memory once, not N times, and end where one process would",
+        hints=(
+            "An optimizer keeps state for the parameters it was given. What if it is given one parameter, which is "
+            "this rank's part of everything?",
+            "Lay the gradients end to end as the weights are, None as zeros, and reduce-scatter them: what arrives is "
+            "part.grad. After optimizer.step() each rank knows its part of the new weights only.",
+            "part.grad = reduce_gradient(torch.cat([...])); optimizer.step(); flat = gather(part.detach(), "
+            "torch.Size([total])); then copy_ each slice into its parameter under torch.no_grad().",
+        ),
+        checks=(
+            Check(
+                "zero1/part",
+                "makes this rank's part of all weights, a parameter",
+                2,
+                "parts_of_weights",
+                all_of(a_parameter, parts_of_all),
+            ),
+            Check(
+                "zero1/state", "lets the optimizer keep state for the part only", 2, "parts_of_weights", state_of_a_part
+            ),
+            Check(
+                "zero1/update",
+                "updates all weights on all ranks, as one process would",
+                2,
+                "updates",
+                all_of(updated([0]), same_tensors),
+            ),
+            Check(
+                "zero1/missing",
+                "takes a missing gradient as 0, and leaves gradients as they are",
+                2,
+                "updates",
+                all_of(
+                    updated([1, 2]),
+                    nothing("disturbed", "{} times a p.grad was another after the update than before it."),
+                ),
+                requires=("zero1/update",),
+            ),
+            Check(
+                "zero1/collectives",
+                "sends gradients once, by reduce-scatter, and weights once, by all-gather",
+                2,
+                "updates",
+                calls("calls", [f"update {place}" for place in (1, 2, 3)]),
+                requires=("zero1/update",),
+            ),
+        ),
+    ),
+    Exercise(
+        name="sharded_forward",
+        functions=("sharded_forward",),
+        minutes=45,
+        difficulty="hard",
+        proves="you know what fully_shard does at each module, and when a whole weight exists",
+        hints=(
+            "Write the calls of one module on a line: gather, use, free, gather, use, reduce, free. Which of them does "
+            "forward make, which does backward, and what tells backward that it is time?",
+            "One flat tensor for all weights, with views into it. It can be a leaf that requires grad: then "
+            "full.register_post_accumulate_grad_hook runs when its gradient is complete, and y.register_hook runs when "
+            "backward reaches the module.",
+            "memory = full.untyped_storage(). After forward memory.resize_(0). In y's hook memory.resize_(bytes), "
+            "all_gather_into_tensor(full.data, part.detach()). In full's hook reduce_scatter_tensor(mean, full.grad), "
+            "part.grad += mean / N, full.grad = None, memory.resize_(0).",
+        ),
+        checks=(
+            Check(
+                "sharded_forward/output",
+                "runs the module with all its weights",
+                1,
+                "one_module",
+                by_rank("y", [f"{mode}, the output" for mode in MODES]),
+            ),
+            Check(
+                "sharded_forward/gradient",
+                "leaves this rank's part of the mean gradient",
+                3,
+                "one_module",
+                all_of(
+                    by_rank("slope", [f"{mode}, the gradient of x" for mode in MODES]),
+                    by_rank("gradient", [f"{mode}, part.grad" for mode in MODES]),
+                ),
+                requires=("sharded_forward/output",),
+            ),
+            Check(
+                "sharded_forward/frees",
+                "frees the whole weights after forward if reshard, and after backward",
+                2,
+                "one_module",
+                freed,
+                requires=("sharded_forward/output",),
+            ),
+            Check(
+                "sharded_forward/collectives",
+                "gathers once in forward, again in backward if reshard, reduces once",
+                2,
+                "one_module",
+                all_of(
+                    calls("forward", [f"forward, {mode}" for mode in MODES]),
+                    calls("backward", [f"backward, {mode}" for mode in MODES]),
+                ),
+                requires=("sharded_forward/output",),
+            ),
+            Check(
+                "sharded_forward/adds",
+                "adds to the gradient that is there",
+                1,
+                "one_module",
+                by_rank("again", [f"{mode}, after a second backward, part.grad" for mode in MODES]),
+                requires=("sharded_forward/gradient",),
+            ),
+            Check(
+                "sharded_forward/chain",
+                "holds one of two modules at a time",
+                2,
+                "two_modules",
+                all_of(chained, one_whole),
+                requires=("sharded_forward/gradient",),
+            ),
+            Check(
+                "sharded_forward/no-grad",
+                "frees the whole weights at once where no backward will come",
+                1,
+                "two_modules",
+                without_gradients,
+                requires=("sharded_forward/output",),
+            ),
+        ),
+    ),
+    Exercise(
+        name="mixed_step",
+        functions=("mixed_step",),
+        minutes=15,
+        difficulty="medium",
+        proves="you can say which bytes travel in which precision, and what stays in fp32",
+        hints=(
+            "Three precisions: what is kept, what is computed with, what is summed. Where exactly does a number change "
+            "from one to the next, before or after it travels?",
+            "Cast the part, then gather: half the bytes. Cast the gradient, then reduce: twice the bytes of bf16, and "
+            "a sum that keeps its digits. The update reads fp32 and writes fp32.",
+            "full = torch.empty(N * part.numel(), dtype=param_dtype); all_gather_into_tensor(full, "
+            "part.to(param_dtype)); loss_of(full.requires_grad_()).backward(); reduce_scatter_tensor(mean, "
+            "full.grad.to(reduce_dtype)); part -= lr * (mean / N).float().",
+        ),
+        checks=(
+            Check("mixed_step/computes", "computes with the whole weights in param_dtype", 1, "mixed", given_whole),
+            Check(
+                "mixed_step/update",
+                "makes the update by the mean in reduce_dtype",
+                2,
+                "mixed",
+                by_rank("first", [f"with {one}, the first change of the part" for one in POLICIES], SINGLE),
+            ),
+            Check(
+                "mixed_step/master",
+                "keeps the part in fp32, in place, over several steps",
+                1,
+                "mixed",
+                all_of(
+                    master_kept,
+                    by_rank("part", [f"with {one}, after three steps the part" for one in POLICIES], SINGLE),
+                ),
+            ),
+            Check(
+                "mixed_step/bytes",
+                "sends weights in param_dtype, gradients in reduce_dtype, once each",
+                2,
+                "mixed",
+                calls("calls", [f"with {one}" for one in POLICIES]),
+                requires=("mixed_step/computes",),
+            ),
+        ),
+    ),
+    Exercise(
+        name="save_and_load",
+        functions=("save_parts", "load_part"),
+        minutes=30,
+        difficulty="medium",
+        proves="what two ranks saved goes on on one, three or four, and a kill leaves nothing broken",
+        hints=(
+            "A rename is one moment, and writing is many. Which name may a folder have while anybody still writes into "
+            "it, and how does rank 0 know that nobody does?",
+            "For loading, place every saved file and your own part on one line from 0 to numel. Where two intervals "
+            "overlap, from max of the starts to min of the ends, there is something to read.",
+            "save: write into the partial folder, dist.barrier(), then rank 0 renames. load: for each file, first = "
+            "max(start, rank * size), last = min(start + count, (rank + 1) * size); if first < last, np.fromfile with "
+            "count=last - first and offset=(first - start) * itemsize.",
+        ),
+        checks=(
+            Check("save_and_load/files", "writes each rank's numbers, and the manifest", 2, "saves", right_files),
+            Check(
+                "save_and_load/complete", "gives the folder its name when every rank has written", 1, "saves", complete
+            ),
+            Check("save_and_load/sends-none", "saves without sending weights", 1, "saves", sends_nothing),
+            Check("save_and_load/load", "loads on any number of ranks what any number has saved", 2, "loads", loaded),
+            Check(
+                "save_and_load/reads",
+                "reads no more than its part",
+                1,
+                "reads",
+                reads_its_part,
+                requires=("save_and_load/load",),
+            ),
+        ),
+    ),
+)

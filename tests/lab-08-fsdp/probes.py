@@ -1,0 +1,585 @@
+"""Lab 08, probes: they call the learner's code on two or three real ranks and return what came of it as plain values.
+
+A probe's own process only makes inputs; every computation is a rank's. Numbers are float64 where precision is not the
+subject, so that the order of additions shows in the 16th digit only.
+"""
+
+import contextlib
+import gc
+import json
+import multiprocessing
+import random
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.multiprocessing.reductions import StorageWeakRef
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from rankzero.exercises.ranks import on_ranks
+from rankzero.learn.collectives import CollectiveCounter
+
+FILL = 99.0  # what stands behind the last number of a part, where it means nothing
+
+
+def draw(seed: int, *shape: int) -> Tensor:
+    """Normal numbers, float64; none is 0."""
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def part_of(whole: Tensor, rank: int, ranks: int, fill: float = 0.0) -> Tensor:
+    """The part that a rank keeps, as `cut` is to make it."""
+    size = -(-whole.numel() // ranks)
+    part = torch.full((size,), fill, dtype=whole.dtype)
+    mine = whole.detach().flatten()[rank * size : (rank + 1) * size]
+    part[: len(mine)] = mine
+    return part
+
+
+def plain(value: Any) -> Any:
+    """A tensor's numbers as an array; None for what is no tensor."""
+    return value.detach().cpu().double().numpy().copy() if isinstance(value, Tensor) else None
+
+
+def a_tensor(value: Any, function: str) -> Tensor:
+    """The tensor that a function of the learner's returned. TypeError, in words, for anything else."""
+    if not isinstance(value, Tensor):
+        raise TypeError(f"{function} returned {value!r:.40}; a tensor was expected")
+    return value
+
+
+def number(value: Any) -> float | None:
+    """The value of a number or of a one-element tensor; None for anything else."""
+    if isinstance(value, Tensor) and value.numel() == 1:
+        return float(value.detach())
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def said(counter: CollectiveCounter) -> list[str]:
+    """What was called, in order: 'all_gather of 24 float64', a barrier without a size."""
+    sizes = {"float64": 8, "float32": 4, "int64": 8, "bfloat16": 2, "float16": 2, "uint8": 1}
+    return [
+        record.collective
+        if record.collective == "barrier"
+        else f"{record.collective} of {record.bytes // sizes.get(record.dtype, 1)} {record.dtype}"
+        for record in counter.records
+    ]
+
+
+def merged(by_rank: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """What each rank answered, as lists by rank; arrays of one shape become one array with a row for each rank."""
+    found: dict[str, Any] = {}
+    for name in by_rank[0]:
+        every = [one[name] for one in by_rank]
+        stacks = all(isinstance(one, np.ndarray) and one.shape == every[0].shape for one in every)
+        found[name] = np.stack(every) if stacks else every
+    return found
+
+
+# ---------------------------------------------------------------------------------------------------------------- flat
+CUT = (((7,), 3), ((4,), 3), ((2, 3), 2), ((3, 2), 4), ((), 2), ((5,), 1))  # shape, ranks
+
+
+def cuts(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Parts of tensors of several shapes, for every rank of worlds of several sizes; and their storages."""
+
+    def work() -> dict[str, Any]:
+        parts, storages, shapes, shared, graphs = [], [], [], 0, 0
+        for place, (shape, ranks) in enumerate(CUT):
+            whole = nn.Parameter(draw(seed + place, *shape))
+            if place == 3:
+                whole = nn.Parameter(draw(seed + place, *reversed(shape)).T)  # not contiguous
+            for rank in range(ranks):
+                part = a_tensor(learner.cut(whole, rank, ranks), "cut")
+                parts.append(plain(part))
+                shapes.append(list(part.shape))
+                storages.append(part.untyped_storage().nbytes() // part.element_size())
+                shared += part.untyped_storage().data_ptr() == whole.untyped_storage().data_ptr()
+                graphs += part.requires_grad
+        return {"parts": parts, "shapes": shapes, "storages": storages, "shared": shared, "graphs": graphs}
+
+    return dict(on_ranks(work, 1)[0])
+
+
+def gathers(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Wholes of 7 and of 2 x 2 numbers, and of one, put together on three ranks."""
+
+    def work() -> dict[str, Any]:
+        rank, wholes, shapes, calls = dist.get_rank(), [], [], []
+        for place, shape in enumerate(((7,), (2, 2), ())):
+            part = part_of(draw(seed + place, *shape), rank, 3, fill=FILL)
+            with CollectiveCounter() as counter:
+                whole = a_tensor(learner.gather(part, torch.Size(shape)), "gather")
+            wholes.append(plain(whole))
+            shapes.append(list(whole.shape))
+            calls.append(said(counter))
+        return {"wholes": wholes, "shapes": shapes, "calls": calls}
+
+    return merged(on_ranks(work, 3))
+
+
+def reductions(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Gradients of 7 and of 2 x 2 numbers, another on each of three ranks."""
+
+    def work() -> dict[str, Any]:
+        rank, parts, calls, changed = dist.get_rank(), [], [], 0
+        for place, shape in enumerate(((7,), (2, 2), (3, 2))):
+            gradient = draw(seed + 10 * rank + place, *shape)
+            if place == 2:
+                gradient = draw(seed + 10 * rank + place, *reversed(shape)).T
+            before = gradient.clone()
+            with CollectiveCounter() as counter:
+                parts.append(plain(a_tensor(learner.reduce_gradient(gradient), "reduce_gradient")))
+            calls.append(said(counter))
+            changed += int((gradient != before).sum())
+        return {"parts": parts, "calls": calls, "changed": changed}
+
+    return merged(on_ranks(work, 3))
+
+
+# ----------------------------------------------------------------------------------------------------------- clip_part
+def by_hand(*arguments: Any, **settings: Any) -> None:
+    """Stands where torch's own clipping is."""
+    raise RuntimeError("clip_part is to be written by hand, without torch.nn.utils")
+
+
+def _clipped(learner: ModuleType, whole: Tensor, max_norm: float) -> dict[str, Any]:
+    """One gradient in three parts, with nan in the fill."""
+    numel, rank = whole.numel(), dist.get_rank()
+    part = part_of(whole, rank, 3, fill=torch.nan)
+    mine, room = max(0, min(len(part), numel - rank * len(part))), part.data_ptr()
+    with CollectiveCounter() as counter, patch.multiple(nn.utils, clip_grad_norm_=by_hand, get_total_norm=by_hand):
+        norm = learner.clip_part(part, numel, max_norm)
+    return {
+        "type": type(norm).__name__,
+        "norm": number(norm),
+        "part": plain(part[:mine]),
+        "moved": part.data_ptr() != room,
+        "calls": said(counter),
+    }
+
+
+def clipped(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Gradients on three ranks: two several times as long as the limit, of 7 and of 4 numbers, so that the last rank
+    has few, or none; then, with a limit of 2, gradients 1.9, 0 and 2.1 long, of which each rank's own part is shorter.
+    """
+    chance = random.Random(seed)
+    limit, factor = chance.uniform(0.5, 2.0), chance.uniform(3, 50)
+
+    def work() -> dict[str, Any]:
+        every = []
+        for place, numel in enumerate((7, 4)):
+            whole = draw(seed + place, numel)
+            whole[0] *= 5  # so that the ranks' own lengths differ
+            every.append(_clipped(learner, whole * (limit * factor / whole.norm()), limit))
+        for place, length in enumerate((1.9, 0.0, 2.1)):
+            whole = draw(seed + place, 7)
+            every.append(_clipped(learner, whole * (length / whole.norm()), 2.0))
+        return {name: [one[name] for one in every] for name in every[0]}
+
+    return merged(on_ranks(work, 3)) | {"limits": [limit, limit, 2.0, 2.0, 2.0]}
+
+
+# --------------------------------------------------------------------------------------------------------------- zero1
+def make_parameters(seed: int) -> list[nn.Parameter]:
+    """13 weights in four tensors, the same on every rank."""
+    return [nn.Parameter(draw(seed + place, *shape)) for place, shape in enumerate(((2, 3), (5,), (), (1,)))]
+
+
+def state_numbers(optimizer: torch.optim.Optimizer) -> int:
+    """How many numbers an optimizer keeps in averages, without its step counters."""
+    kept = [value for state in optimizer.state.values() for value in state.values() if isinstance(value, Tensor)]
+    return sum(value.untyped_storage().nbytes() // value.element_size() for value in kept if value.dim())
+
+
+def parts_of_weights(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """The parts of 13 weights on three ranks, and what AdamW keeps for each."""
+
+    def work() -> dict[str, Any]:
+        parameters = make_parameters(seed)
+        part = a_tensor(learner.make_part(parameters), "make_part")
+        found = {"type": type(part).__name__, "part": plain(part), "state": 0}
+        found["numbers"] = part.untyped_storage().nbytes() // part.element_size()
+        optimizer = torch.optim.AdamW([part])
+        part.grad = torch.ones_like(part)
+        optimizer.step()
+        return found | {"state": state_numbers(optimizer)}
+
+    return merged(on_ranks(work, 3))
+
+
+def updates(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Three updates by AdamW on three ranks, each with gradients of its own; in the second, some are None."""
+
+    def work() -> dict[str, Any]:
+        rank, parameters = dist.get_rank(), make_parameters(seed)
+        part = learner.make_part(parameters)
+        # A large eps, so that a gradient that is too long by a factor shows: AdamW would divide it away.
+        optimizer = torch.optim.AdamW([part], lr=0.1, weight_decay=0.3, eps=0.1)
+        steps = [0]
+        optimizer.register_step_post_hook(lambda *_: steps.__setitem__(0, steps[0] + 1))
+        before, weights, calls, disturbed = [p.data_ptr() for p in parameters], [], [], 0
+        for step in range(3):
+            for place, p in enumerate(parameters):
+                p.grad = draw(seed + 100 * step + 10 * rank + place, *p.shape)
+                if step == 1 and place in ((1, 2), (2,), ())[rank]:
+                    p.grad = None
+            kept = [None if p.grad is None else p.grad.clone() for p in parameters]
+            with CollectiveCounter() as counter:
+                learner.zero1_step(parameters, part, optimizer)
+            for p, old in zip(parameters, kept, strict=True):
+                same = p.grad is None if old is None else p.grad is not None and torch.equal(p.grad, old)
+                disturbed += not same
+            calls.append(said(counter))
+            weights.append(torch.cat([p.detach().flatten() for p in parameters]).numpy().copy())
+        return {
+            "weights": np.stack(weights),
+            "calls": calls,
+            "steps": steps[0],
+            "disturbed": disturbed,
+            "moved": sum(p.data_ptr() != place for p, place in zip(parameters, before, strict=True)),
+            "state": state_numbers(optimizer),
+        }
+
+    return merged(on_ranks(work, 3))
+
+
+# ----------------------------------------------------------------------------------------------------- sharded_forward
+class Whole(TorchDispatchMode):
+    """Follows the memory of whole weights: every tensor that was gathered, or that a module used as its weights.
+
+    `now()` says how many numbers of them there are at this moment; `most` is the most at any collective, or any use.
+    """
+
+    def __init__(self, numbers: int) -> None:
+        """What is made in forward and has as many numbers as a module counts as a copy of its weights."""
+        super().__init__()
+        self.most, self._numbers, self._patience = 0, numbers, 0.1
+        self.calls: list[str] = []
+        self._weights: list[StorageWeakRef] = []
+        self._gradients: list[StorageWeakRef] = []
+        self._counter = CollectiveCounter()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func.namespace not in ("c10d", "_c10d_functional"):
+            made = func(*args, **(kwargs or {}))
+            large = isinstance(made, Tensor) and made.device.type != "meta" and made.numel() >= self._numbers
+            if large and torch._C._current_graph_task_id() == -1:  # not in backward, where gradients are as large
+                self._follow(self._weights, [made])
+            return made
+        result = self._counter.__torch_dispatch__(func, types, args, kwargs)
+        self.calls = said(self._counter)
+        name = func._schema.name
+        if "allgather" in name or "all_gather" in name or "broadcast" in name or "recv" in name:
+            self._follow(self._weights, [args[0]] if isinstance(args[0], Tensor) else args[0])
+        if "reduce_scatter" in name:
+            self._follow(self._gradients, [args[1]] if isinstance(args[1], Tensor) else args[1])
+        self.most = max(self.most, self.now(self._numbers + 1))
+        return result
+
+    def used(self, module: nn.Module, *_: Any) -> None:
+        """A forward pre-hook: notes the weights that the module is about to use."""
+        self._follow(self._weights, [p for p in module.parameters() if p.device.type != "meta"])
+        self.most = max(self.most, self.now(self._numbers + 1))
+
+    def now(self, expected: int = 0) -> int:
+        """Numbers of whole weights that are in memory. Waits a moment for those that should not be."""
+        return self._alive(self._weights, expected)
+
+    def gradients(self) -> int:
+        """Numbers of whole gradients that are in memory."""
+        return self._alive(self._gradients, 0)
+
+    def _alive(self, followed: list[StorageWeakRef], expected: int) -> int:
+        """Numbers in the storages that are still there. gloo's own thread may let go of one a little after `wait`."""
+        until = time.monotonic() + self._patience
+        while True:
+            storages = [torch.UntypedStorage._new_with_weak_ptr(one.cdata) for one in followed]
+            numbers = sum({one._cdata: one.nbytes() // 8 for one in storages if one is not None}.values())
+            del storages
+            if numbers <= expected:
+                return numbers
+            if time.monotonic() > until:
+                self._patience = 0.0  # it is not gloo's thread
+                return numbers
+            time.sleep(0.001)
+
+    def _follow(self, into: list[StorageWeakRef], tensors: Any) -> None:
+        for tensor in [one for entry in tensors for one in (entry if isinstance(entry, list | tuple) else [entry])]:
+            into.append(StorageWeakRef(tensor.untyped_storage()))
+
+
+def make_shell(seed: int, whole: Whole, width: int = 4) -> tuple[nn.Module, nn.Parameter]:
+    """A small module of 4 -> 5 -> `width`, without its numbers, and this rank's part of them."""
+    module = nn.Sequential(nn.Linear(4, 5), nn.Tanh(), nn.Linear(5, width)).double()
+    with torch.no_grad():
+        for place, p in enumerate(module.parameters()):
+            p.copy_(draw(seed + place, *p.shape))
+    flat = torch.cat([p.detach().flatten() for p in module.parameters()])
+    part = nn.Parameter(part_of(flat, dist.get_rank(), dist.get_world_size(), fill=FILL))
+    module = module.to("meta")
+    module.register_forward_pre_hook(whole.used)
+    return module, part
+
+
+def one_module(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Forward and backward of one module of 43 weights on two ranks, twice, with reshard and without."""
+
+    def work() -> dict[str, Any]:
+        gc.disable()  # so that what is kept by a cycle stays
+        found: dict[str, Any] = {"y": [], "slope": [], "gradient": [], "held": [], "forward": [], "backward": []}
+        found |= {"waste": [], "again": []}
+        for reshard in (True, False):
+            with Whole(43) as whole:
+                module, part = make_shell(seed, whole, width=3)
+                x = draw(seed + 50 + dist.get_rank(), 2, 4).requires_grad_()
+                y = a_tensor(learner.sharded_forward(module, part, x, reshard), "sharded_forward")
+                held, forward = [whole.now(0 if reshard else 44)], whole.calls
+                (y * draw(seed + 60 + dist.get_rank(), *y.shape)).sum().backward()
+                held.append(whole.now())
+                found["y"].append(plain(y))
+                found["slope"].append(plain(x.grad))
+                found["gradient"].append(plain(part.grad))
+                found["held"].append(held)
+                found["forward"].append(forward)
+                found["backward"].append(whole.calls[len(forward) :])
+                found["waste"].append(whole.gradients())
+                learner.sharded_forward(module, part, x, reshard).square().sum().backward()
+                found["again"].append(plain(part.grad))
+        return found
+
+    return merged(on_ranks(work, 2))
+
+
+def two_modules(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Two modules of 49 weights, one after the other, with reshard, on two ranks; then one without gradients."""
+
+    def work() -> dict[str, Any]:
+        gc.disable()
+        with Whole(49) as whole:
+            pairs = [make_shell(seed + 10 * place, whole) for place in (0, 1)]
+            y = draw(seed + 50 + dist.get_rank(), 2, 4)
+            for module, part in pairs:
+                y = a_tensor(learner.sharded_forward(module, part, y, True), "sharded_forward")
+            y.square().sum().backward()
+        found = {
+            "most": whole.most,
+            "calls": whole.calls,
+            "gradients": [plain(part.grad) for _, part in pairs],
+        }
+        with Whole(49) as whole, torch.no_grad():
+            module, part = make_shell(seed, whole)
+            try:
+                y = learner.sharded_forward(module, part, draw(seed, 2, 4), False)
+                found |= {"evaluated": plain(y), "kept": whole.now(), "asked": whole.calls, "raised": ""}
+            except RuntimeError as error:
+                found |= {"evaluated": None, "kept": 0, "asked": [], "raised": str(error).splitlines()[0]}
+        return found
+
+    return merged(on_ranks(work, 2))
+
+
+# ---------------------------------------------------------------------------------------------------------- mixed_step
+PRECISIONS = ((torch.bfloat16, torch.float32), (torch.float32, torch.float32), (torch.bfloat16, torch.bfloat16))
+
+
+def mixed(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Three steps of 10 weights on two ranks, in each of three policies."""
+
+    def work() -> dict[str, Any]:
+        rank, found = dist.get_rank(), []
+        slopes = draw(seed + rank, 10).float()
+        for param_dtype, reduce_dtype in PRECISIONS:
+            given: list[Tensor] = []
+
+            def loss_of(full: Tensor, given: list[Tensor] = given) -> Tensor:
+                given.append(full.detach().clone())
+                return (full * full * slopes.to(full.dtype)).sum() / 3
+
+            part = part_of(draw(seed + 7, 10).float(), rank, 2)
+            room, before = part.data_ptr(), part.clone()
+            with CollectiveCounter() as counter:
+                learner.mixed_step(part, loss_of, 0.01, param_dtype, reduce_dtype)
+            calls, first = said(counter), part.clone()
+            for _ in range(2):
+                learner.mixed_step(part, loss_of, 0.01, param_dtype, reduce_dtype)
+            found.append(
+                {
+                    "given": plain(given[0]) if given else None,
+                    "given dtype": str(given[0].dtype) if given else "nothing",
+                    "calls": calls,
+                    "first": plain(first - before),
+                    "moved": part.data_ptr() != room,
+                    "dtype": str(part.dtype),
+                    "part": plain(part),
+                }
+            )
+        return {name: [one[name] for one in found] for name in found[0]}
+
+    return merged(on_ranks(work, 2))
+
+
+# ------------------------------------------------------------------------------------------------------- save_and_load
+class Saving:
+    """Watches a rank save: where a rank is about to write, it waits until rank 0 can go no further without it.
+
+    If rank 0 has given the folder its name by then, it has not waited for this rank.
+    """
+
+    def __init__(self, folder: Path, begun: Any) -> None:
+        """`begun` is shared by all ranks: collectives that rank 0 has begun, whether it has returned; and for each rank
+        from 1 on, whether it found the folder there before it wrote.
+        """
+        self.folder, self.begun, self.finished, self.watching = folder, begun, 0, True
+        self.wrote_manifest = False
+        sys.addaudithook(self._hear)
+
+    def _hear(self, event: str, arguments: tuple[Any, ...]) -> None:
+        if not self.watching or event not in ("open", "os.mkdir") or isinstance(arguments[0], int):
+            return
+        writes = event == "os.mkdir" or any(letter in str(arguments[1] or "") for letter in "wax+")
+        self.wrote_manifest |= writes and str(arguments[0]).endswith("manifest.json")
+        if writes and self.folder.name in str(arguments[0]):
+            until = time.monotonic() + 1.0
+            while not self.begun[1] and self.begun[0] <= self.finished and time.monotonic() < until:
+                time.sleep(0.0005)
+            self.begun[1 + dist.get_rank()] |= self.folder.exists()
+
+
+class Steps(TorchDispatchMode):
+    """Notes each collective of rank 0 as it begins, and of the others as it ends."""
+
+    def __init__(self, saving: Saving | None, begun: Any) -> None:
+        super().__init__()
+        self.saving, self.begun, self.counter = saving, begun, CollectiveCounter()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        collective = func.namespace in ("c10d", "_c10d_functional")
+        if collective and not self.saving:
+            self.begun[0] += 1
+        result = self.counter.__torch_dispatch__(func, types, args, kwargs)
+        if collective and self.saving:
+            self.saving.finished += 1
+        return result
+
+
+@contextlib.contextmanager
+def a_folder() -> Iterator[Path]:
+    """An empty folder that is gone afterwards."""
+    with tempfile.TemporaryDirectory() as name:
+        yield Path(name)
+
+
+def saves(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Two tensors saved by three ranks, of 1001 and of 4 numbers; of the first, a killed save has left something."""
+    numels, dtypes = (1001, 4), (torch.float64, torch.float32)
+
+    def work(folder: Path, begun: Any) -> dict[str, Any]:
+        rank, calls, manifests = dist.get_rank(), [], 0
+        for place, (numel, dtype) in enumerate(zip(numels, dtypes, strict=True)):
+            part = part_of(draw(seed + place, numel).to(dtype), rank, 3, fill=FILL)
+            target, mine = folder / f"step-{place}", begun[place]
+            saving = Saving(target, mine) if rank else None
+            with Steps(saving, mine) as steps:
+                try:
+                    learner.save_parts(target, part, numel)
+                except OSError:
+                    if not any(mine[2:]):
+                        raise
+            if saving:
+                saving.watching = False
+                manifests += saving.wrote_manifest
+            else:
+                mine[1] = 1
+            calls.append(said(steps.counter))
+            dist.barrier()
+        return {"calls": calls, "manifests": manifests}
+
+    with a_folder() as folder:
+        (folder / "step-0.partial").mkdir()
+        (folder / "step-0.partial" / "part-0.bin").write_bytes(b"x" * 20000)
+        begun = [multiprocessing.RawArray("i", 4) for _ in numels]
+        found: dict[str, Any] = merged(on_ranks(work, 3, folder, begun))
+        found["early"] = [sum(one[2:]) for one in begun]
+        found["folders"] = sorted(file.name for file in folder.iterdir())
+        for name, dtype in (("step-0", "float64"), ("step-1", "float32")):
+            files = sorted((folder / name).iterdir()) if (folder / name).is_dir() else []
+            found[f"{name} files"] = [file.name for file in files]
+            found[f"{name} manifest"] = _manifest(folder / name / "manifest.json")
+            found[f"{name} sizes"] = [file.stat().st_size for file in files if file.suffix == ".bin"]
+            whole = b"".join(file.read_bytes() for file in files if file.suffix == ".bin")
+            even = len(whole) // np.dtype(dtype).itemsize * np.dtype(dtype).itemsize
+            found[f"{name} numbers"] = np.frombuffer(whole[:even], dtype).copy()
+    return found
+
+
+def _manifest(file: Path) -> str:
+    """The manifest in one form, whatever its spaces and order."""
+    try:
+        return json.dumps(json.loads(file.read_text()), sort_keys=True)
+    except (OSError, ValueError):
+        return ""
+
+
+def write_parts(folder: Path, whole: Tensor, ranks: int) -> None:
+    """What `ranks` ranks would have saved."""
+    folder.mkdir()
+    size, numbers = -(-whole.numel() // ranks), whole.numpy()
+    pieces = [numbers[rank * size : (rank + 1) * size] for rank in range(ranks)]
+    for rank, piece in enumerate(pieces):
+        (folder / f"part-{rank}.bin").write_bytes(piece.tobytes())
+    manifest = {"numel": whole.numel(), "dtype": str(numbers.dtype), "counts": [len(piece) for piece in pieces]}
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+
+
+def loads(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """11 numbers saved on 2 ranks, loaded on 1, 2, 3 and 4; 5 float32 saved on 4, loaded on 2 and 3."""
+
+    def work(folder: Path) -> dict[str, Any]:
+        parts: list[Any] = []
+        kinds = []
+        with CollectiveCounter() as counter:
+            for name, worlds in (("two", (1, 2, 3, 4)), ("four", (2, 3))):
+                for ranks in worlds:
+                    every = [
+                        a_tensor(learner.load_part(folder / name, rank, ranks), "load_part") for rank in range(ranks)
+                    ]
+                    parts += [plain(part) for part in every]
+                    kinds += [str(getattr(part, "dtype", "no tensor")) for part in every]
+        return {"parts": parts, "kinds": kinds, "calls": said(counter)}
+
+    with a_folder() as folder:
+        write_parts(folder / "two", draw(seed, 11), 2)
+        write_parts(folder / "four", draw(seed + 1, 5).float(), 4)
+        return dict(on_ranks(work, 1, folder)[0])
+
+
+def reads(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """How many bytes rank 1 of 4 reads of 640,000 saved on 2 ranks: those of its part are 160,000."""
+
+    def bytes_read() -> int | None:
+        try:
+            return int(Path("/proc/self/io").read_text().split()[1])
+        except OSError:  # only Linux counts
+            return None
+
+    def work(folder: Path) -> dict[str, Any]:
+        learner.load_part(folder / "small", 0, 1)  # what is imported on the way is read once
+        before = bytes_read()
+        learner.load_part(folder / "large", 1, 4)
+        after = bytes_read()
+        return {"read": None if before is None or after is None else (after - before) // 1000 * 1000}
+
+    with a_folder() as folder:
+        write_parts(folder / "small", draw(seed, 11), 2)
+        write_parts(folder / "large", draw(seed, 80_000), 2)
+        return dict(on_ranks(work, 1, folder)[0])

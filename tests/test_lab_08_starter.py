@@ -1,0 +1,252 @@
+"""Lab 08's starter as a learner runs it: sharded is one process, other ranks can go on, and a kill loses nothing."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import psutil
+import pytest
+import torch.distributed as dist
+from starters import TINY, Starter, losses
+
+from rankzero.learn.step_folders import newest_step_folder
+from rankzero.learn.world import run_world
+
+LAB02, LAB08 = Starter("02"), Starter("08")
+starter, train, fails = LAB08.module, LAB08.train, LAB08.fails
+TWELVE = ("--batch-size", "12")
+
+
+def values(folder: Path) -> list[float]:
+    return [loss for _, loss in losses(folder)]
+
+
+# --------------------------------------------------------------------------------------------------------- the equality
+def test_a_run_shows_that_sharded_is_one_process_and_what_each_rank_holds(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    text = tmp_path / "text.txt"
+    text.write_text("to be or not to be, that is the question\n" * 40)
+    train(tmp_path, *TWELVE, "--steps", "1", "--corpus", str(text), "--layers", "2")
+    out = capfd.readouterr().out
+    assert "equal within 1e-12 in float64" in out
+    assert "NOT EQUAL" not in out
+    found = re.findall(r"^float64  (gradient|new weights) +\S+ +\S+ +(\S+)$", out, re.MULTILINE)
+    assert [what for what, _ in found] == ["gradient", "new weights"]
+    assert all(float(relative) <= 1e-12 for _, relative in found)
+    pattern = r"^(reshard|no reshard|DDP) +(each rank|rank \d) +\S+ +\S+ +\S+ +(\S+)$"
+    held: dict[str, float] = {}  # by both ranks together
+    for name, who, total in re.findall(pattern, out, re.MULTILINE):
+        held[name] = held.get(name, 0) + float(total) * (2 if who == "each rank" else 1)
+    assert held["reshard"] == held["no reshard"] == pytest.approx(held["DDP"] / 2, abs=0.02)
+    calls = {name: re.findall(rf"^{name} +(\d+) +\S+ +(\d+) +(\d+) \S", out, re.MULTILINE) for name in held}
+    assert calls == {"reshard": [("3", "2", "3")], "no reshard": [("3", "0", "3")], "DDP": [("0", "0", "1")]}
+
+
+def test_the_losses_are_those_of_lab_02(tmp_path: Path) -> None:
+    theirs = LAB02.train(tmp_path / "02", *TWELVE, "--steps", "12")
+    mine = train(tmp_path / "08", *TWELVE, "--steps", "12", "--no-reshard")
+    assert values(mine) == pytest.approx(values(theirs), abs=5e-4)
+
+
+def test_bf16_trains_nearly_alike(tmp_path: Path) -> None:
+    full = train(tmp_path / "fp32", *TWELVE, "--steps", "8")
+    low = train(tmp_path / "bf16", *TWELVE, "--steps", "8", "--precision", "bf16")
+    assert values(low) == pytest.approx(values(full), abs=0.02)
+    assert values(low) != values(full)
+
+
+def parameters_and_calls(block_only: bool) -> tuple[list[int], int]:
+    from rankzero.learn.gpt import GPT, GPTConfig
+
+    model, _ = starter.shard(GPT(GPTConfig(24, 8, n_layer=2, n_head=2, hidden_dim=16)), 1e-3)
+    return [p.to_local().numel() for p in model.parameters()], dist.get_world_size()
+
+
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_every_number_belongs_to_one_rank(ranks: int) -> None:
+    every = run_world(parameters_and_calls, ranks, False)
+    assert sum(sum(numbers) for numbers, _ in every) == (24 + 8 + 1) * 16 + 2 * (12 * 16**2 + 2 * 16)
+
+
+# --------------------------------------------------------------------------------------------------- save and restore
+def test_what_two_ranks_saved_goes_on_on_any_number_of_ranks(tmp_path: Path) -> None:
+    whole = train(tmp_path, *TWELVE, "--steps", "9")
+    half = train(tmp_path, *TWELVE, "--steps", "6")
+    for ranks in ("2", "1", "3", "4"):
+        rest = train(tmp_path, "--steps", "9", "--resume", str(half), "--ranks", ranks, *TWELVE)
+        together = values(half) + values(rest)
+        if ranks == "2":
+            assert together == values(whole), "every loss, bit for bit"
+        assert together == pytest.approx(values(whole), abs=1e-5), f"on {ranks} ranks"
+
+
+def test_one_finished_folder_stays_and_each_rank_has_written_a_file(tmp_path: Path) -> None:
+    folder = train(tmp_path, "--steps", "4", "--eval-every", "2")
+    assert [one.name for one in folder.glob("step*")] == ["step-000004"]
+    files = sorted(file.name for file in (folder / "step-000004").iterdir())
+    assert files == [".metadata", "__0_0.distcp", "__1_0.distcp", "run.json"]
+
+
+def dies_in_training(*arguments: Any, step: list[int] = [0], **options: Any) -> Any:  # noqa: B006
+    step[0] += 1
+    if step[0] == 9 and dist.get_rank() == 1:  # the first four are the comparison's and the count's
+        os.kill(os.getpid(), signal.SIGKILL)
+    return RIGHT_STEP(*arguments, **options)
+
+
+def dies_before_the_rename(partial: Path, **facts: Any) -> Path:
+    if facts["step"] == 4:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return RIGHT_FINISH(partial, **facts)
+
+
+def dies_while_writing(state: Any, checkpoint_id: Path) -> None:
+    if "000004" in checkpoint_id.name and dist.get_rank() == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    RIGHT_DCP.save(state, checkpoint_id=checkpoint_id)
+
+
+RIGHT_STEP, RIGHT_FINISH, RIGHT_DCP = starter.train_step, starter.finish_step_folder, starter.dcp
+
+
+@pytest.mark.parametrize("moment", ["in training", "while writing", "before the rename"])
+def test_a_killed_rank_ends_the_run_and_the_checkpoint_before_is_there(
+    moment: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if moment == "in training":
+        monkeypatch.setattr(starter, "train_step", dies_in_training)
+    elif moment == "while writing":
+        fake = SimpleNamespace(save=dies_while_writing, load=RIGHT_DCP.load)
+        monkeypatch.setattr(starter, "dcp", fake)
+    else:
+        monkeypatch.setattr(starter, "finish_step_folder", dies_before_the_rename)
+    runs = tmp_path / "runs"
+    assert starter.main([*TINY, "--steps", "6", "--eval-every", "2", "--out", str(runs)]) == 1
+    victim = 0 if moment == "before the rename" else 1
+    assert f"rank {victim} of 2" in (said := capsys.readouterr().err), said
+    assert "was killed by SIGKILL" in said
+    monkeypatch.undo()
+    found = newest_step_folder(runs / "lab-08-001")
+    assert found is not None
+    assert found.name == "step-000002"
+    assert values(train(tmp_path, "--steps", "4", "--resume")) == values(train(tmp_path, "--steps", "4"))[2:]
+
+
+@pytest.mark.parametrize("damage", ["cut off", "missing", "of no run", "unfinished"])
+def test_a_damaged_checkpoint_is_one_sentence(
+    damage: str, tmp_path: Path, checkpoint: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    copy = tmp_path / "step-000002"
+    subprocess.run(["cp", "-r", checkpoint, copy], check=True)
+    if damage == "cut off":
+        (copy / "__1_0.distcp").write_bytes((copy / "__1_0.distcp").read_bytes()[:-100])
+    elif damage == "missing":
+        (copy / "__0_0.distcp").unlink()
+    elif damage == "of no run":
+        (copy / "run.json").write_text("[]")
+    else:
+        copy = copy.rename(tmp_path / "step-000002.partial")
+    said = fails(["--resume", str(copy), "--out", str(tmp_path / "runs")], capfd)
+    words = {"cut off": "__1_0.distcp is missing or cut off", "missing": "__0_0.distcp is missing or cut off"}
+    words |= {"of no run": "was not written by this lab", "unfinished": "was never finished"}
+    assert words[damage] in said
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    found = newest_step_folder(train(tmp_path_factory.mktemp("saved"), "--steps", "2"))
+    assert found is not None
+    return found
+
+
+# -------------------------------------------------------------------------------------------------------------- the run
+def test_torchrun_starts_it_too(tmp_path: Path) -> None:
+    here = train(tmp_path, "--steps", "3")
+    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", str(LAB08.lab.starter), *TINY]
+    done = subprocess.run(
+        [*command, "--steps", "3"], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("validation loss") == 1, "one rank speaks"
+    folder = tmp_path / "runs" / "lab-08-002"
+    assert {file.name for file in folder.iterdir()} == {"log.jsonl", "curves.png", "step-000003"}
+    assert values(folder) == values(here)
+
+
+def test_ctrl_c_finishes_the_step_and_saves(tmp_path: Path) -> None:
+    command = [sys.executable, "-u", str(LAB08.lab.starter), *TINY, "--steps", "100000", "--eval-every", "100000"]
+    with subprocess.Popen(
+        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    ) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            if line.startswith("step     1/"):
+                break
+        others = psutil.Process(process.pid).children(recursive=True)
+        os.killpg(process.pid, signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    assert err == ""
+    stopped = re.search(r"Stopped by Ctrl-C after step (\d+), which is saved\. Go on with", out)
+    assert stopped
+    assert newest_step_folder(tmp_path / "runs" / "lab-08-001") is not None
+    psutil.wait_procs(others, timeout=5)
+    assert not [one for one in others if one.is_running() and one.status() != psutil.STATUS_ZOMBIE]
+
+
+def test_the_default_options_stay_those_that_the_page_shows() -> None:
+    options = vars(starter.make_parser().parse_args([]))
+    names = ("steps", "batch_size", "no_reshard", "precision", "eval_every", "checkpoint")
+    assert [options[name] for name in names] == [100, 12, False, "fp32", 50, None]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--ranks", "5"], "--batch-size 12 does not divide into 5 ranks"),
+        (["--ranks", "0"], "--ranks: '0' must be a whole number of at least 1"),
+        (["--ranks", "1000"], "1000 ranks: use 1 to 64"),
+        (["--precision", "fp16"], "--precision: invalid choice: 'fp16'"),
+        (["--no-reshrad"], "unknown option --no-reshrad: did you mean --no-reshard?"),
+        (["--checkpoint", "x.pt"], "unknown option --checkpoint"),
+        (["--device", "mps"], "device 'mps' is not for ranks"),
+        (["--batch-size", "1000000000"], "out of memory: this would need about"),
+        (["--resume", "nowhere"], "checkpoint nowhere does not exist"),
+        (["--resume"], "no run under runs/ has a checkpoint to resume from"),
+        (["--corpus", "nowhere.txt"], "nowhere.txt"),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_bad_input_is_one_sentence_and_nothing_is_written(
+    arguments: list[str],
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert said in fails(arguments, capfd)
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_a_checkpoint_of_another_model_is_one_sentence(
+    checkpoint: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    said = fails(["--resume", str(checkpoint), "--hidden-dim", "64", "--out", str(tmp_path / "runs")], capfd)
+    assert "holds a model of --hidden-dim 32, not 64: leave --hidden-dim out" in said
+    assert "is at step 2 already" in fails(["--resume", str(checkpoint), "--steps", "2"], capfd)
+
+
+def test_break_it_is_a_patch_of_this_starter(tmp_path: Path) -> None:
+    target = tmp_path / LAB08.lab.starter.relative_to(LAB08.lab.root)
+    target.parent.mkdir(parents=True)
+    target.write_text(LAB08.lab.starter.read_text())
+    subprocess.run(["git", "apply", str(LAB08.lab.folder / "optimizer-before-sharding.diff")], cwd=tmp_path, check=True)
+    assert "return model, optimizer\n" in target.read_text()
