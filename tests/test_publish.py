@@ -42,6 +42,8 @@ def three():
 def fill(tmp_path: Path, spec: str) -> str:
     (tmp_path / "a.py").write_text(SOURCE)
     (tmp_path / "a.txt").write_text("$ run\nfirst\nlast\n")
+    (tmp_path / "a.sbatch").write_text("# one\nsrun \\\n    two \\\n    three\n")
+    (tmp_path / "a.yaml").write_text("spec:\n  one: 1 # first\n  two: 2\n")
     page = tmp_path / "page.md"
     page.write_text(f"before\n<!-- excerpt: {spec} -->\nold\n<!-- /excerpt -->\nafter\n")
     return excerpts.fill(page, tmp_path)
@@ -59,6 +61,8 @@ def filled(spec: str, language: str, code: str) -> str:
         ('a.py#one from="a = 1" to="b = 2"', "python", "a = 1\nb = 2"),
         ('a.py#one from="return"', "python", "return a + b"),
         ('a.txt to="first"', "text", "$ run\nfirst"),
+        ('a.sbatch from="two" to="three"', "bash", "two \\\nthree"),
+        ('a.yaml from="one" to="two"', "yaml", "one: 1 # first\ntwo: 2"),
         ("a.py#one body", "python", "a = 1\nb = 2\nreturn a + b"),
         ("a.py#three body", "python", "return 3"),
     ],

@@ -8,6 +8,7 @@ import pytest
 from rankzero.curriculum import Lab, all_labs, find_lab
 from rankzero.publish.recordings import RecordingError, recordings, run_again
 
+EXACT = ("model ", "equal ", "NOT EQUAL ", "sent in ")
 RECORDINGS = [(lab, file) for lab in all_labs() for file in recordings(lab)]
 
 
@@ -18,7 +19,7 @@ def losses(text: str) -> dict[str, float]:
 
 
 def exact(text: str) -> list[str]:
-    """Lines that must be the same everywhere: the model, verdicts, and memory by role, without the process's own size.
+    """Lines that must be the same everywhere: the model, verdicts, bytes sent; memory by role, the process's own not.
 
     What does not train is exact from the first line to the last. Of a profile, the model and the FLOPs are.
     """
@@ -27,7 +28,7 @@ def exact(text: str) -> list[str]:
     table = re.search(r"^MiB after.*?\n\n", text, re.MULTILINE | re.DOTALL)
     if not table:
         return text.splitlines()
-    lines = [line for line in text.splitlines() if line.startswith(("model ", "equal ", "NOT EQUAL "))]
+    lines = [line for line in text.splitlines() if line.startswith(EXACT)]
     return lines + [re.sub(r" +\S+$", "", line) for line in table[0].strip().splitlines()]
 
 

@@ -3,6 +3,7 @@
 import os
 import pickle
 import signal
+import time
 from pathlib import Path
 
 import pytest
@@ -55,12 +56,15 @@ def test_an_existing_file_is_only_replaced_by_the_run_that_goes_on_from_it(tmp_p
         check_new_file(tmp_path / "nowhere" / "x.pt", may_replace=None)
 
 
-def test_the_first_ctrl_c_is_a_flag_and_the_second_stops() -> None:
+def test_the_first_ctrl_c_is_a_flag_and_the_second_stops(monkeypatch: pytest.MonkeyPatch) -> None:
     before = signal.getsignal(signal.SIGINT)
     with finish_step_on_interrupt() as interrupted:
         assert not interrupted
         os.kill(os.getpid(), signal.SIGINT)
         assert interrupted
+        os.kill(os.getpid(), signal.SIGINT)  # the same request, come twice: from Slurm and from torchrun
+        now = time.monotonic()
+        monkeypatch.setattr(time, "monotonic", lambda: now + 2)
         with pytest.raises(KeyboardInterrupt):
             os.kill(os.getpid(), signal.SIGINT)
     assert signal.getsignal(signal.SIGINT) is before

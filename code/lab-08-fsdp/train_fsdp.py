@@ -28,7 +28,7 @@ from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim import AdamW, Optimizer
 
-from rankzero.learn.agree import any_rank, mean_over_ranks, my_rows, on_rank_0, only_rank_0_speaks, rank_device
+from rankzero.learn.agree import any_rank, mean_over_ranks, my_rows, on_rank_0, only_rank_0_speaks
 from rankzero.learn.batches import check_length, random_batch, to_device, validation_batches
 from rankzero.learn.corpus import load_corpus
 from rankzero.learn.device import device_name, seed_everything
@@ -38,7 +38,7 @@ from rankzero.learn.gpt import GPT, GPTConfig
 from rankzero.learn.memory import check_fits
 from rankzero.learn.meter import StepMeter
 from rankzero.learn.options import StarterParser
-from rankzero.learn.ranks import note_step
+from rankzero.learn.ranks import note_step, rank_device
 from rankzero.learn.runs import finish_step_on_interrupt, new_run_folder
 from rankzero.learn.shards import measure, table_of_ranks, whole
 from rankzero.learn.step_folders import finish_step_folder, latest_step_folder, partial_folder, read_step_folder
@@ -51,7 +51,7 @@ EQUAL = 1e-12  # float64 rounds at the 16th digit; a few hundred additions in an
 
 
 def make_parser() -> StarterParser:
-    parser = training_parser("Lab 08: several processes train one model that none of them holds whole.", ranks=True)
+    parser = training_parser("Lab 08: train one model that no process holds whole.", ranks=True, folders=True)
     parser.add_argument("--precision", choices=("fp32", "bf16"), default="fp32", help="to compute in; parts stay fp32")
     parser.add_argument("--no-reshard", action="store_true", help="keep weights whole from forward to backward")
     parser.set_defaults(steps=100, eval_every=50)

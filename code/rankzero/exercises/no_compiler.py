@@ -1,8 +1,8 @@
 """Keeps torch's compiler out of the worker: its import would take a third of the time that a check takes.
 
 The first optimizer of a process imports `torch._dynamo` to call two functions of it, which do nothing outside compiled
-code; a process group that starts calls a third. Exercises compile nothing, so a stand-in has these three. Asked for
-anything else, it becomes the real module.
+code; a process group that starts calls a third, and DDP a fourth. Exercises compile nothing, so a stand-in has these.
+Asked for anything else, it becomes the real module.
 """
 
 import sys
@@ -35,6 +35,7 @@ class _StandIn(ModuleType):
         self.disable = _as_it_is  # what torch.optim wraps its methods in
         self.graph_break = _nothing  # what torch.optim calls in every step
         self.trace_rules = SimpleNamespace(clear_lru_cache=_nothing)  # what init_process_group calls
+        self.utils = SimpleNamespace(get_optimize_ddp_mode=lambda: "ddp_optimizer")  # what DDP asks when it is made
 
     def become_real(self) -> None:
         """Runs the real module's code in this module."""
@@ -42,7 +43,7 @@ class _StandIn(ModuleType):
         assert spec is not None
         assert spec.loader is not None
         self.__class__ = ModuleType  # type: ignore[assignment]
-        del self.trace_rules  # the module of this name is imported instead
+        del self.trace_rules, self.utils  # the modules of these names are imported instead
         spec.loader.exec_module(self)
 
     def __getattr__(self, name: str) -> Any:

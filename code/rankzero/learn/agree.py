@@ -1,16 +1,17 @@
-"""What ranks do together besides training: who has which rows, who speaks, where they work, and when they stop."""
+"""What ranks do together besides training: who has which rows, who speaks, and when they stop."""
 
 import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
 
 from rankzero.learn.errors import UserError
+from rankzero.learn.ranks import rank_device
 
 T = TypeVar("T")
 
@@ -19,12 +20,6 @@ def only_rank_0_speaks() -> None:
     """What other ranks print from here on goes nowhere: all would say the same."""
     if dist.get_rank():
         sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115
-
-
-def rank_device() -> torch.device:
-    """The device that this rank has joined its process group with."""
-    cuda = dist.get_backend() == "nccl"
-    return torch.device("cuda", torch.cuda.current_device()) if cuda else torch.device("cpu")
 
 
 def my_rows(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
@@ -41,17 +36,20 @@ def mean_over_ranks(number: Tensor) -> Tensor:
 
 
 def on_rank_0(action: Callable[[], T]) -> T:
-    """Rank 0 does it, for what only one rank may do. All wait, and get what it returns, or raise its UserError."""
+    """Rank 0 does it, for what only one rank may do. All wait, and get what it returns, or raise its UserError.
+
+    So nobody waits in a collective for a rank that has failed.
+    """
     said: list[Any] = [None, None]
     if dist.get_rank() == 0:
         try:
             said[0] = action()
         except UserError as error:
             said[1] = error
-    dist.broadcast_object_list(said)
+    dist.broadcast_object_list(said, device=rank_device() if rank_device().type == "cuda" else None)
     if said[1]:
         raise said[1]
-    return said[0]
+    return cast(T, said[0])
 
 
 def any_rank(flag: object, device: torch.device) -> bool:

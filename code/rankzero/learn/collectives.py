@@ -5,6 +5,7 @@ DDP, the hooks of `fully_shard`, the redistribution of a DTensor. So a mode of t
 with NCCL, and with a fake process group.
 """
 
+import itertools
 from collections import Counter
 from dataclasses import dataclass
 from typing import Any
@@ -102,6 +103,11 @@ class CollectiveCounter(TorchDispatchMode):
         for record in self.records:
             total[record.collective] += record.bytes
         return total
+
+    def in_order(self) -> str:
+        """What was called, in order, with the bytes of each: 'broadcast 120, all_reduce 1,050,112 + 2,182,144 + 4'."""
+        groups = itertools.groupby(self.records, key=lambda record: record.collective)
+        return ", ".join(f"{name} {' + '.join(f'{one.bytes:,}' for one in some)}" for name, some in groups)
 
     def table(self) -> str:
         """The counts as text: collective, calls, bytes."""

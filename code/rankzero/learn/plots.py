@@ -12,14 +12,17 @@ TRAIN, VALIDATION, RATE = "#3b6fb6", "#d1622b", "#5a8f4e"
 
 
 def read_log(path: Path) -> dict[str, list[dict[str, Any]]]:
-    """The events of a JSONL log by kind: `run`, `step`, `window`, `eval`. A line cut off by a kill is left out."""
+    """The events of a JSONL log by kind: `run`, `step`, `window`, `eval`, and what else a lab has written.
+
+    A line cut off by a kill is left out.
+    """
     events: dict[str, list[dict[str, Any]]] = {"run": [], "step": [], "window": [], "eval": []}
     for line in path.read_text(encoding="utf-8").splitlines():
         try:
             event = json.loads(line)
         except json.JSONDecodeError:
             continue
-        events[event.pop("event")].append(event)
+        events.setdefault(event.pop("event"), []).append(event)
     return events
 
 

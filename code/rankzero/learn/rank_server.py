@@ -2,16 +2,18 @@
 
 import importlib
 import os
+import signal
 
-# c10d's own log of an error, which the report of the world says better. Read when torch is loaded.
-os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "FATAL")
-os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # it announces each profile, too
-# torch._dynamo: optimizers and fully_shard import it in their first step, which took each rank a second and a half.
+signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for whoever starts worlds; a rank listens again when it is up
+
+# Read when torch is loaded: c10d's log of an error, which a world's report says better, and announcements of profiles.
+QUIET = {"TORCH_CPP_LOG_LEVEL": "FATAL", "KINETO_LOG_LEVEL": "99"}
+os.environ.update(QUIET | os.environ)
 for name in (
-    "torch._dynamo",
+    "torch._dynamo.utils",  # optimizers, DDP and fully_shard import it when they begin: 1.5 s
     "torch.distributed.fsdp",
     "torch.distributed.checkpoint",
     "torch.optim",
-    "rankzero.learn.gpt",
+    "rankzero.learn.training",  # what every starter imports: 1 s
 ):
     importlib.import_module(name)

@@ -7,8 +7,7 @@ import sys
 import sysconfig
 import traceback
 import warnings
-from collections.abc import Iterator, MutableSequence
-from contextlib import contextmanager
+from collections.abc import MutableSequence
 from pathlib import Path
 from typing import Any
 
@@ -51,11 +50,10 @@ def backend_of(device: torch.device) -> str:
     return "nccl" if device.type == "cuda" else "gloo"
 
 
-@contextmanager
-def joined(
+def join(
     device: str = "cpu", *, store: Any = None, rank: int = -1, ranks: int = -1, debug: bool = False
-) -> Iterator[torch.device]:
-    """The default process group of this rank, and its device; the group ends with the context.
+) -> torch.device:
+    """Joins the default process group; returns the device of this rank.
 
     `device` is "auto", "cpu" or "cuda"; each rank of a machine has a CUDA device of its own. Without `store`, `rank`
     and `ranks` the environment that torchrun has made says who and where everybody is. With `debug`, c10d compares what
@@ -75,11 +73,11 @@ def joined(
     limit = datetime.timedelta(seconds=COLLECTIVE_SECONDS[backend])
     if debug:
         dist.set_debug_level(dist.DebugLevel.DETAIL)  # type: ignore[attr-defined]
+    # Nobody goes on before all have joined: a rank that is done at once would leave while another still connects.
+    os.environ["TORCH_DIST_INIT_BARRIER"] = "1"
     dist.init_process_group(backend, store=store, rank=rank, world_size=ranks, timeout=limit)
-    try:
-        yield place
-    finally:
-        dist.destroy_process_group()
+    del os.environ["TORCH_DIST_INIT_BARRIER"]  # a group that a rank makes later may have a shorter limit
+    return place
 
 
 def device_of_rank(name: str, local_rank: int, local_ranks: int) -> torch.device:
@@ -103,6 +101,8 @@ def device_of_rank(name: str, local_rank: int, local_ranks: int) -> torch.device
 # ------------------------------------------------------------------------------------------------------ failures told
 LIBRARIES = tuple(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib"))
 OURS = str(Path(__file__).parents[1])
+LOST = "lost the connection to another rank in a collective"
+LONGEST = 500  # characters of an error's first line that a report shows
 _FINGERPRINT = re.compile(
     r"Rank (\d+) is running collective: CollectiveFingerPrint\(SequenceNumber=\d+,? ?OpType=(\w+)"
     r"(?:, TensorShape=\[([\d, ]*)\], TensorDtypes=(\w+))?"
@@ -115,12 +115,17 @@ def is_consequence(text: str) -> bool:
     return any(sign in text for sign in signs)
 
 
+def text_of(error: BaseException) -> str:
+    """Its text; nothing if it cannot say."""
+    try:
+        return str(error)
+    except Exception:
+        return ""
+
+
 def summary_of(error: BaseException) -> str:
     """What was raised, in a line: 'ValueError: no such thing'. Of c10d's errors, what a person can use."""
-    try:
-        text = re.sub(r"\x1b\[[0-9;]*m", "", str(error)).strip()
-    except Exception:  # an error whose __str__ fails
-        text = ""
+    text = re.sub(r"\x1b\[[0-9;]*m", "", text_of(error)).strip()
     calls = [
         f"rank {rank} called {op.lower()}" + (f" of {dtype}[{shape}]" if dtype else "")
         for rank, op, shape, dtype in _FINGERPRINT.findall(text)
@@ -132,8 +137,11 @@ def summary_of(error: BaseException) -> str:
     if late := re.search(r"Timed out waiting (\d+)ms", text):
         return f"waited {int(late[1]) / 1000:g} s for another rank in a collective"
     if "gloo" in text and ("Connection" in text or "Read error" in text or "Write error" in text):
-        return "lost the connection to another rank in a collective"
+        return LOST
+    if name := re.search(r"gloo.*Unable to find address for: (\S+)", text):
+        return f"this machine has no network interface {name[1]!r}: is GLOO_SOCKET_IFNAME right?"
     first = text.splitlines()[0] if text else ""
+    first = first if len(first) <= LONGEST else f"{first[:LONGEST]} …"
     return f"{type(error).__name__}: {first}" if first else type(error).__name__
 
 
@@ -147,6 +155,12 @@ def place_of(error: BaseException) -> str:
 def place_in_dump(dump: str) -> tuple[str, bool]:
     """Where a process is by the dump of `faulthandler`: the user's innermost line; and whether it waits for others."""
     frames = re.findall(r'File "(.*?)", line (\d+) in (\S+)', dump)  # the innermost first
+    names = [name for _, _, name in frames]
+    if "_work" not in names:
+        return "sending its value" if "_reply" in names else "", False
+    if any(file.endswith("learn/ranks.py") and name == "join" for file, _, name in frames):
+        return "joining the others", True
+    del frames[names.index("_work") :]  # what runs a rank is nobody's code
     for number, (file, line, name) in enumerate(frames):
         if is_users(file):
             inside = [called for _, _, called in frames[:number] if called not in ("wrapper", "inner", "_wrapped")]

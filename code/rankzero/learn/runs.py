@@ -2,12 +2,15 @@
 
 import signal
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
 from rankzero.learn.errors import UserError
+
+ECHO_S = 1.0  # a signal that comes again within this time is the same request
 
 
 def new_run_folder(parent: Path, name: str) -> Path:
@@ -73,13 +76,18 @@ class Interrupt:
 def finish_step_on_interrupt() -> Iterator[Interrupt]:
     """Turns the first Ctrl-C into a flag to test between steps: in mid-step, weights and optimizer disagree.
 
-    A second Ctrl-C stops at once, as Python does by itself.
+    A second Ctrl-C stops at once, as Python does by itself; but not within ECHO_S of the first: where Slurm signals
+    every process of a job, a rank gets the signal from it and once more from torchrun, and both mean one request.
     """
     interrupt = Interrupt()
+    first = 0.0
 
     def handle(signum: int, frame: FrameType | None) -> None:
-        interrupt.requested = True
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        nonlocal first
+        if not interrupt.requested:
+            interrupt.requested, first = True, time.monotonic()
+        elif time.monotonic() - first > ECHO_S:
+            raise KeyboardInterrupt
 
     before = signal.signal(signal.SIGINT, handle)
     try:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import torch.distributed as dist
 from torch import nn
 
 from rankzero.learn.checkpoints import check_training_state, read_checkpoint
@@ -19,7 +20,7 @@ from rankzero.learn.memory import MIB, memory_now
 from rankzero.learn.meter import StepMeter
 from rankzero.learn.options import StarterParser, non_negative_int, positive_float, positive_int
 from rankzero.learn.plots import plot_run
-from rankzero.learn.ranks import joined, launched_by_torchrun
+from rankzero.learn.ranks import join, launched_by_torchrun
 from rankzero.learn.runs import latest_checkpoint
 from rankzero.learn.world import WorldError, run_world
 
@@ -28,10 +29,11 @@ MODEL_SHAPE = ("hidden_dim", "layers", "heads", "block_size")
 SETTINGS = (*MODEL_SHAPE, "batch_size", "corpus", "seed", "lr", "warmup_steps", "decay_steps")
 
 
-def training_parser(description: str, *, ranks: bool = False) -> StarterParser:
+def training_parser(description: str, *, ranks: bool = False, folders: bool = False) -> StarterParser:
     """A parser with the options that every training starter has. A lab adds its own.
 
-    With `ranks` it is for starters whose checkpoints are folders, of a file a rank, in the run's own.
+    With `ranks` the starter runs in several processes. With `folders` its checkpoints are folders in the run's own, of
+    a file a rank, and not a file that could be anywhere.
     """
     parser = StarterParser(description=description)
     add = parser.add_argument
@@ -42,11 +44,11 @@ def training_parser(description: str, *, ranks: bool = False) -> StarterParser:
     add("--eval-every", type=positive_int, default=200, help="steps between evaluations; each also saves")
     add("--deterministic", action="store_true", help="refuse operations that may differ between runs (for CUDA)")
     if ranks:
-        add_rank_options(parser)
-    else:
+        add("--ranks", type=positive_int, help="processes to start (default: 2); torchrun starts its own")
+    if not folders:
         add("--checkpoint", type=Path, help="file to save to; without it, checkpoint.pt in the run's folder")
     parser.set_defaults(checkpoint=None)
-    first = "the --checkpoint file or else " if not ranks else ""
+    first = "" if folders else "the --checkpoint file or else "
     resume_help = f"checkpoint to go on from; without PATH, {first}the newest run's"
     add("--resume", nargs="?", const="newest", metavar="PATH", help=resume_help)
     return parser
@@ -75,11 +77,6 @@ def learning_rate(step: int, peak: float, warmup_steps: int, decay_steps: int) -
         return peak
     progress = min(1.0, (step - warmup_steps) / max(1, decay_steps - warmup_steps))
     return peak * (0.1 + 0.9 * 0.5 * (1 + math.cos(math.pi * progress)))
-
-
-def add_rank_options(parser: StarterParser) -> None:
-    """`--ranks`, for starters that run in several processes."""
-    parser.add_argument("--ranks", type=positive_int, help="processes to start (default: 2); torchrun starts its own")
 
 
 def run_starter(
@@ -135,8 +132,10 @@ def _on_ranks(train: Callable[..., int], options: argparse.Namespace, saved: dic
         return max(run_world(train, options.ranks or 2, options, saved, seconds=None, device=options.device))
     if options.ranks:
         raise UserError(f"torchrun has started {os.environ['WORLD_SIZE']} ranks: leave --ranks {options.ranks} out.")
-    with joined(options.device):
-        return train(options, saved)
+    join(options.device)
+    code = train(options, saved)
+    dist.destroy_process_group()
+    return code
 
 
 def check_same_run(saved: dict[str, Any], options: argparse.Namespace, corpus: Corpus, model: nn.Module) -> None:

@@ -6,6 +6,7 @@ tensor operation, so that forking it is safe. Who started the ranks watches them
 becomes one report about all of them.
 """
 
+import codecs
 import contextlib
 import faulthandler
 import multiprocessing
@@ -32,6 +33,8 @@ from rankzero.learn.errors import UserError
 MOST_RANKS = 64
 LINGER_S = 0.5  # how long a rank that is done keeps its connections while others are not
 GRACE_S = 1.0  # how long the other ranks may still speak after one has failed
+NOT_UP, NO_STEP = -2, -1  # in the place of a step's number: not to be interrupted yet, and in no step yet
+LOOK_S = 0.1  # how often to look for Ctrl-C while nothing else happens
 WHERE_SIGNAL = signal.SIGUSR1  # makes a rank write down where it is, even inside C
 KINDS = {kind.__name__: kind for kind in (UserError, NotImplementedError, KeyboardInterrupt, MemoryError)}
 
@@ -65,8 +68,12 @@ class Rank:
     kind: str = ""  # of what it raised
     place: str = ""  # where in the user's code
     consequence: bool = False  # it failed, or waits, only since another did
-    line: bytes = field(default=b"", repr=False)  # printed, without its end yet
-    last: bytes = field(default=b"", repr=False)  # printed last
+    interrupted: bool = False  # a Ctrl-C has reached it, and it is done nevertheless
+    line: str = field(default="", repr=False)  # printed, without its end yet
+    last: str = field(default="", repr=False)  # printed last
+    decoder: codecs.IncrementalDecoder = field(
+        default_factory=lambda: codecs.getincrementaldecoder("utf-8")("replace"), repr=False
+    )
 
 
 def run_world(
@@ -89,30 +96,70 @@ def run_world(
     """
     if not 1 <= ranks <= MOST_RANKS:
         raise UserError(f"{ranks} ranks: use 1 to {MOST_RANKS}.")
-    context = _context(start)
-    folder = Path(tempfile.mkdtemp(prefix="rankzero-world-"))
-    steps = context.RawArray("q", [-1] * ranks)  # of each rank, as it notes them
-    settings = {"device": device, "debug": debug, "ranks": ranks, "seconds": seconds, "forked": start == "fork"}
+    context = start_context(start)
+    folder = _new_folder()
+    steps = context.RawArray("q", [NOT_UP] * ranks)  # of each rank, as it notes them
+    settings = {"device": device, "debug": debug, "ranks": ranks, "forked": start == "fork"}
+    settings["environment"] = dict(os.environ)  # a fork server has that of its own start
     payload = (function, args) if start == "fork" else _pickled((function, args))
     world: list[Rank] = []
-    try:
-        for number in range(ranks):
-            world.append(_start(context, number, payload, folder, steps, settings))
-        _watch(world, folder, seconds)
-        if all(rank.status == "done" for rank in world):
-            return [rank.value for rank in world]
+    with _interrupts_held() as interrupts:
+        try:
+            for number in range(ranks):
+                world.append(_start(context, number, payload, folder, steps, settings))
+            passed_on = _watch(world, steps, folder, seconds, interrupts)
+        finally:
+            _end(world, start)
+            shutil.rmtree(folder, ignore_errors=True)
+    if any(rank.status != "done" for rank in world):
         _raise(world, list(steps), seconds)
+    if passed_on and not any(rank.interrupted for rank in world):
+        raise KeyboardInterrupt  # it came when they were done
+    return [rank.value for rank in world]
+
+
+def _new_folder() -> Path:
+    """For the store through which the ranks find each other, and for what they write down."""
+    try:
+        return Path(tempfile.mkdtemp(prefix="rankzero-world-"))
+    except OSError as error:
+        raise UserError(f"ranks need a folder for temporary files ({error}): set TMPDIR to one.") from None
+
+
+@contextlib.contextmanager
+def _interrupts_held() -> Iterator[list[int]]:
+    """Collects Ctrl-C instead of raising KeyboardInterrupt anywhere: between a start and its note, say, it would leave
+    a process behind. One that nobody has taken out of the list comes at the end."""
+    held: list[int] = []
+    main = threading.current_thread() is threading.main_thread()
+    before = signal.getsignal(signal.SIGINT) if main else None
+    if not callable(before):  # elsewhere than in the main thread Ctrl-C never comes; or it is ignored
+        yield held
+        return
+    signal.signal(signal.SIGINT, lambda number, frame: held.append(number))
+    try:
+        yield held
     finally:
-        for rank in world:
-            rank.process.kill()
-        for rank in world:
-            rank.process.join()
-            rank.replies.close()
-            rank.prints.close()
-        shutil.rmtree(folder, ignore_errors=True)
+        signal.signal(signal.SIGINT, before)
+        if held:
+            signal.raise_signal(signal.SIGINT)
 
 
-def _context(start: str) -> Any:
+def _end(world: list[Rank], start: str) -> None:
+    """Ends what still runs, with all that it has started, and prints what was not printed yet."""
+    for rank in world:
+        rank.process.kill()
+        if start != "fork":  # a rank that was forked is in the group of whoever did it
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(rank.process.pid or 0, signal.SIGKILL)
+    for rank in world:
+        rank.process.join()
+        _forward_prints(rank, ended=True)
+        rank.replies.close()
+        rank.prints.close()
+
+
+def start_context(start: str) -> Any:
     context = multiprocessing.get_context(start)
     if start == "forkserver":
         context.set_forkserver_preload(["rankzero.learn.rank_server"])
@@ -129,24 +176,29 @@ def _pickled(value: Any) -> bytes:
     return bytes(cloudpickle.dumps(value))
 
 
+_starting = threading.Lock()
+
+
 @contextlib.contextmanager
-def _main_left_alone() -> Iterator[None]:
+def main_left_alone() -> Iterator[None]:
     """Keeps new processes from importing the running script again: what they need of it is in the payload."""
-    main = sys.modules["__main__"]
-    sys.modules["__main__"] = ModuleType("__main__")
-    try:
-        yield
-    finally:
-        sys.modules["__main__"] = main
+    with _starting:  # one thread at a time: the next would take the empty module for the script
+        main = sys.modules["__main__"]
+        sys.modules["__main__"] = ModuleType("__main__")
+        try:
+            yield
+        finally:
+            sys.modules["__main__"] = main
 
 
 def _start(
     context: Any, number: int, payload: Any, folder: Path, steps: Sequence[int], settings: dict[str, Any]
 ) -> Rank:
     (replies, replies_in), (prints, prints_in) = context.Pipe(duplex=False), context.Pipe(duplex=False)
-    sys.stdout.flush()
+    if sys.stdout:
+        sys.stdout.flush()
     process = context.Process(target=_live, args=(number, payload, folder, steps, settings, replies_in, prints_in))
-    with _main_left_alone():
+    with main_left_alone():
         process.start()
     replies_in.close()
     prints_in.close()
@@ -167,34 +219,58 @@ def _live(
     """The whole life of a rank."""
     if not settings["forked"]:
         os.setpgid(0, 0)  # Ctrl-C is for whoever started the world, and comes on from there, once
-        threading.Thread(target=_end_with_parent, daemon=True).start()
+        threading.Thread(target=_end_with_parent, args=(folder,), daemon=True).start()
+        from rankzero.learn.rank_server import QUIET
+
+        os.environ.clear()
+        os.environ.update(QUIET | settings["environment"])
+    received, wakes = os.pipe()  # the signals that came, whoever handles them
+    os.set_blocking(received, False)
+    os.set_blocking(wakes, False)
+    signal.set_wakeup_fd(wakes, warn_on_full_buffer=False)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    steps[number] = NO_STEP
     os.dup2(prints.fileno(), 1)
     os.dup2(prints.fileno(), 2)
     sys.stdout = os.fdopen(1, "w", buffering=1, encoding="utf-8", errors="replace", closefd=False)
     sys.stderr = os.fdopen(2, "w", buffering=1, encoding="utf-8", errors="replace", closefd=False)
     with (folder / f"rank-{number}").open("w") as where:
         faulthandler.register(WHERE_SIGNAL, file=where, all_threads=False)
+        faulthandler.enable(file=where, all_threads=False)  # the same when it crashes
         try:
-            _work(number, payload, folder, steps, settings, replies)
+            value = _work(number, payload, folder, steps, settings)
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+            reply: tuple[Any, ...] = ("done", value, _has_come(signal.SIGINT, received))
         except BaseException as error:
-            with contextlib.suppress(BrokenPipeError):
-                replies.send_bytes(pickle.dumps(_failure(error)))
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+            reply = _failure(error)
         sys.stdout.flush()
+        sys.stderr.flush()
+        _reply(replies, reply)
+        if reply[0] == "done":  # whoever started the world ends it when all are; until then, what another rank still
+            time.sleep(LINGER_S)  # has to receive is on its way through this one's connections
         os._exit(0)  # without the clean-up of libraries, in which a rank that is left alone may wait for others
 
 
-def _end_with_parent() -> None:
+def _has_come(number: int, received: int) -> bool:
+    with contextlib.suppress(BlockingIOError):
+        return number in os.read(received, 65536)
+    return False
+
+
+def _end_with_parent(folder: Path) -> None:
     parent = multiprocessing.parent_process()
     if parent:
         parent.join()
+        shutil.rmtree(folder, ignore_errors=True)
         os._exit(1)
 
 
-def _work(number: int, payload: Any, folder: Path, steps: Any, settings: dict[str, Any], replies: Connection) -> None:
+def _work(number: int, payload: Any, folder: Path, steps: Any, settings: dict[str, Any]) -> Any:
     import torch
     import torch.distributed as dist
 
-    from rankzero.learn.ranks import joined, share_steps
+    from rankzero.learn.ranks import join, share_steps
 
     torch.set_num_threads(1)
     share_steps(steps)
@@ -202,39 +278,49 @@ def _work(number: int, payload: Any, folder: Path, steps: Any, settings: dict[st
         str(folder / "store"), settings["ranks"]
     )
     function, args = payload if settings["forked"] else pickle.loads(payload)
-    ranks, debug = settings["ranks"], settings["debug"]
-    with joined(settings["device"], store=store, rank=number, ranks=ranks, debug=debug):
-        reply = cloudpickle.dumps(("done", function(*args)))
-        sys.stdout.flush()
-        replies.send_bytes(reply)
-        # Whoever started the world ends it when all are done. A rank that left at once would close its connections, and
-        # a slower one might lose what is still on its way in the last collective.
-        time.sleep(LINGER_S)
+    join(settings["device"], store=store, rank=number, ranks=settings["ranks"], debug=settings["debug"])
+    return function(*args)
+
+
+def _reply(replies: Connection, reply: tuple[Any, ...]) -> None:
+    """Sends it to whoever started this rank; or that it cannot be sent."""
+    from rankzero.learn.ranks import summary_of
+
+    try:
+        data = cloudpickle.dumps(reply)
+    except Exception as error:
+        data = pickle.dumps(("raised", "", f"its value cannot be sent ({summary_of(error)})", "", False))
+    with contextlib.suppress(BrokenPipeError):
+        replies.send_bytes(data)
 
 
 def _failure(error: BaseException) -> tuple[str, str, str, str, bool]:
-    from rankzero.learn.ranks import is_consequence, place_of, summary_of
+    from rankzero.learn.ranks import is_consequence, place_of, summary_of, text_of
 
     kind = next((name for name, one in KINDS.items() if isinstance(error, one)), type(error).__name__)
     if kind in KINDS:
-        return "raised", kind, str(error), "", False
-    return "raised", kind, summary_of(error), place_of(error), is_consequence(str(error))
+        return "raised", kind, text_of(error), "", False
+    return "raised", kind, summary_of(error), place_of(error), is_consequence(text_of(error))
 
 
 # ------------------------------------------------------------------------------------------------------- watching them
-def _watch(world: list[Rank], folder: Path, seconds: float | None) -> None:
-    """Waits until all ranks are done; after the first failure, or too long a time, only for what others still say."""
+def _watch(world: list[Rank], steps: Sequence[int], folder: Path, seconds: float | None, interrupts: list[int]) -> bool:
+    """Waits until all ranks are done; after the first failure, or too long a time, only for what others still say.
+
+    Passes the first Ctrl-C on to the ranks: whether it has.
+    """
     deadline = None if seconds is None else time.monotonic() + seconds
     interrupted = False
     while running := [rank for rank in world if rank.status == "running"]:
         if deadline is not None and time.monotonic() >= deadline:
             _ask_where(running, folder)
-            return
-        try:
-            _take_in(running, deadline)
-        except KeyboardInterrupt:
-            if interrupted:
-                raise
+            break
+        _take_in(running, folder, deadline)
+        if interrupts and interrupted:
+            interrupts.clear()
+            raise KeyboardInterrupt
+        if interrupts and NOT_UP not in steps:
+            interrupts.clear()
             interrupted = True  # a rank that handles it may finish its step, and save
             for rank in running:
                 with contextlib.suppress(ProcessLookupError):
@@ -242,51 +328,79 @@ def _watch(world: list[Rank], folder: Path, seconds: float | None) -> None:
         failed = any(rank.status in ("raised", "died") for rank in world)
         if failed and (deadline is None or deadline > time.monotonic() + GRACE_S):
             deadline = time.monotonic() + GRACE_S
+    return interrupted
 
 
-def _take_in(running: list[Rank], deadline: float | None) -> None:
-    """Waits for the next thing that happens to a rank and notes it."""
-    left = None if deadline is None else max(0.0, deadline - time.monotonic())
+def _take_in(running: list[Rank], folder: Path, deadline: float | None) -> None:
+    """Waits a moment for the next thing that happens to a rank and notes it."""
+    left = LOOK_S if deadline is None else min(LOOK_S, max(0.0, deadline - time.monotonic()))
     ready = wait([one for rank in running for one in (rank.replies, rank.prints, rank.process.sentinel)], left)
     for rank in running:
         if rank.prints in ready:
             _forward_prints(rank)
         if rank.replies in ready or rank.process.sentinel in ready:
-            _forward_prints(rank)
-            _note_reply(rank)
+            _note_reply(rank, folder)
 
 
-def _note_reply(rank: Rank) -> None:
+def _note_reply(rank: Rank, folder: Path) -> None:
+    from rankzero.learn.ranks import place_in_dump, summary_of
+
     try:
         if rank.replies.poll():
-            rank.status, *rest = pickle.loads(rank.replies.recv_bytes())
+            reply = rank.replies.recv_bytes()
+            try:
+                rank.status, *rest = pickle.loads(reply)
+            except Exception as error:
+                rank.status, rest = "raised", ["", f"its value cannot be read ({summary_of(error)})", "", False]
             if rank.status == "done":
-                rank.value = rest[0]
+                rank.value, rank.interrupted = rest
             else:
                 rank.kind, rank.says, rank.place, rank.consequence = rest
             return
     except (EOFError, OSError):
         pass
-    rank.process.join()
-    code = rank.process.exitcode or 0
     rank.status = "died"
+    rank.process.join(GRACE_S)
+    if rank.process.exitcode is None:
+        rank.says = "closed its connection to the process that started it"
+        return
+    _forward_prints(rank)
+    code = rank.process.exitcode
     rank.says = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
-    if b"Received data size doesn't match" in rank.last:  # gloo ends the process that is sent too much
+    rank.place, _ = place_in_dump(_dump(rank, folder))
+    if "Received data size doesn't match" in rank.last:  # gloo ends the process that is sent too much
         rank.says += ", since another rank's message was larger: do all call the same collective, with the same shape?"
 
 
-def _forward_prints(rank: Rank) -> None:
-    """Prints what a rank has printed."""
+def _dump(rank: Rank, folder: Path) -> str:
+    """What a rank has written down of where it was."""
+    file = folder / f"rank-{rank.number}"
+    return file.read_text(errors="replace") if file.exists() else ""
+
+
+def _forward_prints(rank: Rank, *, ended: bool = False) -> None:
+    """Prints what a rank has printed: some of it, if there is no end to it."""
     with contextlib.suppress(BlockingIOError, OSError):
-        while chunk := os.read(rank.prints.fileno(), 65536):
-            rank.last = (rank.last + chunk)[-1000:]
+        for _ in range(100):
+            chunk = os.read(rank.prints.fileno(), 65536)
+            text = rank.decoder.decode(chunk)
+            rank.last = (rank.last + text)[-1000:]
             if rank.number == 0:
-                sys.stdout.write(chunk.decode(errors="replace"))
-                continue
-            *lines, rank.line = (rank.line + chunk).split(b"\n")
-            for line in lines:
-                sys.stdout.write(f"[rank {rank.number}] {line.decode(errors='replace')}\n")
-    sys.stdout.flush()
+                _print(text)
+            else:
+                *lines, rank.line = (rank.line + text).split("\n")
+                _print("".join(f"[rank {rank.number}] {line}\n" for line in lines))
+            if not chunk:
+                break
+    if ended and rank.line:
+        _print(f"[rank {rank.number}] {rank.line}\n")
+
+
+def _print(text: str) -> None:
+    if text and sys.stdout:  # there is none in a process that was started without
+        encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+        sys.stdout.write(text.encode(encoding, "replace").decode(encoding))
+        sys.stdout.flush()
 
 
 def _ask_where(running: list[Rank], folder: Path) -> None:
@@ -300,20 +414,23 @@ def _ask_where(running: list[Rank], folder: Path) -> None:
             os.kill(rank.process.pid or 0, WHERE_SIGNAL)
     until = time.monotonic() + GRACE_S
     for rank in running:
-        file = folder / f"rank-{rank.number}"
-        while time.monotonic() < until and (not file.exists() or "File" not in file.read_text(errors="replace")):
+        while time.monotonic() < until and "File" not in _dump(rank, folder):
             time.sleep(0.01)
-        place, rank.consequence = place_in_dump(file.read_text(errors="replace") if file.exists() else "")
+        place, rank.consequence = place_in_dump(_dump(rank, folder))
         rank.place = place or "busy"
 
 
 def _raise(world: list[Rank], steps: list[int], seconds: float | None) -> NoReturn:
     """Raises what the failures of the ranks amount to."""
-    raised = [rank for rank in world if rank.status == "raised"]
-    first = [rank for rank in raised if rank.kind in KINDS]
-    if first and not any(rank.status == "died" for rank in world):
-        raise KINDS[first[0].kind](first[0].says)
+    from rankzero.learn.ranks import LOST
+
+    failed = [rank for rank in world if rank.status in ("raised", "died") and not rank.consequence]
+    if failed and all(rank.kind in KINDS for rank in failed):
+        raise KINDS[failed[0].kind](failed[0].says)
     cause = min((rank for rank in world if rank.status != "done"), key=_blame)
+    left = ", ".join(str(rank.number) for rank in world if rank.status == "done")
+    if cause.says == LOST and left:  # all others that failed only say the same
+        cause.says = f"waited in a collective that rank {left} did not call"
     when = f" at step {steps[cause.number]}" if steps[cause.number] >= 0 else ""
     late = all(rank.status in ("stuck", "done") for rank in world)
     text = f"rank {cause.number} of {len(world)}{when}{':' if cause.status == 'raised' else ''} {_story(cause)}"
@@ -329,11 +446,12 @@ def _raise(world: list[Rank], steps: list[int], seconds: float | None) -> NoRetu
 
 
 def _blame(rank: Rank) -> int:
-    """How far a rank is from the cause: lower is nearer."""
-    return {"died": 0, "raised": 1, "stuck": 2}[rank.status] + 3 * rank.consequence
+    """How far a rank is from the cause: lower is nearer. What a rank refuses may follow from what another did."""
+    return {"died": 0, "raised": 1, "stuck": 3}[rank.status] + (rank.kind in KINDS) + 4 * rank.consequence
 
 
 def _story(rank: Rank) -> str:
     if rank.status == "stuck":
         return f"was {rank.place}"
-    return f"{rank.says} ({rank.place})" if rank.place else rank.says
+    says = f"{rank.kind}: {rank.says}" if rank.kind in KINDS else rank.says
+    return f"{says} ({rank.place})" if rank.place else says

@@ -7,7 +7,7 @@ A page names the source in an HTML comment; what follows up to the closing comme
 
 After `#` comes a function, a class or `Class.method`; ` body` after that leaves out its head and docstring.
 `from="..."` and `to="..."` narrow it to the lines between the two that contain those texts, both included. Lines that
-mark a solution are left out. A file that is not Python goes in as text.
+mark a solution are left out. A file of a language not in LANGUAGES goes in as text.
 
 With `since="FILE"` the excerpt is a diff: what changed from that file to the first one, docstrings left out, or, if `#`
 names something, from what has that name there.
@@ -21,6 +21,7 @@ from pathlib import Path
 
 from rankzero.publish.stubs import BEGIN, END
 
+LANGUAGES = {".py": "python", ".toml": "toml", ".sbatch": "bash", ".yaml": "yaml"}
 _BLOCK = re.compile(r"(?P<open><!-- excerpt: (?P<spec>[^\n]+?) -->\n).*?(?P<close><!-- /excerpt -->)", re.DOTALL)
 _SPEC = re.compile(
     r"(?P<file>[^\s#]+)(?:#(?P<symbol>[\w.]+)(?P<body> body)?)?"
@@ -60,7 +61,7 @@ def _excerpt(spec: str, root: Path) -> str:
         lines = _symbol_lines(source, parts["symbol"], body=bool(parts["body"]))
     lines = [line for line in lines if line.strip() not in (BEGIN, END)]
     lines = _narrow(lines, parts["first"], parts["last"])
-    language = {".py": "python", ".toml": "toml"}.get(Path(parts["file"]).suffix, "text")
+    language = LANGUAGES.get(Path(parts["file"]).suffix, "text")
     code = textwrap.dedent("\n".join(lines)).strip("\n")
     return f"```{language}\n{code}\n```\n"
 

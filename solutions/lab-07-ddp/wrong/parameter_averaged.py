@@ -1,0 +1,22 @@
+"""`register_post_accumulate_grad_hook` hands the hook the parameter, not its gradient. This averages the weights,
+which are equal on all ranks, so that nothing changes and nothing is noticed: each rank then follows its own gradient.
+Average `parameter.grad`."""
+
+import torch.distributed as dist
+
+EXERCISE = "data_parallel"
+FAILS = ("data_parallel/gradient",)
+READ = "labs/lab-07-ddp.md#break-it"
+
+
+def data_parallel(model):
+    for tensor in (*model.parameters(), *model.buffers()):
+        dist.broadcast(tensor.detach(), src=0)
+
+    def average(parameter):
+        dist.all_reduce(parameter.data)
+        parameter.data.div_(dist.get_world_size())
+
+    for parameter in model.parameters():
+        if parameter.requires_grad:
+            parameter.register_post_accumulate_grad_hook(average)

@@ -1,0 +1,134 @@
+"""torchrun's agents as processes on this machine, each in the place of a node, and what their ranks leave behind."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+TORCHRUN = (sys.executable, "-m", "torch.distributed.run")
+PATIENCE = 180.0  # seconds after which a test gives up; none depends on how long something takes
+
+# A rank that needs no torch: writes down who it is, and does as the word in its command line says.
+REPORT = """
+import json, os, pathlib, signal, sys, time
+folder, how = pathlib.Path(sys.argv[1]), sys.argv[2:]
+names = ["RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "TORCHELASTIC_RESTART_COUNT",
+         "MASTER_ADDR", "MASTER_PORT", "OMP_NUM_THREADS", "TORCHELASTIC_RUN_ID"]
+me = {name: os.environ.get(name) for name in names} | {"pid": os.getpid(), "agent": os.getppid(), "argv": how}
+def note(kind):
+    file = folder / f"{kind}-{me['RANK']}-{os.getpid()}"
+    file.with_suffix(".partial").write_text(json.dumps(me))
+    file.with_suffix(".partial").rename(file.with_suffix(".json"))
+def received(number, frame):
+    note(signal.Signals(number).name)
+    sys.exit(0)
+for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1):
+    signal.signal(number, received)
+if "fail-once" in how and me["RANK"] == "1" and not list(folder.glob("started-1-*")):
+    note("started")
+    while len(list(folder.glob("started-*.json"))) < 2: time.sleep(0.02)
+    sys.exit(3)
+note("started")
+while "wait" in how or ("until-retried" in how and len(list(folder.glob("started-1-*.json"))) < 2):
+    time.sleep(0.02)
+"""
+
+# A rank that calls collectives for ever.
+COLLECTIVES = """
+import os, pathlib, sys, torch, torch.distributed as dist
+dist.init_process_group("gloo")
+while True:
+    dist.all_reduce(torch.ones(1))
+    pathlib.Path(sys.argv[1], f"started-{dist.get_rank()}-{os.getpid()}.json").write_text(
+        '{"RANK": "%d", "pid": %d, "agent": %d}' % (dist.get_rank(), os.getpid(), os.getppid()))
+"""
+
+
+def free_port() -> int:
+    """A port on which nobody listens now."""
+    with socket.socket() as listener:
+        listener.bind(("localhost", 0))
+        return int(listener.getsockname()[1])
+
+
+def eventually(happens: Callable[[], Any], what: str) -> Any:
+    """What `happens()` returns, as soon as it is something."""
+    deadline = time.monotonic() + PATIENCE
+    while time.monotonic() < deadline:
+        if found := happens():
+            return found
+        time.sleep(0.02)
+    raise AssertionError(f"{what}: not within {PATIENCE:.0f} seconds")
+
+
+class Cluster:
+    """Some nodes, all on this machine, and a folder that all of them see."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.port, self.mark = folder, free_port(), uuid.uuid4().hex
+        self.script = folder / "script.py"
+        self.script.write_text(REPORT)
+        self._nodes: list[subprocess.Popen[str]] = []
+
+    def agent(self, *options: str, nnodes: str = "2", ranks: int = 1, rdzv_id: str = "job") -> "subprocess.Popen[str]":
+        """Starts one node's agent. Options with `--` are torchrun's, the others the script's."""
+        ours = [option for option in options if option.startswith("--")]
+        endpoint = [] if any(option.startswith("--rdzv-endpoint") for option in ours) else [f"localhost:{self.port}"]
+        return self.run([
+            *TORCHRUN, f"--nnodes={nnodes}", f"--nproc-per-node={ranks}", "--rdzv-backend=c10d", f"--rdzv-id={rdzv_id}",
+            *(f"--rdzv-endpoint={where}" for where in endpoint), *ours, str(self.script), str(self.folder),
+            *(option for option in options if not option.startswith("--")),
+        ])  # fmt: skip
+
+    def run(self, command: Sequence[str], cwd: Path | None = None, **environment: str) -> "subprocess.Popen[str]":
+        """Starts a command as its own session, its output together in one pipe."""
+        variables = {name: value for name, value in os.environ.items() if not name.startswith("OMP_")}
+        node = subprocess.Popen(
+            command, cwd=cwd, env=variables | {"RANKZERO_TEST": self.mark} | environment, text=True,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
+        )  # fmt: skip
+        self._nodes.append(node)
+        return node
+
+    def reports(self, kind: str = "started") -> list[dict[str, Any]]:
+        """What the ranks have written of this kind, by rank."""
+        found = [json.loads(file.read_text()) for file in self.folder.glob(f"{kind}-*.json") if file.stat().st_size]
+        return sorted(found, key=lambda report: (int(report["RANK"]), report["pid"]))
+
+    def wait_for(self, count: int, kind: str = "started") -> list[dict[str, Any]]:
+        """The reports of this kind, once there are `count`."""
+        return list(eventually(lambda: len(self.reports(kind)) >= count and self.reports(kind), f"{count} {kind}"))
+
+    def processes(self) -> list[psutil.Process]:
+        """Every process that any of the nodes started and that still runs."""
+        return list(self._processes())
+
+    def _processes(self) -> Iterator[psutil.Process]:
+        for process in psutil.process_iter():
+            with suppress(psutil.Error):
+                if process.environ().get("RANKZERO_TEST") == self.mark and process.status() != psutil.STATUS_ZOMBIE:
+                    yield process
+
+    def close(self) -> None:
+        """Kills what is left."""
+        for process in self.processes():
+            with suppress(psutil.Error):
+                process.send_signal(signal.SIGKILL)
+        for node in self._nodes:
+            node.communicate()
+
+
+def ended(node: "subprocess.Popen[str]") -> tuple[int, str]:
+    """A node's exit code and all it has printed, once it has ended."""
+    output, _ = node.communicate(timeout=PATIENCE)
+    return node.returncode, output

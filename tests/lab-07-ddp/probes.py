@@ -1,0 +1,556 @@
+"""Lab 07, probes: they run the learner's code in real worlds of 1 to 4 ranks and return what came of it.
+
+Everything is computed in float64. A probe's own process makes no tensors that need threads: all work is in the ranks.
+Answers hold the ranks' values in the order of their ranks; `whole` is what one process gets from the whole batch.
+"""
+
+import random
+import re
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from rankzero.exercises.ranks import on_ranks
+from rankzero.learn.collectives import CollectiveCounter
+from rankzero.learn.gpt import GPT, GPTConfig
+from rankzero.learn.world import WorldTimeoutError
+
+ROWS = 12  # divides by 1, 2, 3 and 4 ranks
+SECONDS = 4.0  # a world's time limit; on a machine that is not busy, a right answer takes a fortieth of it
+
+
+def in_world(function: Callable[..., Any], ranks: int, *args: Any) -> list[Any]:
+    """What each rank returns. c10d does not compare the ranks' calls here: the checks do, and DDP allows it not."""
+    return list(on_ranks(function, ranks, *args, seconds=SECONDS, debug=False))
+
+
+def flat(tensors: Any) -> list[float]:
+    """All numbers of these tensors in one list; nan for each number of one that is None, given as a size."""
+    every = [[float("nan")] * one if isinstance(one, int) else one.detach().flatten().tolist() for one in tensors]
+    return [float(number) for numbers in every for number in numbers]
+
+
+def gradients(model: nn.Module) -> list[float]:
+    """All gradients; nan where there is none."""
+    return flat(p.numel() if p.grad is None else p.grad for p in model.parameters())
+
+
+def weights(model: nn.Module) -> list[float]:
+    """All parameters, then all buffers."""
+    return flat([*model.parameters(), *model.buffers()])
+
+
+def by_rank(every: list[list[float]]) -> np.ndarray:
+    """[ranks, numbers]"""
+    return np.array(every, dtype=np.float64)
+
+
+def my_rows(x: Tensor) -> Tensor:
+    """This rank's rows of a batch: neighbors."""
+    return x.chunk(dist.get_world_size())[dist.get_rank()]
+
+
+# ---------------------------------------------------------------------------------------------------- ring_all_reduce
+class Messages(TorchDispatchMode):
+    """Notes every message: to or from which rank, and how many numbers; and the names of all other collectives."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sent: list[list[int]] = []
+        self.received: list[list[int]] = []
+        self.others: list[str] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func.namespace == "c10d":
+            name = str(func).split(".")[1]
+            if name in ("send", "recv_"):
+                row = [int(args[2]), sum(tensor.numel() for tensor in args[0])]
+                (self.sent if name == "send" else self.received).append(row)
+            else:
+                self.others.append(name.strip("_"))
+        return func(*args, **(kwargs or {}))
+
+
+def _ring(learner: ModuleType, seed: int, shapes: list[tuple[int, ...]]) -> list[Any]:
+    """What one rank holds after the call, and its messages, for tensors of several shapes."""
+    found = []
+    for number, shape in enumerate(shapes):
+        generator = torch.Generator().manual_seed(seed + 100 * number + dist.get_rank())
+        tensor = torch.randn(shape, generator=generator, dtype=torch.float64)
+        with Messages() as messages:
+            learner.ring_all_reduce(tensor)
+        found.append([flat([tensor]), messages.sent, messages.received, messages.others])
+    return found
+
+
+def ring(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Tensors whose length the ranks divide, and do not, on 2, 3 and 4 ranks."""
+    draw = random.Random(seed)
+    shapes = [(12 * draw.randrange(1, 3),), (12 * draw.randrange(1, 3) + 7,), (5, draw.choice([3, 5]))]
+    return _rings(learner, seed, (2, 3, 4), shapes)
+
+
+def ring_short(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Fewer numbers than ranks, no number at all; and a world of one rank."""
+    return _rings(learner, seed, (1, 3), [(2,), (1, 1), (0,)])
+
+
+_stuck: list[list[str]] = []  # what the ranks of a ring that hangs wait in: a second ring need not hang again
+
+
+def _rings(learner: ModuleType, seed: int, sizes: tuple[int, ...], shapes: list[tuple[int, ...]]) -> dict[str, Any]:
+    """Lists by world and shape, of lists by rank."""
+    worlds: list[list[Any]] = []
+    try:
+        for ranks in sizes if not _stuck else ():
+            worlds.append(in_world(_ring, ranks, learner, seed, shapes))
+    except WorldTimeoutError as error:
+        found = re.findall(r"rank (\d+)(?: of \d+|):? was (?:inside (\w+)|busy|done)?", str(error))
+        _stuck.append([inside or "something else" for _, inside in sorted(found)])
+    cases = [(world, number) for world in worlds for number in range(len(shapes))]
+    return {
+        "stuck": _stuck[0] if _stuck else [],
+        "ranks": [len(world) for world, _ in cases],
+        "shapes": [list(shapes[number]) for _, number in cases],
+        "sums": [[rank[number][0] for rank in world] for world, number in cases],
+        "sent": [[rank[number][1] for rank in world] for world, number in cases],
+        "received": [[rank[number][2] for rank in world] for world, number in cases],
+        "others": [[rank[number][3] for rank in world] for world, number in cases],
+    }
+
+
+# ------------------------------------------------------------------------------------------------------ data_parallel
+class Net(nn.Module):
+    """Three layers, two buffers that forward reads, and what makes gradients special.
+
+    `middle` is frozen where asked for; `twin` is `last` under another name, used twice; `spare` is not used at all.
+    """
+
+    def __init__(self, seed: int, *, special: bool = False) -> None:
+        super().__init__()
+        torch.manual_seed(seed)
+        self.first = nn.Linear(5, 4)
+        self.middle = nn.Linear(4, 4)
+        self.last = nn.Linear(4, 4)
+        self.twin = self.last
+        if special:
+            self.middle.requires_grad_(False)
+            self.spare = nn.Linear(4, 3)
+        self.register_buffer("shift", torch.randn(4))
+        self.register_buffer("scale", torch.rand(4) + 0.5, persistent=False)
+        self.seen: Callable[[Tensor], None] | None = None  # called in backward, before the first layer's gradients
+        self.double()
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[b, 5] -> [b, 4]"""
+        x = self.first(x)
+        if self.seen and x.requires_grad:
+            x.register_hook(self.seen)
+        x = torch.tanh(self.middle(torch.tanh(x)) * self.scale + self.shift)
+        return self.twin(torch.tanh(self.last(x)))
+
+
+def rows(seed: int) -> tuple[Tensor, Tensor]:
+    """A batch of 12 rows and its targets."""
+    generator = torch.Generator().manual_seed(seed)
+    return (
+        torch.randn(ROWS, 5, generator=generator, dtype=torch.float64),
+        torch.randn(ROWS, 4, generator=generator, dtype=torch.float64),
+    )
+
+
+def square_loss(model: nn.Module, batch: tuple[Tensor, Tensor]) -> Tensor:
+    """Mean over the rows' numbers."""
+    return F.mse_loss(model(batch[0]), batch[1])
+
+
+def _start(learner: ModuleType, seed: int) -> list[Any]:
+    model = Net(seed + 17 * dist.get_rank())
+    with CollectiveCounter() as counter:
+        learner.data_parallel(model)
+    return [weights(model), counter.bytes["broadcast"], sorted(counter.calls)]
+
+
+def start(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Three ranks that begin with three models."""
+    ranks = in_world(_start, 3, learner, seed)
+    parameters = sum(p.numel() for p in Net(seed).parameters())
+    return {
+        "parameters": parameters,
+        "weights": by_rank([rank[0] for rank in ranks]),
+        "bytes": [rank[1] for rank in ranks],
+        "calls": [rank[2] for rank in ranks],
+    }
+
+
+def _steps(learner: ModuleType, seed: int, special: bool) -> list[Any]:
+    """Three backwards: two after clearing, one on top of the second. What each leaves and calls, and the truth."""
+    model, alone = Net(seed, special=special), Net(seed, special=special)
+    learner.data_parallel(model)
+    found, truth, calls, sizes, early = [], [], [], [], []
+    for number in range(3):
+        batch = rows(seed + number)
+        if number < 2:
+            model.zero_grad()
+            alone.zero_grad()
+        with CollectiveCounter() as counter:
+            model.seen = lambda slopes, counter=counter: early.append(len(counter.records))
+            loss = square_loss(model, (my_rows(batch[0]), my_rows(batch[1])))
+            forward = len(counter.records)
+            loss.backward()
+        square_loss(alone, batch).backward()
+        found += gradients(model)
+        truth += gradients(alone)
+        calls.append([forward, counter.calls["all_reduce"], len(counter.records)])
+        sizes.append(counter.bytes["all_reduce"])
+    return [found, truth, calls, sizes, early]
+
+
+def _stepped(worlds: list[list[Any]]) -> dict[str, Any]:
+    model = Net(0)
+    return {
+        "ranks": [len(world) for world in worlds],
+        "size": sum(p.numel() for p in model.parameters()),
+        "gradients": [by_rank([rank[0] for rank in world]) for world in worlds],
+        "whole": [by_rank([rank[1] for rank in world]) for world in worlds],
+        "calls": [[rank[2] for rank in world] for world in worlds],
+        "bytes": [[rank[3] for rank in world] for world in worlds],
+        "early": [[rank[4] for rank in world] for world in worlds],
+    }
+
+
+def steps(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Three backwards on 4 ranks."""
+    return _stepped([in_world(_steps, 4, learner, seed, False)])
+
+
+def special(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """The same with a frozen layer, a tied one and one that nobody uses, on 2 ranks."""
+    return _stepped([in_world(_steps, 2, learner, seed, True)])
+
+
+# ------------------------------------------------------------------------------------------------------------ overlap
+def buckets(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Parameters of random sizes and two types, some frozen, in buckets: by their places in the model."""
+    draw = random.Random(seed)
+    cases, found = [], []
+    for cap in (1, 100, 10**6):
+        sizes = [draw.choice([1, 3, 5, 10, 12, 25]) for _ in range(9)]
+        parameters = [nn.Parameter(torch.zeros(size), requires_grad=bool(n % 4)) for n, size in enumerate(sizes)]
+        parameters.append(nn.Parameter(torch.zeros(3, dtype=torch.float64)))
+        place = {id(parameter): number for number, parameter in enumerate(parameters)}
+        made = learner.make_buckets((p for p in parameters), cap)
+        found.append([[place.get(id(one), -1) for one in bucket] for bucket in made])
+        cases.append([cap, *sizes])
+    exact = [nn.Parameter(torch.zeros(5)) for _ in range(4)]  # two fill a cap of 40 bytes exactly
+    place = {id(parameter): number for number, parameter in enumerate(exact)}
+    found.append([[place.get(id(one), -1) for one in bucket] for bucket in learner.make_buckets(exact, 40)])
+    found.append([list(bucket) for bucket in learner.make_buckets([], 40)])
+    return {"cases": [*cases, [40, 5, 5, 5, 5], [40]], "buckets": found}
+
+
+class Chain(nn.Module):
+    """Layers one after another, in an order of their own; a note is taken in backward before those of the first."""
+
+    ORDER = (0, 2, 1, 4, 3, 5)  # backward does not complete them in the order in which they were made
+
+    def __init__(self, seed: int) -> None:
+        super().__init__()
+        torch.manual_seed(seed)
+        self.layers = nn.ModuleList(nn.Linear(5 if n == 0 else 4, 4) for n in range(6))
+        self.seen: Callable[[Tensor], None] | None = None
+        self.double()
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[b, 5] -> [b, 4]"""
+        for number in self.ORDER:
+            x = self.layers[number](x)
+            if number == 0 and self.seen and x.requires_grad:
+                x.register_hook(self.seen)
+            x = torch.tanh(x)
+        return x
+
+
+class Settled(TorchDispatchMode):
+    """Lets every all-reduce finish before it returns: who does not wait for it is not found out here, but below."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        if func.namespace == "c10d" and isinstance(result, tuple):
+            result[-1].wait()
+        return result
+
+
+def _overlapped(learner: ModuleType, seed: int, cap: int) -> list[Any]:
+    """Three steps; after each finish the gradients, and the sizes of the all-reduces: early, in backward, in all."""
+    model, alone = Chain(seed), Chain(seed)
+    finish = learner.overlap(model, cap)
+    found, truth, sent = [], [], []
+    for number in range(3):
+        batch = rows(seed + number)
+        model.zero_grad()
+        alone.zero_grad()
+        early: list[int] = []
+        with Settled(), CollectiveCounter() as counter:
+            model.seen = lambda slopes, counter=counter, early=early: early.append(len(counter.records))
+            square_loss(model, (my_rows(batch[0]), my_rows(batch[1]))).backward()
+            in_backward = len(counter.records)
+            finish()
+        square_loss(alone, batch).backward()
+        found += gradients(model)
+        truth += gradients(alone)
+        sent.append([[record.bytes for record in counter.records], early[0], in_backward, counter.calls["all_reduce"]])
+    return [found, truth, sent]
+
+
+def _both_overlapped(learner: ModuleType, seed: int, cap: int) -> list[list[Any]]:
+    return [_overlapped(learner, seed, one) for one in (cap, 1)]
+
+
+def overlapped(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Several buckets, some of which hold several parameters; and a bucket for each. On 3 ranks."""
+    cap = random.Random(seed).choice([170, 200, 250])
+    both = in_world(_both_overlapped, 3, learner, seed, cap)
+    worlds = [[rank[case] for rank in both] for case in range(2)]
+    return {
+        "ranks": [3, 3],
+        "gradients": [by_rank([rank[0] for rank in world]) for world in worlds],
+        "whole": [by_rank([rank[1] for rank in world]) for world in worlds],
+        "sent": [[rank[2] for rank in world] for world in worlds],
+    }
+
+
+class Waits:
+    """Calls `note` whenever somebody waits for, or asks after, what was started."""
+
+    NAMES = ("wait", "synchronize", "is_completed", "is_success", "get_future", "result")
+
+    def __init__(self, note: Callable[[], None]) -> None:
+        self._own = {name: getattr(dist.Work, name) for name in self.NAMES if hasattr(dist.Work, name)}
+        for name, method in self._own.items():
+
+            def noting(work: dist.Work, *args: Any, method: Any = method, **kwargs: Any) -> Any:
+                note()
+                return method(work, *args, **kwargs)
+
+            setattr(dist.Work, name, noting)
+
+    def undo(self) -> None:
+        """Puts the methods back."""
+        for name, method in self._own.items():
+            setattr(dist.Work, name, method)
+
+
+def _unwaited(learner: ModuleType, seed: int) -> list[Any]:
+    """Rank 1 sends nothing until rank 0 waits for something, or is done. When is that, and what does rank 0 hold?"""
+    model, alone = Chain(seed), Chain(seed)
+    x, y = rows(seed)
+    finish = learner.overlap(model, 1)
+    store = dist.distributed_c10d._get_default_store()
+    loss = square_loss(model, (my_rows(x), my_rows(y)))
+    in_backward: list[bool] = []
+    backward = True
+
+    def note() -> None:
+        if dist.get_rank() == 0 and not in_backward:
+            in_backward.append(backward)
+            store.set("go on", "yes")
+
+    waits = Waits(note)
+    if dist.get_rank() == 1:
+        store.wait(["go on"])
+    loss.backward()
+    backward = False
+    finish()
+    found = gradients(model)
+    note()
+    waits.undo()
+    dist.barrier()  # neither leaves before the other is done
+    square_loss(alone, (x, y)).backward()
+    return [in_backward, found, gradients(alone)]
+
+
+def unwaited(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Two ranks, the second late."""
+    ranks = in_world(_unwaited, 2, learner, seed)
+    return {
+        "in backward": ranks[0][0][0],
+        "gradients": np.array(ranks[0][1]),
+        "whole": np.array(ranks[0][2]),
+    }
+
+
+class Fork(nn.Module):
+    """Layers of one size side by side, between a first and a last one. `used` says which of them forward takes."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__()
+        torch.manual_seed(seed)
+        self.layers = nn.ModuleList(nn.Linear(5, 5, bias=False) for _ in range(6))
+        self.double()
+
+    def forward(self, x: Tensor, used: tuple[int, ...]) -> Tensor:
+        """[b, 5] -> [b, 4]"""
+        x = torch.tanh(self.layers[0](x))
+        x = x + sum(torch.tanh(self.layers[number](x)) for number in used)
+        return self.layers[5](x)[:, :4]
+
+
+def _forked(learner: ModuleType, seed: int) -> list[Any]:
+    """Two steps in which the ranks use different layers: first 1 | 2 | 3, then 3 | 1 | 2; 4 is never used."""
+    model, alone = Fork(seed), Fork(seed)
+    finish = learner.overlap(model, 1)
+    found, truth, sent = [], [], []
+    for number in range(2):
+        x, y = rows(seed + number)
+        used = [(1 + (rank + 2 * number) % 3,) for rank in range(3)]
+        model.zero_grad()
+        alone.zero_grad()
+        with Settled(), CollectiveCounter() as counter:
+            F.mse_loss(model(my_rows(x), used[dist.get_rank()]), my_rows(y)).backward()
+            finish()
+        for rank in range(3):
+            (F.mse_loss(alone(x.chunk(3)[rank], used[rank]), y.chunk(3)[rank]) / 3).backward()
+        found += gradients(model)
+        truth += [0.0 if np.isnan(one) else one for one in gradients(alone)]
+        sent.append(counter.calls["all_reduce"])
+    return [found, truth, sent]
+
+
+def forked(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Three ranks that use different parameters."""
+    ranks = in_world(_forked, 3, learner, seed)
+    return {
+        "ranks": [3],
+        "gradients": [by_rank([rank[0] for rank in ranks])],
+        "whole": [by_rank([rank[1] for rank in ranks])],
+        "calls": [rank[2] for rank in ranks],
+    }
+
+
+# -------------------------------------------------------------------------------------------------------------- shard
+def _shards(learner: ModuleType, cases: list[tuple[int, int, int, int, bool, bool]]) -> dict[str, Any]:
+    found = []
+    for length, ranks, epoch, seed, shuffle, drop_last in cases:
+        how = {"epoch": epoch, "seed": seed, "shuffle": shuffle, "drop_last": drop_last}
+        every = [learner.shard(length, rank, ranks, **how) for rank in range(ranks)]
+        found.append([list(one) for one in every])
+    return {"cases": [list(case) for case in cases], "shards": found}
+
+
+def divided(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Lengths that the ranks divide, in order."""
+    draw = random.Random(seed)
+    cases = [(ranks * draw.randrange(2, 5), ranks, draw.randrange(5), seed, False, False) for ranks in (2, 3, 4)]
+    return _shards(learner, cases)
+
+
+def shuffled(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Two epochs, and another seed, of a length that the ranks divide; and the state of the global generator."""
+    epoch, seed = seed % 5, seed + 1  # a seed of 0 would not show
+    length = 3 * random.Random(seed).randrange(6, 9)
+    torch.manual_seed(seed)
+    before = torch.get_rng_state()
+    cases = [(length, 3, one, another, True, False) for one, another in ((0, 0), (epoch + 1, seed), (epoch + 2, seed))]
+    found = _shards(learner, cases)
+    return found | {"disturbed": not torch.equal(before, torch.get_rng_state())}
+
+
+def padded(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Lengths that the ranks do not divide, and one that is smaller than half of them."""
+    length = 4 * random.Random(seed).randrange(3, 6)
+    cases = [(length + rest, 4, 2, seed, shuffle, False) for rest in (1, 3) for shuffle in (False, True)]
+    return _shards(learner, [*cases, (2, 5, 0, seed, False, False), (1, 4, 1, seed, True, False)])
+
+
+def dropped(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """The same with drop_last; and fewer samples than ranks, of which nothing is left."""
+    length = 4 * random.Random(seed).randrange(3, 6)
+    cases = [(length + rest, 4, 2, seed, shuffle, True) for rest in (0, 1, 3) for shuffle in (False, True)]
+    return _shards(learner, [*cases, (3, 4, 0, seed, True, True)])
+
+
+# --------------------------------------------------------------------------------------------------------- accumulate
+def make_gpt(seed: int) -> GPT:
+    """A tiny GPT in float64, with weights large enough that mistakes show."""
+    torch.manual_seed(seed)
+    model = GPT(GPTConfig(13, block_size=6, n_layer=1, n_head=2, hidden_dim=8))
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.3 * torch.randn_like(parameter))
+    return model.double()
+
+
+def tokens(seed: int) -> tuple[Tensor, Tensor]:
+    """12 sequences of 6 tokens and their targets, some of which are easy."""
+    x, y = torch.randint(13, (2, ROWS, 6), generator=torch.Generator().manual_seed(seed))
+    return x, torch.where(torch.arange(ROWS)[:, None] < 5, x, y)
+
+
+def token_loss(model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
+    """Mean cross-entropy."""
+    return F.cross_entropy(model(x).flatten(0, 1), y.flatten())
+
+
+def _accumulated(learner: ModuleType, seed: int, k: int, old: bool) -> list[Any]:
+    """What one rank holds; and of each forward and backward: rows, sent before it, DDP's flag, a sum of the tokens."""
+    model, alone = make_gpt(seed), make_gpt(seed)
+    ddp = DistributedDataParallel(model)
+    token_loss(ddp, *map(my_rows, tokens(seed + 1))).backward()  # the first backward rebuilds the buckets
+    if not old:
+        model.zero_grad()
+    x, y = tokens(seed)
+    events: list[list[int]] = []
+    with CollectiveCounter() as counter:
+
+        def forward(module: nn.Module, inputs: Any, output: Tensor) -> None:
+            sent = counter.bytes["all_reduce"] > 8
+            events.append([len(inputs[0]), sent, ddp.require_backward_grad_sync, int(inputs[0].sum())])
+            output.register_hook(lambda slopes: events.append([0, sent, ddp.require_backward_grad_sync, 0]))
+
+        hook = model.register_forward_hook(forward)
+        loss = learner.accumulate(ddp, my_rows(x), my_rows(y), k)
+        hook.remove()
+    whole = token_loss(alone, x, y)
+    whole.backward()
+    number = float(loss) if isinstance(loss, int | float) or (isinstance(loss, Tensor) and loss.numel() == 1) else None
+    return [
+        type(loss).__name__,
+        number,
+        whole.item(),
+        gradients(model),
+        gradients(alone),
+        events,
+        [record.bytes for record in counter.records if record.collective == "all_reduce" and record.bytes > 8],
+    ]
+
+
+def accumulated(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Three micro-batches on 2 ranks."""
+    return _all_accumulated([in_world(_accumulated, 2, learner, seed, 3, False)])
+
+
+def over_old_gradients(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """With gradients in place from before; and as one micro-batch, on 3 ranks."""
+    return _all_accumulated([in_world(_accumulated, 3, learner, seed, 1, True)])
+
+
+def _all_accumulated(worlds: list[list[Any]]) -> dict[str, Any]:
+    return {
+        "ranks": [len(world) for world in worlds],
+        "types": [rank[0] for world in worlds for rank in world],
+        "losses": [[rank[1] for rank in world] for world in worlds],
+        "whole losses": [[rank[2] for rank in world] for world in worlds],
+        "gradients": [by_rank([rank[3] for rank in world]) for world in worlds],
+        "whole": [by_rank([rank[4] for rank in world]) for world in worlds],
+        "events": [[rank[5] for rank in world] for world in worlds],
+        "bytes": [[rank[6] for rank in world] for world in worlds],
+    }

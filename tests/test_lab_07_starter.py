@@ -1,0 +1,285 @@
+"""Lab 07's starter as a learner runs it: K ranks are Lab 02's run, and they start, stop and fail as one."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+import torch
+from starters import Starter, losses
+from torch import Tensor
+
+from rankzero.learn.batches import random_batch
+from rankzero.learn.corpus import load_corpus
+from rankzero.learn.gpt import GPT, GPTConfig
+from rankzero.learn.plots import read_log
+from rankzero.learn.world import run_world
+
+LAB02, LAB07 = Starter("02"), Starter("07")
+starter, fails = LAB07.module, LAB07.fails
+SMALL = ("--hidden-dim", "32", "--layers", "1", "--heads", "2", "--block-size", "16", "--batch-size", "12")
+
+
+def train(folder: Path, *arguments: str, of: Starter = LAB07) -> Path:
+    return of.train(folder, "--batch-size", "12", *arguments)
+
+
+def command(*arguments: str, torchrun: int = 0) -> list[str]:
+    launch = ["-m", "torch.distributed.run", "--nproc-per-node", str(torchrun)] if torchrun else []
+    return [sys.executable, *launch, str(LAB07.lab.starter), *SMALL, *arguments]
+
+
+def environment() -> dict[str, str]:
+    return {**os.environ, "PYTHONUNBUFFERED": "1", "OMP_NUM_THREADS": "1"}
+
+
+# --------------------------------------------------------------------------------------------------------- the equality
+def compared(dtype: torch.dtype, corpus: bool) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """On one rank: loss and gradient of the starter's step on this rank's rows, and of Lab 02's on the whole batch."""
+    torch.manual_seed(0)
+    text = load_corpus("embedded")
+    model = GPT(GPTConfig(text.vocab_size, block_size=8, n_layer=2, n_head=2, hidden_dim=16)).to(dtype)
+    x, y = torch.randint(24, (2, 12, 8))
+    if corpus:
+        x, y = random_batch(text.train, step=0, seed=0, batch_size=12, block_size=8)
+    mine = starter.first_gradient(model, *starter.my_rows(x, y), dtype, parallel=True)
+    still = torch.optim.SGD(model.parameters(), lr=0.0)
+    loss = LAB02.module.train_step(model, still, x, y)
+    whole = torch.cat([p.grad.flatten() for p in model.parameters() if p.grad is not None])
+    still.zero_grad()
+    shared = starter.train_step(
+        model, still, *starter.my_rows(x, y)
+    )  # without DDP: its loss is all ranks' all the same
+    return mine, whole, shared, loss
+
+
+@pytest.mark.parametrize("corpus", [False, True])
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_a_step_on_k_ranks_is_lab_02s_step_on_the_whole_batch(ranks: int, corpus: bool) -> None:
+    for mine, whole, shared, loss in run_world(compared, ranks, torch.float64, corpus):
+        assert (mine - whole).abs().max() <= 1e-12 * whole.abs().max()
+        assert shared.item() == pytest.approx(loss.item(), rel=1e-12)
+
+
+def unsynchronized() -> str:
+    """What the starter says where a rank adds something of its own to its gradient."""
+    torch.manual_seed(0)
+    model = GPT(GPTConfig(24, block_size=8, n_layer=1, n_head=2, hidden_dim=16))
+    vars(starter)["DistributedDataParallel"] = lambda module: module  # in this rank's process only
+    return str(starter.compare_gradients(model, *torch.randint(24, (2, 12, 8))))
+
+
+def test_ranks_that_do_not_average_are_not_equal() -> None:
+    assert all("NOT EQUAL" in said for said in run_world(unsynchronized, 2))
+
+
+def test_the_run_on_two_and_on_three_ranks_is_lab_02s(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    alone = train(tmp_path, "--steps", "21", of=LAB02)
+    wanted = losses(alone)
+    validation = read_log(alone / "log.jsonl")["eval"][-1]["val_loss"]
+    capsys.readouterr()
+    for ranks in (2, 3):
+        folder = train(tmp_path, "--steps", "21", "--ranks", str(ranks))
+        out = capsys.readouterr().out
+        assert f"{ranks} ranks over gloo" in out
+        assert f"batch 12 = {ranks} x {12 // ranks}" in out
+        assert "\nequal within 1e-12" in out
+        assert "[rank 1]" not in out, "rank 0 prints for all"
+        assert [step for step, _ in losses(folder)] == [step for step, _ in wanted]
+        for (_, mine), (_, theirs) in zip(losses(folder), wanted, strict=True):
+            assert mine == pytest.approx(theirs, abs=5e-4)
+        log = read_log(folder / "log.jsonl")
+        assert log["eval"][-1]["val_loss"] == pytest.approx(validation, abs=5e-4)
+        assert len(log["ranks"][-1]["forward_ms"]) == ranks
+        assert log["run"][0]["ranks"] == ranks
+
+
+def test_what_was_sent_is_told_before_and_after_the_buckets_are_rebuilt(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    train(tmp_path, "--steps", "2", "--hidden-dim", "192", "--layers", "2", "--heads", "4", "--ranks", "2")
+    out = capsys.readouterr().out
+    weights = 4 * int(re.findall(r"([\d,]+) parameters", out)[0].replace(",", ""))
+    for rank in range(2):
+        assert f"sent in step 1, rank {rank}: all_reduce {weights:,} + 4\n" in out
+        (second,) = re.findall(rf"sent in step 2, rank {rank}: broadcast .*, all_reduce ([\d,+ ]+) \+ 4\n", out)
+        buckets = [int(bucket.replace(",", "")) for bucket in second.split(" + ")]
+        assert len(buckets) > 1
+        assert sum(buckets) == weights
+        assert buckets[0] >= 2**20, "the first bucket is closed when it reaches 1 MiB"
+
+
+# ----------------------------------------------------------------------------------------------------- start and resume
+def test_torchrun_starts_it_too_and_the_files_are_there_once(tmp_path: Path) -> None:
+    done = subprocess.run(
+        command("--steps", "3", torchrun=2),
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=200,
+        env=environment(),
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("step     3/3  loss") == 1
+    assert {file.name for file in (tmp_path / "runs" / "lab-07-001").iterdir()} == {
+        "log.jsonl",
+        "curves.png",
+        "checkpoint.pt",
+    }
+    assert [folder.name for folder in (tmp_path / "runs").iterdir()] == ["lab-07-001"]
+
+
+def test_a_run_goes_on_with_other_ranks_and_its_checkpoint_is_lab_02s(tmp_path: Path) -> None:
+    whole = train(tmp_path, "--steps", "12", "--ranks", "2")
+    half = train(tmp_path, "--steps", "6", "--ranks", "2")
+    checkpoint = str(half / "checkpoint.pt")
+    same = train(tmp_path, "--steps", "12", "--resume", checkpoint, "--ranks", "2")
+    assert losses(half) + losses(same) == losses(whole), "every loss, bit for bit"
+    wanted = dict(losses(whole))
+    for rest in (
+        train(tmp_path, "--steps", "12", "--resume", checkpoint, "--ranks", "3"),
+        train(tmp_path, "--steps", "12", "--resume", checkpoint, of=LAB02),
+    ):
+        assert [step for step, _ in losses(rest)] == [7, 8, 9, 10, 11, 12]
+        assert all(loss == pytest.approx(wanted[step], abs=5e-4) for step, loss in losses(rest))
+    names = torch.load(checkpoint, weights_only=True)["model"]
+    assert not any(name.startswith("module.") for name in names)
+
+
+def test_the_default_options_stay_those_that_the_page_shows() -> None:
+    options = vars(starter.make_parser().parse_args([]))
+    assert [options[name] for name in ("steps", "batch_size", "ranks", "eval_every")] == [200, 12, None, 100]
+
+
+# ------------------------------------------------------------------------------------------------------------ mistakes
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--ranks", "5"], "--batch-size 12 does not divide by 5 ranks: use 10, say."),
+        (["--ranks", "0"], "--ranks: '0' must be a whole number of at least 1"),
+        (["--batch-size", "1"], "--batch-size 1 does not divide by 2 ranks: use 2, say."),
+        (["--device", "mps"], "device 'mps' is not for ranks: use auto, cpu or cuda"),
+        (["--checkpoint", "there.pt"], "there.pt exists: resume from it with --resume, or choose another --checkpoint"),
+        (["--batch-size", "1000000000"], "out of memory: this would need about"),
+        (["--resume", "there.pt"], "checkpoint there.pt was not written by this lab"),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_bad_input_is_one_sentence_and_nothing_is_written(
+    arguments: list[str],
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    torch.save({"weights": torch.zeros(2)}, "there.pt")
+    assert said in fails(arguments, capsys)
+    assert [file.name for file in tmp_path.iterdir()] == ["there.pt"]
+
+
+def test_a_folder_that_only_rank_0_cannot_make_stops_all(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "runs").write_text("in the way")
+    assert "cannot write to" in fails([*SMALL, "--out", str(tmp_path / "runs")], capsys)
+
+
+def test_an_uneven_batch_is_one_sentence_under_torchrun(tmp_path: Path) -> None:
+    arguments = command("--batch-size", "5", torchrun=2)
+    done = subprocess.run(arguments, cwd=tmp_path, capture_output=True, text=True, timeout=200, env=environment())
+    assert done.returncode != 0
+    assert done.stderr.count("--batch-size 5 does not divide by 2 ranks: use 4, say.") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+# ------------------------------------------------------------------------------------------------------- stop and fail
+def running(tmp_path: Path) -> tuple[subprocess.Popen[str], str]:
+    """A run of two ranks that has trained some steps, and what it has said."""
+    process = subprocess.Popen(
+        command("--steps", "1000000"),
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(),
+    )
+    assert process.stdout is not None
+    seen = ""
+    while "step    50/" not in seen:
+        line = process.stdout.readline()
+        assert line, f"ended early: {seen}{process.communicate(timeout=60)}"
+        seen += line
+    return process, seen
+
+
+def family(process: "subprocess.Popen[str]") -> list[psutil.Process]:
+    return psutil.Process(process.pid).children(recursive=True)
+
+
+def ranks_of(process: "subprocess.Popen[str]") -> list[psutil.Process]:
+    """Those of the family that compute."""
+    return sorted((one for one in family(process) if one.cpu_times().user > 0), key=lambda one: one.create_time())[-2:]
+
+
+def test_ctrl_c_stops_all_ranks_after_the_same_step(tmp_path: Path) -> None:
+    process, _ = running(tmp_path)
+    started = family(process)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=100)
+    assert process.returncode == 130
+    assert err == ""
+    folder = tmp_path / "runs" / "lab-07-001"
+    saved = torch.load(folder / "checkpoint.pt", weights_only=True)["step"]
+    assert f"Stopped by Ctrl-C after step {saved}, which is saved. Go on with\n  python " in out
+    assert losses(folder)[-1][0] == saved
+    _, alive = psutil.wait_procs(started, timeout=30)
+    assert not alive
+
+
+def test_a_killed_rank_is_one_report_and_leaves_no_process(tmp_path: Path) -> None:
+    process, _ = running(tmp_path)
+    started = family(process)
+    ranks_of(process)[-1].kill()
+    _, err = process.communicate(timeout=100)
+    assert process.returncode == 1
+    assert re.search(r"rank \d of 2 at step \d+ was killed by SIGKILL", err), err
+    assert "Traceback" not in err
+    _, alive = psutil.wait_procs(started, timeout=30)
+    assert not alive
+
+
+def test_break_it_is_a_patch_of_this_starter(tmp_path: Path) -> None:
+    target = tmp_path / LAB07.lab.starter.relative_to(LAB07.lab.root)
+    target.parent.mkdir(parents=True)
+    target.write_text(LAB07.lab.starter.read_text())
+    subprocess.run(["git", "apply", str(LAB07.lab.folder / "averages-the-weights.diff")], cwd=tmp_path, check=True)
+    assert "dist.all_reduce(gradient.data)" in target.read_text()
+
+
+def averaged_weights(steps: int) -> dict[str, Any]:
+    """The bug in small: hooks that average the parameter. How far the ranks' weights are apart after some steps."""
+    torch.manual_seed(0)
+    model = torch.nn.Linear(3, 2).double()
+
+    def average(gradient: Tensor) -> None:
+        torch.distributed.all_reduce(gradient.data)
+        gradient.data /= torch.distributed.get_world_size()
+
+    for parameter in model.parameters():
+        parameter.register_post_accumulate_grad_hook(average)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for step in range(steps):
+        generator = torch.Generator().manual_seed(100 * step + torch.distributed.get_rank())
+        optimizer.zero_grad()
+        model(torch.randn(4, 3, generator=generator, dtype=torch.float64)).square().mean().backward()
+        optimizer.step()
+    return {"weights": model.weight.detach()}
+
+
+def test_what_break_it_averages_are_the_weights_and_the_ranks_end_apart() -> None:
+    one, other = (found["weights"] for found in run_world(averaged_weights, 2, 5))
+    assert (one - other).abs().max() > 1e-3

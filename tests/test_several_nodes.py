@@ -1,0 +1,391 @@
+"""Several nodes: torchrun's agents on this machine meet, fail and restart as handbook/several-nodes.md says.
+
+And the files in launch/ are run, with commands of Slurm's and variables of Kubernetes' that start the nodes here.
+"""
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import kubernetes_validate
+import psutil
+import pytest
+import yaml
+from agents import COLLECTIVES, REPORT, TORCHRUN, Cluster, ended, eventually, free_port
+
+from rankzero.curriculum import ROOT
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    made = Cluster(tmp_path)
+    yield made
+    made.close()
+
+
+def kill(pid: int) -> None:
+    os.kill(pid, signal.SIGKILL)
+
+
+def listens(port: int) -> bool:
+    with socket.socket() as client:
+        return client.connect_ex(("localhost", port)) == 0
+
+
+# ----------------------------------------------------------------------------------------------------------- they meet
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_two_agents_make_one_world(cluster: Cluster, ranks: int) -> None:
+    nodes = [cluster.agent(ranks=ranks) for _ in range(2)]
+    assert [ended(node)[0] for node in nodes] == [0, 0]
+    reports = cluster.reports()
+    assert [int(report["RANK"]) for report in reports] == list(range(2 * ranks))
+    assert [int(report["LOCAL_RANK"]) for report in reports] == 2 * list(range(ranks))
+    assert [int(report["GROUP_RANK"]) for report in reports] == [0] * ranks + [1] * ranks
+    assert {report["WORLD_SIZE"] for report in reports} == {str(2 * ranks)}
+    assert len({report["agent"] for report in reports[:ranks]}) == 1, "a node's ranks follow each other"
+    assert len({(report["MASTER_ADDR"], report["MASTER_PORT"]) for report in reports}) == 1
+    assert reports[0]["MASTER_PORT"] != str(cluster.port), "the ranks meet elsewhere than the agents"
+
+
+def test_the_first_agent_waits_for_a_late_one(cluster: Cluster) -> None:
+    first = cluster.agent()
+    eventually(lambda: listens(cluster.port), "the first agent's store")
+    assert cluster.reports() == []
+    assert [ended(node)[0] for node in (cluster.agent(), first)] == [0, 0]
+
+
+def test_an_agent_may_come_before_the_one_that_hosts_the_store(cluster: Cluster) -> None:
+    early = cluster.agent("--rdzv-conf=is_host=0,read_timeout=60")
+    eventually(lambda: "pt_elastic" in [p.name() for p in cluster.processes()], "an agent at work")
+    assert [ended(node)[0] for node in (cluster.agent("--rdzv-conf=is_host=1"), early)] == [0, 0]
+
+
+# ------------------------------------------------------------------------------------------- they do not meet, and why
+def test_a_wrong_endpoint_is_named(cluster: Cluster) -> None:
+    nodes = [
+        cluster.agent("--rdzv-endpoint=nosuchhost.invalid:29400", "--rdzv-conf=read_timeout=1"),
+        cluster.agent(f"--rdzv-endpoint=localhost:{cluster.port}", "--rdzv-conf=read_timeout=1,is_host=0"),
+    ]
+    for node, where in zip(nodes, ("(nosuchhost.invalid, 29400)", f"(localhost, {cluster.port})"), strict=True):
+        code, output = ended(node)
+        assert code == 1
+        assert f"timed out after 1000ms while trying to connect to {where}" in output
+        assert "RendezvousConnectionError" in output
+    assert cluster.reports() == []
+
+
+def test_agents_with_other_job_ids_do_not_meet(cluster: Cluster) -> None:
+    nodes = [cluster.agent("--rdzv-conf=join_timeout=1", rdzv_id=name) for name in ("one", "two")]
+    for node in nodes:
+        code, output = ended(node)
+        assert code == 1
+        assert "RendezvousTimeoutError" in output
+    assert cluster.reports() == []
+
+
+def test_a_port_that_is_taken_is_named(cluster: Cluster) -> None:
+    with socket.socket() as other:
+        other.bind(("localhost", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        code, output = ended(cluster.run([*TORCHRUN, f"--master-port={port}", "--nproc-per-node=1", "none.py"]))
+    assert code == 1
+    assert f"port: {port}" in output
+    assert "address already in use" in output
+
+
+# --------------------------------------------------------------------------------------------------- something dies
+def test_a_killed_rank_ends_both_agents(cluster: Cluster) -> None:
+    cluster.script.write_text(COLLECTIVES)
+    nodes = {node.pid: node for node in (cluster.agent(), cluster.agent())}
+    victim = cluster.wait_for(2)[1]
+    kill(victim["pid"])
+    outputs = {pid: ended(node) for pid, node in nodes.items()}
+    assert [code for code, _ in outputs.values()] == [1, 1]
+    assert "Signal 9 (SIGKILL)" in outputs[victim["agent"]][1]
+    assert f"rank      : {victim['RANK']}" in outputs[victim["agent"]][1]
+    assert cluster.processes() == []
+
+
+def test_a_dead_node_ends_the_other(cluster: Cluster) -> None:
+    cluster.script.write_text(COLLECTIVES)
+    nodes = {node.pid: node for node in (cluster.agent(), cluster.agent())}
+    victim = cluster.wait_for(2)[0]
+    for pid in (victim["agent"], victim["pid"]):  # all of its processes, as when its power goes
+        kill(pid)
+    del nodes[victim["agent"]]
+    (survivor,) = nodes.values()
+    code, output = ended(survivor)
+    assert code == 1
+    assert "Connection closed by peer" in output or "Connection reset by peer" in output
+    assert cluster.processes() == []
+
+
+# ------------------------------------------------------------------------------------------------- restarts, elastic
+def test_a_restart_starts_all_ranks_anew_and_counts_where_one_failed(cluster: Cluster) -> None:
+    nodes = [cluster.agent("--max-restarts=1", "fail-once", "until-retried") for _ in range(2)]
+    assert [ended(node)[0] for node in nodes] == [0, 0]
+    reports = cluster.reports()
+    assert [report["RANK"] for report in reports] == ["0", "0", "1", "1"], "both ranks were started twice"
+    counts = {
+        agent: {r["TORCHELASTIC_RESTART_COUNT"] for r in reports if r["agent"] == agent} for agent in agents(reports)
+    }
+    assert sorted(counts.values(), key=len) == [{"0"}, {"0", "1"}], "a change of members is no restart"
+
+
+def test_an_elastic_job_starts_with_one_node_and_grows(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "1")  # else the agents of torch 2.13 wait for each other
+    first = cluster.agent("--rdzv-conf=last_call_timeout=1", "wait", nnodes="1:2")
+    (alone,) = cluster.wait_for(1)
+    assert alone["WORLD_SIZE"] == "1"
+    second = cluster.agent("--rdzv-conf=last_call_timeout=1", "wait", nnodes="1:2")
+    cluster.wait_for(1, "SIGTERM")
+    assert [report["WORLD_SIZE"] for report in cluster.wait_for(3) if report != alone] == ["2", "2"]
+    for node in (second, first):
+        node.terminate()
+        ended(node)
+
+
+def agents(reports: list[dict[str, Any]]) -> set[int]:
+    return {report["agent"] for report in reports}
+
+
+# ------------------------------------------------------------------------------------------------------------- signals
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_agent_passes_a_signal_on_and_waits_for_its_ranks(cluster: Cluster, number: signal.Signals) -> None:
+    nodes = [cluster.agent("wait", ranks=2) for _ in range(2)]
+    cluster.wait_for(4)
+    for node in nodes:
+        node.send_signal(number)
+    assert [ended(node)[0] for node in nodes] == [1, 1], "torchrun's exit code is 1, whatever the ranks' are"
+    assert [report["RANK"] for report in cluster.reports(number.name)] == ["0", "1", "2", "3"]
+    assert cluster.processes() == []
+
+
+def test_a_signal_that_torchrun_does_not_know_kills_it_and_leaves_the_ranks(cluster: Cluster) -> None:
+    node = cluster.agent("wait", nnodes="1")
+    (rank,) = cluster.wait_for(1)
+    node.send_signal(signal.SIGUSR1)
+    node.wait()
+    assert node.returncode == -signal.SIGUSR1
+    assert [process.pid for process in cluster.processes()] == [rank["pid"]]
+    assert cluster.reports("SIGUSR1") == []
+
+
+# --------------------------------------------------------------------------------------------------------------- Slurm
+SBATCH = ROOT / "launch" / "slurm" / "train.sbatch"
+
+# Options of sbatch that the file uses, and what their values look like (https://slurm.schedmd.com/sbatch.html).
+DOCUMENTED = {
+    "job-name": r"[\w.-]+",
+    "nodes": r"\d+(-\d+)?",
+    "ntasks-per-node": r"\d+",
+    "gpus-per-node": r"(\w+:)?\d+",
+    "cpus-per-task": r"\d+",
+    "time": r"(\d+-)?\d+:\d\d:\d\d",
+    "signal": r"([RB]:)?[A-Z0-9]+(@\d+)?",
+    "requeue": "",
+    "open-mode": r"append|truncate",
+    "dependency": r"singleton",
+}
+
+# srun as far as the file needs it: the command on each node. A signal goes to every process, as Slurm's do.
+SRUN = f"""#!{sys.executable}
+import os, psutil, signal, subprocess, sys
+command = sys.argv[1:]
+while command[0].startswith("-"):
+    command.pop(0)
+nodes = [
+    subprocess.Popen(command, env=os.environ | {{"SLURM_NODEID": str(number), "SLURMD_NODENAME": "localhost"}})
+    for number in range(int(os.environ["SLURM_JOB_NUM_NODES"]))
+]
+def to_all(number, frame):
+    for node in nodes:
+        for process in [psutil.Process(node.pid), *psutil.Process(node.pid).children(recursive=True)]:
+            process.send_signal(number)
+signal.signal(signal.SIGINT, to_all)
+sys.exit(max(node.wait() for node in nodes))
+"""
+
+
+def directives() -> dict[str, str]:
+    """The #SBATCH options of the file."""
+    lines = SBATCH.read_text().splitlines()
+    found = [line.removeprefix("#SBATCH --").partition("=") for line in lines if line.startswith("#SBATCH")]
+    return {name: value for name, _, value in found}
+
+
+def sbatch(cluster: Cluster, *arguments: str, gpus: int) -> "subprocess.Popen[str]":
+    """The file as Slurm runs it on the job's first node; nodes and tasks are those of its own directives."""
+    commands = cluster.folder / "bin"
+    commands.mkdir(exist_ok=True)
+    for name, text in {
+        "srun": SRUN,
+        "scontrol": '#!/bin/sh\n[ "$1 $2 $3" = "show hostnames here,there" ] && printf "localhost\\nthere\\n"\n',
+        "torchrun": f'#!/bin/sh\nexec {" ".join(TORCHRUN)} "$@"\n',
+    }.items():
+        (commands / name).write_text(text)
+        (commands / name).chmod(0o755)
+    return cluster.run(
+        ["bash", str(SBATCH), *arguments],
+        cwd=cluster.folder,
+        PATH=f"{commands}:{os.environ['PATH']}",
+        SLURM_JOB_ID=str(free_port()),
+        SLURM_JOB_NAME=directives()["job-name"],
+        SLURM_JOB_NODELIST="here,there",
+        SLURM_JOB_NUM_NODES=directives()["nodes"],
+        SLURM_CPUS_PER_TASK=directives()["cpus-per-task"],
+        SLURM_GPUS_ON_NODE=str(gpus),
+    )
+
+
+def stand_in(cluster: Cluster, text: str = REPORT) -> None:
+    """A script in the place of Lab 07's starter, in a folder in the place of the repository."""
+    starter = cluster.folder / "code" / "lab-07-ddp" / "train_ddp.py"
+    starter.parent.mkdir(parents=True)
+    starter.write_text(text.replace("sys.argv[1]", repr(str(cluster.folder))).replace("sys.argv[2:]", "sys.argv[1:]"))
+
+
+def test_the_slurm_file_is_bash_and_its_directives_are_documented() -> None:
+    subprocess.run(["bash", "-n", SBATCH], check=True)
+    lines = SBATCH.read_text().splitlines()
+    last = max(number for number, line in enumerate(lines) if line.startswith("#SBATCH"))
+    assert all(line.startswith("#") or not line for line in lines[:last]), "sbatch stops reading at the first command"
+    for name, value in directives().items():
+        assert re.fullmatch(DOCUMENTED[name], value), f"--{name}={value}"
+
+
+def test_the_slurm_file_asks_for_what_it_uses() -> None:
+    asked, text = directives(), SBATCH.read_text()
+    assert asked["ntasks-per-node"] == "1", "one agent a node; torchrun makes the ranks"
+    assert int(asked["cpus-per-task"]) % int(asked["gpus-per-node"]) == 0
+    assert 64 % (int(asked["nodes"]) * int(asked["gpus-per-node"])) == 0, "the batch must divide by the ranks"
+    name, _, seconds = asked["signal"].partition("@")
+    handled = ("INT", "TERM")  # those that torchrun passes on; the starter finishes its step on INT
+    assert name == handled[0]
+    (patience,) = re.findall(r"TORCH_ELASTIC_SHUTDOWN_TIMEOUT=(\d+)", text)
+    assert int(patience) < int(seconds), "torchrun must not wait for its ranks beyond the job's end"
+
+
+def test_the_slurm_file_runs_on_two_nodes(cluster: Cluster) -> None:
+    stand_in(cluster)
+    code, output = ended(sbatch(cluster, "--steps", "5", gpus=2))
+    assert code == 0, output
+    reports = cluster.reports()
+    assert [report["RANK"] for report in reports] == ["0", "1", "2", "3"]
+    assert [report["LOCAL_RANK"] for report in reports] == ["0", "1", "0", "1"]
+    assert {report["OMP_NUM_THREADS"] for report in reports} == {str(int(directives()["cpus-per-task"]) // 2)}
+    options = ["--batch-size", "64", "--checkpoint", "runs/rankzero.pt", "--steps", "5"]
+    assert [report["argv"] for report in reports] == [options] * 4
+
+
+def test_the_slurm_file_resumes_from_its_checkpoint(cluster: Cluster) -> None:
+    stand_in(cluster)
+    (cluster.folder / "runs").mkdir()
+    (cluster.folder / "runs" / "rankzero.pt").touch()
+    assert ended(sbatch(cluster, gpus=1))[0] == 0
+    assert {report["argv"][-1] for report in cluster.reports()} == {"--resume"}
+
+
+# ------------------------------------------------------------------------------------------ Slurm and Lab 07's starter
+STARTER = ROOT / "code" / "lab-07-ddp" / "train_ddp.py"
+TINY = ("--batch-size=4", "--hidden-dim=32", "--layers=1", "--heads=2", "--block-size=16", "--eval-every=100000")
+
+
+@pytest.mark.skipif(not STARTER.exists(), reason="Lab 07 is not here yet")
+def test_a_slurm_job_saves_when_its_time_is_up_and_the_next_goes_on(cluster: Cluster) -> None:
+    (cluster.folder / "code").symlink_to(ROOT / "code")
+    job = sbatch(cluster, *TINY, "--device=cpu", "--steps=1000000", gpus=1)
+    assert job.stdout
+    while "sent in step 2" not in (line := job.stdout.readline()):
+        assert line, "it ended"
+    (srun,) = [process for process in psutil.Process(job.pid).children() if "srun" in " ".join(process.cmdline())]
+    srun.send_signal(signal.SIGINT)
+    code, output = ended(job)
+    assert code == 1
+    (step,) = re.findall(r"Stopped by Ctrl-C after step (\d+), which is saved", output)
+    code, output = ended(sbatch(cluster, *TINY, "--device=cpu", f"--steps={int(step) + 2}", gpus=1))
+    assert code == 0, output
+    assert f"run     steps {int(step) + 1} to {int(step) + 2}, batch 4 = 2 x 2" in output
+
+
+# ---------------------------------------------------------------------------------------------------------- Kubernetes
+MANIFEST = ROOT / "launch" / "kubernetes" / "train.yaml"
+
+
+def manifest() -> tuple[dict[str, Any], dict[str, Any]]:
+    service, job = yaml.safe_load_all(MANIFEST.read_text())
+    return service, job
+
+
+def container() -> dict[str, Any]:
+    (only,) = manifest()[1]["spec"]["template"]["spec"]["containers"]
+    return dict(only)
+
+
+def pod(cluster: Cluster, index: int, *, gpus: int) -> "subprocess.Popen[str]":
+    """The container's command with the variables that Kubernetes gives it; pod 0's name is localhost here."""
+    here = {"MASTER": "localhost", "PORT": str(cluster.port), "GPUS": str(gpus), "JOB_COMPLETION_INDEX": str(index)}
+    variables = {variable["name"]: variable["value"] for variable in container()["env"]} | here
+    torchrun = cluster.folder / "bin" / "torchrun"
+    torchrun.parent.mkdir(exist_ok=True)
+    torchrun.write_text(f'#!/bin/sh\nexec {" ".join(TORCHRUN)} "$@"\n')
+    torchrun.chmod(0o755)
+    command = [*container()["command"], *container()["args"]]
+    return cluster.run(command, cwd=cluster.folder, PATH=f"{torchrun.parent}:{os.environ['PATH']}", **variables)
+
+
+@pytest.mark.parametrize("version", ["1.34", "1.37"])
+def test_the_manifest_fits_the_published_schema(version: str) -> None:
+    for resource in manifest():
+        kubernetes_validate.validate(resource, version, strict=True)
+
+
+def test_the_manifest_agrees_with_itself() -> None:
+    service, job = manifest()
+    spec, pods = job["spec"], job["spec"]["template"]["spec"]
+    variables = {variable["name"]: variable["value"] for variable in container()["env"]}
+    assert spec["completionMode"] == "Indexed"
+    assert spec["completions"] == spec["parallelism"] == int(variables["NODES"])
+    assert service["spec"]["clusterIP"] == "None"
+    assert service["spec"]["selector"] == {"job-name": job["metadata"]["name"]}
+    assert pods["subdomain"] == service["metadata"]["name"]
+    assert variables["MASTER"] == f"{job['metadata']['name']}-0.{pods['subdomain']}"
+    assert container()["resources"]["limits"]["nvidia.com/gpu"] == int(variables["GPUS"])
+    assert container()["resources"]["limits"]["cpu"] == int(variables["GPUS"]) * int(variables["OMP_NUM_THREADS"])
+    assert spec["backoffLimit"] % spec["completions"] == 0, "one failure ends every pod, and each counts"
+    assert {mount["name"] for mount in container()["volumeMounts"]} == {volume["name"] for volume in pods["volumes"]}
+    assert int(variables["TORCH_ELASTIC_SHUTDOWN_TIMEOUT"]) < pods["terminationGracePeriodSeconds"]
+
+
+def test_two_pods_make_one_world(cluster: Cluster) -> None:
+    stand_in(cluster)
+    (cluster.folder / "runs").mkdir()
+    nodes = [pod(cluster, index, gpus=2) for index in (1, 0)]
+    for node in nodes:
+        code, output = ended(node)
+        assert code == 0, output
+    reports = cluster.reports()
+    assert [report["RANK"] for report in reports] == ["0", "1", "2", "3"]
+    assert [report["argv"] for report in reports] == [["--batch-size", "64", "--checkpoint", "runs/rankzero.pt"]] * 4
+
+
+def test_a_deleted_pods_hook_lets_its_ranks_save(cluster: Cluster) -> None:
+    stand_in(cluster, REPORT.replace("sys.argv[2:]", "['wait']"))
+    node = pod(cluster, 0, gpus=1), pod(cluster, 1, gpus=1)
+    cluster.wait_for(2)
+    (_, _, hook) = container()["lifecycle"]["preStop"]["exec"]["command"]
+    assert "kill -INT 1;" in hook, "the container's first process: torchrun, by `exec`"
+    hook = hook.replace("-INT 1;", f"-INT {node[0].pid};").replace("-0 1;", f"-0 {node[0].pid};")
+    ending = cluster.run(["bash", "-c", hook])
+    assert ended(node[0])[0] == 1
+    ended(ending)
+    assert len(cluster.reports("SIGINT")) == 1
+    node[1].terminate()
+    ended(node[1])

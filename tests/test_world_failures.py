@@ -1,0 +1,251 @@
+"""A world under attack: whatever a rank does, one readable report comes, in seconds, and no process stays."""
+
+import ctypes
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+import torch
+import torch.distributed as dist
+
+from rankzero.learn.errors import UserError
+from rankzero.learn.ranks import note_step
+from rankzero.learn.world import WorldError, run_world
+
+
+class SilentError(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("has no text")
+
+
+class Unreadable:
+    def __reduce__(self) -> tuple[Any, ...]:
+        return eval, ("1 / 0",)
+
+
+def raise_(error: BaseException) -> Any:
+    raise error
+
+
+def fails_in_backward() -> None:
+    x = torch.ones(3, requires_grad=True)
+    x.register_hook(lambda gradient: gradient / (1 // 0))
+    (x * 2).sum().backward()
+
+
+def floods() -> None:
+    while True:
+        print("x" * 10_000)
+
+
+def holds_the_interpreter() -> None:
+    re.match(r"(a+)+$", "a" * 60 + "b")
+
+
+def reads_a_null_pointer() -> None:
+    ctypes.string_at(0)
+
+
+def closes_every_file() -> None:
+    os.closerange(3, 500)
+    time.sleep(100)
+
+
+HERE = r"test_world_failures.py, line \d+, in "
+FAILURES: dict[str, tuple[Callable[[], Any], str]] = {
+    "an error without text": (lambda: raise_(SilentError()), rf": SilentError \({HERE}raise_\)"),
+    "an endless text": (lambda: raise_(ValueError("y" * 10**7)), r": ValueError: y{500} … \("),
+    "an error in backward": (fails_in_backward, rf": ZeroDivisionError: .* \({HERE}<lambda>\)"),
+    "sys.exit": (lambda: sys.exit(2), ": SystemExit: 2"),
+    "a value that cannot be sent": (threading.Lock, r": its value cannot be sent \(TypeError: cannot pickle"),
+    "a value that cannot be read": (Unreadable, r": its value cannot be read \(ZeroDivisionError"),
+    "a crash in C": (reads_a_null_pointer, rf" was killed by SIGSEGV \(.*{HERE}reads_a_null_pointer\)"),
+    "abort": (os.abort, " was killed by SIGABRT"),
+    "no connection": (closes_every_file, " (was killed by SIGABRT|closed its connection)"),
+    "a flood of prints": (floods, rf" was .*{HERE}floods"),
+    "a loop in C": (holds_the_interpreter, rf" was inside match, called at {HERE}holds_the_interpreter"),
+    "a stop": (lambda: os.kill(os.getpid(), signal.SIGSTOP), " was busy"),
+    "a receive that nobody sends": (lambda: dist.recv(torch.ones(1), 0), f" was inside .*, called at {HERE}"),
+}
+
+
+def one_rank_fails(fail: Callable[[], Any]) -> Any:
+    note_step(4)
+    return fail() if dist.get_rank() == 1 else dist.all_reduce(torch.ones(4))
+
+
+@pytest.mark.parametrize("failure", FAILURES)
+def test_a_report_names_what_happened_and_nothing_is_left(
+    failure: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fail, says = FAILURES[failure]
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with pytest.raises(WorldError) as caught:
+        run_world(one_rank_fails, 2, fail, seconds=2)
+    assert re.search(rf"rank 1(, step 4:| of 2 at step 4){says}", str(caught.value)), caught.value
+    assert ranks_alive() == []
+    assert list(tmp_path.glob("rankzero-world-*")) == []
+
+
+def ranks_alive() -> list[psutil.Process]:
+    """What this process's fork server and its children still run."""
+    me, found = psutil.Process(), []
+    for process in me.children(recursive=True):
+        with suppress(psutil.NoSuchProcess):
+            if process.ppid() != me.pid and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process)
+    return found
+
+
+def trains_for_ever() -> None:
+    x = torch.ones(100, requires_grad=True)
+    for step in range(10**9):
+        note_step(step)
+        (x * 2).sum().backward()
+        assert x.grad is not None
+        dist.all_reduce(x.grad)
+
+
+@pytest.mark.parametrize("seed", range(int(os.environ.get("RANKZERO_KILLS", "6"))))
+def test_a_rank_killed_at_any_moment_is_named(seed: int) -> None:
+    choice = random.Random(seed)
+    number = choice.choice([signal.SIGKILL, signal.SIGSEGV, signal.SIGABRT])
+    moment = choice.uniform(0, 0.3)  # while it starts, joins, computes, communicates
+
+    def kill() -> None:
+        while not (ranks := ranks_alive()):
+            time.sleep(0.001)
+        time.sleep(moment)
+        with suppress(psutil.NoSuchProcess):
+            choice.choice(ranks).send_signal(number)
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    with pytest.raises(WorldError, match=rf"^rank \d of 2( at step \d+)? was killed by {number.name}"):
+        run_world(trains_for_ever, 2)
+    killer.join()
+    assert ranks_alive() == []
+
+
+def test_what_a_rank_has_started_ends_with_it() -> None:
+    def starts_something() -> None:
+        subprocess.Popen(["sleep", "1234"])
+        raise ValueError("and fails")
+
+    with pytest.raises(WorldError, match="and fails"):
+        run_world(starts_something, 2)
+    sleeping = [process for process in psutil.process_iter(["cmdline"]) if process.info["cmdline"] == ["sleep", "1234"]]
+    assert [process for process in sleeping if process.status() != psutil.STATUS_ZOMBIE] == []
+
+
+def test_the_real_error_is_told_where_another_rank_only_refuses() -> None:
+    def fail() -> None:
+        raise ValueError("real") if dist.get_rank() else NotImplementedError("refused")
+
+    with pytest.raises(WorldError, match=r"^rank 1 of 2: ValueError: real .*\n  rank 0: NotImplementedError: refused"):
+        run_world(fail, 2)
+
+
+@pytest.mark.parametrize("ranks", [0, -1, 1000])
+def test_an_impossible_number_of_ranks(ranks: int) -> None:
+    with pytest.raises(UserError, match=f"^{ranks} ranks: use 1 to 64"):
+        run_world(dist.get_rank, ranks)
+
+
+# ------------------------------------------------------------------------------------------------------ what is around
+def test_ranks_see_the_environment_of_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    run_world(dist.get_rank, 1)  # the fork server has started by now
+    monkeypatch.setenv("RANKZERO_LATER", "set")
+    assert run_world(lambda: os.environ.get("RANKZERO_LATER"), 1) == ["set"]
+    monkeypatch.delenv("RANKZERO_LATER")
+    assert run_world(lambda: os.environ.get("RANKZERO_LATER"), 1) == [None]
+
+
+def test_a_wrong_interface_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GLOO_SOCKET_IFNAME", "nope0")
+    with pytest.raises(WorldError, match="no network interface 'nope0': is GLOO_SOCKET_IFNAME right"):
+        run_world(dist.get_rank, 2)
+
+
+def test_no_folder_for_temporary_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", "/nonexistent")
+    with pytest.raises(UserError, match="set TMPDIR"):
+        run_world(dist.get_rank, 2)
+
+
+def test_worlds_of_several_threads() -> None:
+    main, results = sys.modules["__main__"], []
+    threads = [threading.Thread(target=lambda: results.append(run_world(dist.get_rank, 2))) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert results == [[0, 1]] * 3
+    assert sys.modules["__main__"] is main
+
+
+def test_a_world_in_a_rank() -> None:
+    assert run_world(lambda: run_world(dist.get_rank, 2), 1) == [[0, 1]]
+
+
+def test_all_that_is_printed_arrives(capsys: pytest.CaptureFixture[str]) -> None:
+    def prints() -> None:
+        if dist.get_rank() == 0:
+            print("é" * 50_001)
+        else:
+            print("no end of line", end="")
+
+    run_world(prints, 2)
+    assert sorted(capsys.readouterr().out.split("\n")) == ["", "[rank 1] no end of line", "é" * 50_001]
+
+
+def test_without_an_output() -> None:
+    program = "from rankzero.learn.world import run_world; run_world(lambda: print('x'), 2)"
+    command = f'exec "{sys.executable}" -c "{program}" >&-'
+    assert subprocess.run(["sh", "-c", command], capture_output=True, timeout=100).returncode == 0
+
+
+# ------------------------------------------------------------------------------------------------- the one who started
+WORLDS = """
+import torch, torch.distributed as dist
+from rankzero.learn.world import run_world
+def work():
+    for _ in range(100):
+        dist.all_reduce(torch.ones(10))
+try:
+    run_world(work, 2)
+    print("up", flush=True)
+    while True:
+        run_world(work, 2)
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+
+
+@pytest.mark.parametrize("to_group", [False, True], ids=["to the process", "to its group"])
+@pytest.mark.parametrize("moment", [0.0, 0.03])
+def test_ctrl_c_at_any_moment(tmp_path: Path, moment: float, to_group: bool) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(WORLDS)
+    pipes: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    process = subprocess.Popen([sys.executable, str(script)], **pipes, text=True, start_new_session=True)
+    assert process.stdout
+    assert process.stdout.readline() == "up\n"
+    family = psutil.Process(process.pid).children(recursive=True)
+    time.sleep(moment)
+    (os.killpg if to_group else os.kill)(process.pid, signal.SIGINT)
+    out, _ = process.communicate(timeout=60)
+    assert out == "interrupted\n"
+    _, alive = psutil.wait_procs(family, timeout=30)
+    assert not alive
