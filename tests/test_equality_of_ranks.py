@@ -14,6 +14,8 @@ from torch.distributed.tensor import DTensor
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim import SGD
 
+from rankzero.curriculum import find_lab
+from rankzero.exercises.loader import load
 from rankzero.learn.gpt import GPT, GPTConfig
 from rankzero.learn.world import run_world
 
@@ -43,7 +45,13 @@ def sharded(model: GPT) -> nn.Module:
     return model
 
 
-WAYS: dict[str, Callable[[GPT], nn.Module]] = {"DDP": replicated, "FSDP": sharded}
+def hooked(model: GPT) -> nn.Module:
+    """Lab 07's own answer: a hook on each parameter, which averages what has been accumulated so far."""
+    load(find_lab("07").reference).data_parallel(model)
+    return model
+
+
+WAYS: dict[str, Callable[[GPT], nn.Module]] = {"DDP": replicated, "FSDP": sharded, "hooks": hooked}
 
 
 def quiet(model: nn.Module, last: bool) -> Any:
