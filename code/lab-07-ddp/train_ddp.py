@@ -26,7 +26,7 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim import SGD, AdamW, Optimizer
 
-from rankzero.learn.agree import on_rank_0, only_rank_0_speaks
+from rankzero.learn.agree import any_rank, on_rank_0, only_rank_0_speaks
 from rankzero.learn.batches import check_length, random_batch, to_device, validation_batches
 from rankzero.learn.checkpoints import save_checkpoint
 from rankzero.learn.collectives import CollectiveCounter
@@ -221,7 +221,7 @@ def train(options: argparse.Namespace, saved: dict[str, Any] | None) -> int:
                 loss = train_step(parallel, optimizer, x, y)
             meter.step(loss, lr)
 
-            stop = asked and bool(mean_over_ranks(torch.tensor(float(bool(interrupted)), device=device)))
+            stop = asked and any_rank(interrupted, device)  # a rank that stopped alone would leave the others waiting
             if meter.done % options.eval_every == 0 or meter.done == options.steps or stop:
                 with meter.paused():
                     laps.report(meter)

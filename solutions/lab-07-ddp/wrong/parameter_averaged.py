@@ -1,5 +1,5 @@
-"""`register_post_accumulate_grad_hook` hands the hook the parameter, not its gradient. This averages the weights,
-which are equal on all ranks, so that nothing changes and nothing is noticed: each rank then follows its own gradient.
+"""`register_post_accumulate_grad_hook` hands the hook the parameter, not its gradient. This averages the weights, which
+differ by one update at most, so that little is noticed; and each rank follows the gradient of its own rows alone.
 Average `parameter.grad`."""
 
 import torch.distributed as dist
