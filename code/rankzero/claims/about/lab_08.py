@@ -12,6 +12,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim import AdamW
 
@@ -57,8 +58,19 @@ def _measured(lab: Any) -> dict[str, Measured]:
         "reshard": lab.shard(make_model(), 1e-3),
         "no reshard": lab.shard(make_model(), 1e-3, reshard=False),
         "DDP": (replica, AdamW(replica.parameters())),
+        "root resharded too": _with_root(reshard=True),
     }
     return {name: measure(lab.train_step, *way, x, y) for name, way in ways.items()}
+
+
+def _with_root(reshard: bool | None) -> tuple[GPT, AdamW]:
+    """Lab 02's GPT with blocks that reshard; the root resharded too, or, with None, not made a group at all."""
+    model = make_model()
+    for block in model.blocks:
+        fully_shard(block, reshard_after_forward=True)
+    if reshard is not None:
+        fully_shard(model, reshard_after_forward=reshard)
+    return model, AdamW(model.parameters(), lr=1e-3)
 
 
 @functools.cache
@@ -95,7 +107,7 @@ def shares() -> Mapping[str, float]:
 @claim(
     "lab-08-collectives-of-a-step",
     "A step of four blocks and the root: 5 all-gathers in forward and 4 in backward with resharding, 5 and 0 without; "
-    "5 reduce-scatters either way. DDP of this size: one all-reduce.",
+    "5 reduce-scatters either way. Resharding the root too makes it 5 and 5. DDP of this size: one all-reduce.",
     page=PAGE,
     expected={
         "reshard, gathers, forward": 5,
@@ -104,6 +116,9 @@ def shares() -> Mapping[str, float]:
         "no reshard, gathers, forward": 5,
         "no reshard, gathers, backward": 0,
         "no reshard, scatters": 5,
+        "root resharded too, gathers, forward": 5,
+        "root resharded too, gathers, backward": 5,
+        "root resharded too, scatters": 5,
         "DDP, all-reduces": 1,
     },
     unit="collectives",
@@ -111,7 +126,7 @@ def shares() -> Mapping[str, float]:
 def collectives() -> Mapping[str, float]:
     """Counts the operations of c10d in the starter's first step, by phase, on rank 0 of 2."""
     found: dict[str, float] = {}
-    for name in ("reshard", "no reshard"):
+    for name in ("reshard", "no reshard", "root resharded too"):
         calls = measured(2)[0][name].calls
         found[f"{name}, gathers, forward"] = calls["forward"]["all_gather"]
         found[f"{name}, gathers, backward"] = calls["backward"]["all_gather"]
@@ -348,6 +363,29 @@ def plain_adamw_passes() -> Mapping[str, float]:
     theirs, whole_state = run_world(_zero1, 2, load(impostor, over=lab.reference))[0]
     apart = max(abs(a - b) for a, b in zip(weights, theirs, strict=True))
     return {"largest difference": apart, "state": whole_state / state}
+
+
+def _after_a_step(lab: Any, root: bool) -> Tensor:
+    model, optimizer = lab.shard(make_model(), 1e-3) if root else _with_root(reshard=None)
+    lab.train_step(model, optimizer, *my_rows(*make_batch()))
+    return whole([model.token_embedding.weight])
+
+
+@claim(
+    "lab-08-root-forgotten",
+    "With blocks sharded and the root not, two ranks have other embeddings after one step: nobody averages their "
+    "gradients. With the root they have the same.",
+    page=PAGE,
+    expected={"root sharded": 0, "root forgotten": 1},
+    unit="whether the ranks' embeddings differ",
+)
+def root_forgotten() -> Mapping[str, float]:
+    """Takes the starter's step on two ranks, each with its rows, both ways, and compares the whole embeddings."""
+    found = {}
+    for name, root in (("root sharded", True), ("root forgotten", False)):
+        mine, theirs = run_world(_after_a_step, 2, starter(), root)
+        found[name] = int(not torch.equal(mine, theirs))
+    return found
 
 
 def _norms(lab: Any) -> dict[str, float]:
