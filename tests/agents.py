@@ -16,7 +16,7 @@ from typing import Any
 import psutil
 
 TORCHRUN = (sys.executable, "-m", "torch.distributed.run")
-PATIENCE = 60.0  # seconds after which a test gives up; none depends on how long something takes
+PATIENCE = 180.0  # seconds after which a test gives up; none depends on how long something takes
 
 # A rank that needs no torch: writes down who it is, and does as the word in its command line says.
 REPORT = """

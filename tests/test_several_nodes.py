@@ -269,7 +269,7 @@ def test_the_slurm_file_asks_for_what_it_uses() -> None:
     name, _, seconds = asked["signal"].partition("@")
     handled = ("INT", "TERM")  # those that torchrun passes on; the starter finishes its step on INT
     assert name == handled[0]
-    (patience,) = re.findall(r"--shutdown-timeout=(\d+)", text)
+    (patience,) = re.findall(r"TORCH_ELASTIC_SHUTDOWN_TIMEOUT=(\d+)", text)
     assert int(patience) < int(seconds), "torchrun must not wait for its ranks beyond the job's end"
 
 
@@ -361,8 +361,7 @@ def test_the_manifest_agrees_with_itself() -> None:
     assert container()["resources"]["limits"]["cpu"] == int(variables["GPUS"]) * int(variables["OMP_NUM_THREADS"])
     assert spec["backoffLimit"] % spec["completions"] == 0, "one failure ends every pod, and each counts"
     assert {mount["name"] for mount in container()["volumeMounts"]} == {volume["name"] for volume in pods["volumes"]}
-    (patience,) = re.findall(r"--shutdown-timeout=(\d+)", container()["args"][0])
-    assert int(patience) < pods["terminationGracePeriodSeconds"]
+    assert int(variables["TORCH_ELASTIC_SHUTDOWN_TIMEOUT"]) < pods["terminationGracePeriodSeconds"]
 
 
 def test_two_pods_make_one_world(cluster: Cluster) -> None:

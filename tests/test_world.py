@@ -91,10 +91,8 @@ def one_rank_fails(fail: Callable[[], Any]) -> None:
 @pytest.mark.parametrize("failure", FAILURES)
 def test_a_failure_names_rank_step_and_cause_and_leaves_nothing(failure: str) -> None:
     fail, says = FAILURES[failure]
-    begin = time.monotonic()
     with pytest.raises(WorldError, match=says) as caught:
         run_world(one_rank_fails, 3, fail, seconds=3, debug="calls" in failure or "sends" in failure)
-    assert time.monotonic() - begin < 15  # the promise of the library, and far from what it takes
     assert isinstance(caught.value, WorldTimeoutError) == (failure == "hangs")
     assert "\n  rank 0, step 7: " in str(caught.value) or "rank 0 of 3" in str(caught.value)
     assert not [process for process in psutil.Process().children(recursive=True) if is_rank(process)]
@@ -143,7 +141,8 @@ print(run_world(train, 2, seconds=None))
 def start_script(tmp_path: Path) -> subprocess.Popen[str]:
     file = tmp_path / "script.py"
     file.write_text(SCRIPT)  # no `if __name__ == "__main__"` is needed
-    process = subprocess.Popen([sys.executable, str(file)], stdout=subprocess.PIPE, text=True)
+    temporary = os.environ | {"TMPDIR": str(tmp_path)}
+    process = subprocess.Popen([sys.executable, str(file)], stdout=subprocess.PIPE, text=True, env=temporary)
     assert process.stdout
     assert process.stdout.readline() == "running\n"
     return process
@@ -164,6 +163,7 @@ def test_ranks_end_with_the_process_that_started_them(tmp_path: Path) -> None:
     process.wait()
     _, alive = psutil.wait_procs(family, timeout=30)
     assert not alive
+    assert list(tmp_path.glob("rankzero-world-*")) == []
 
 
 # ------------------------------------------------------------------------------------------------------------ counting

@@ -15,6 +15,7 @@ from rich.table import Table
 
 from rankzero.curriculum import Lab, ManifestError, all_labs, find_lab
 from rankzero.exercises.commands import commands
+from rankzero.ledger.commands import commands as planning
 from rankzero.terminal import Json, console, fail, relative, sentences
 
 app = typer.Typer(
@@ -126,6 +127,7 @@ def claims(
         raise typer.Exit(report.measure_all(page, jobs, console, as_json=as_json))
 
 
+app.add_typer(planning)  # plan
 app.add_typer(commands)  # start, check, watch, hint, status, reset
 
 

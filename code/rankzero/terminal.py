@@ -22,10 +22,11 @@ def sentences() -> Iterator[None]:
     from rankzero.claims.claim import ClaimError
     from rankzero.exercises.progress import ProgressError
     from rankzero.exercises.workspace import WorkspaceError
+    from rankzero.learn.errors import UserError
 
     try:
         yield
-    except (ClaimError, LookupError, ManifestError, ProgressError, WorkspaceError) as error:
+    except (ClaimError, LookupError, ManifestError, ProgressError, UserError, WorkspaceError) as error:
         fail(str(error.args[0]))
     except KeyboardInterrupt:
         raise typer.Exit(130) from None

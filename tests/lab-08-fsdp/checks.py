@@ -161,7 +161,7 @@ def parts_of_all(got: Answers, expected: Answers) -> str | None:
     """Every rank has its part."""
     for rank, wanted in enumerate(expected["part"]):
         if wrong := arrays_differ(got["part"][rank], wanted, 0):
-            return f"on rank {rank}, the part of 13 weights on three ranks {wrong}"
+            return f"on rank {rank}, the part of 13 weights on two ranks {wrong}"
     return None
 
 
@@ -494,14 +494,14 @@ EXERCISES = (
                 "sharded_forward/output",
                 "runs the module with all its weights",
                 1,
-                "one_module",
+                "modules",
                 by_rank("y", [f"{mode}, the output" for mode in MODES]),
             ),
             Check(
                 "sharded_forward/gradient",
                 "leaves this rank's part of the mean gradient",
                 3,
-                "one_module",
+                "modules",
                 all_of(
                     by_rank("slope", [f"{mode}, the gradient of x" for mode in MODES]),
                     by_rank("gradient", [f"{mode}, part.grad" for mode in MODES]),
@@ -512,7 +512,7 @@ EXERCISES = (
                 "sharded_forward/frees",
                 "frees the whole weights after forward if reshard, and after backward",
                 2,
-                "one_module",
+                "modules",
                 freed,
                 requires=("sharded_forward/output",),
             ),
@@ -520,7 +520,7 @@ EXERCISES = (
                 "sharded_forward/collectives",
                 "gathers once in forward, again in backward if reshard, reduces once",
                 2,
-                "one_module",
+                "modules",
                 all_of(
                     calls("forward", [f"forward, {mode}" for mode in MODES]),
                     calls("backward", [f"backward, {mode}" for mode in MODES]),
@@ -531,7 +531,7 @@ EXERCISES = (
                 "sharded_forward/adds",
                 "adds to the gradient that is there",
                 1,
-                "one_module",
+                "modules",
                 by_rank("again", [f"{mode}, after a second backward, part.grad" for mode in MODES]),
                 requires=("sharded_forward/gradient",),
             ),
@@ -539,7 +539,7 @@ EXERCISES = (
                 "sharded_forward/chain",
                 "holds one of two modules at a time",
                 2,
-                "two_modules",
+                "modules",
                 all_of(chained, one_whole),
                 requires=("sharded_forward/gradient",),
             ),
@@ -547,7 +547,7 @@ EXERCISES = (
                 "sharded_forward/no-grad",
                 "frees the whole weights at once where no backward will come",
                 1,
-                "two_modules",
+                "modules",
                 without_gradients,
                 requires=("sharded_forward/output",),
             ),
@@ -623,7 +623,7 @@ EXERCISES = (
                 "save_and_load/reads",
                 "reads no more than its part",
                 1,
-                "reads",
+                "loads",
                 reads_its_part,
                 requires=("save_and_load/load",),
             ),

@@ -128,7 +128,7 @@ def gathers(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 
 def reductions(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Gradients of 7 and of 2 x 2 numbers, another on each of three ranks."""
+    """Gradients of 7, of 2 x 2 and of 3 x 2 numbers, another on each of two ranks."""
 
     def work() -> dict[str, Any]:
         rank, parts, calls, changed = dist.get_rank(), [], [], 0
@@ -143,7 +143,7 @@ def reductions(learner: ModuleType, seed: int) -> dict[str, Any]:
             changed += int((gradient != before).sum())
         return {"parts": parts, "calls": calls, "changed": changed}
 
-    return merged(on_ranks(work, 3))
+    return merged(on_ranks(work, 2))
 
 
 # ----------------------------------------------------------------------------------------------------------- clip_part
@@ -202,7 +202,7 @@ def state_numbers(optimizer: torch.optim.Optimizer) -> int:
 
 
 def parts_of_weights(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """The parts of 13 weights on three ranks, and what AdamW keeps for each."""
+    """The parts of 13 weights on two ranks, and what AdamW keeps for each."""
 
     def work() -> dict[str, Any]:
         parameters = make_parameters(seed)
@@ -214,7 +214,7 @@ def parts_of_weights(learner: ModuleType, seed: int) -> dict[str, Any]:
         optimizer.step()
         return found | {"state": state_numbers(optimizer)}
 
-    return merged(on_ranks(work, 3))
+    return merged(on_ranks(work, 2))
 
 
 def updates(learner: ModuleType, seed: int) -> dict[str, Any]:
@@ -331,59 +331,59 @@ def make_shell(seed: int, whole: Whole, width: int = 4) -> tuple[nn.Module, nn.P
     return module, part
 
 
-def one_module(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Forward and backward of one module of 43 weights on two ranks, twice, with reshard and without."""
+def _one_module(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Forward and backward of one module of 43 weights, twice, with reshard and without."""
+    found: dict[str, Any] = {"y": [], "slope": [], "gradient": [], "held": [], "forward": [], "backward": []}
+    found |= {"waste": [], "again": []}
+    for reshard in (True, False):
+        with Whole(43) as whole:
+            module, part = make_shell(seed, whole, width=3)
+            x = draw(seed + 50 + dist.get_rank(), 2, 4).requires_grad_()
+            y = a_tensor(learner.sharded_forward(module, part, x, reshard), "sharded_forward")
+            held, forward = [whole.now(0 if reshard else 44)], whole.calls
+            (y * draw(seed + 60 + dist.get_rank(), *y.shape)).sum().backward()
+            held.append(whole.now())
+            found["y"].append(plain(y))
+            found["slope"].append(plain(x.grad))
+            found["gradient"].append(plain(part.grad))
+            found["held"].append(held)
+            found["forward"].append(forward)
+            found["backward"].append(whole.calls[len(forward) :])
+            found["waste"].append(whole.gradients())
+            learner.sharded_forward(module, part, x, reshard).square().sum().backward()
+            found["again"].append(plain(part.grad))
+    return found
+
+
+def _two_modules(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Two modules of 49 weights, one after the other, with reshard; then one without gradients."""
+    with Whole(49) as whole:
+        pairs = [make_shell(seed + 10 * place, whole) for place in (0, 1)]
+        y = draw(seed + 50 + dist.get_rank(), 2, 4)
+        for module, part in pairs:
+            y = a_tensor(learner.sharded_forward(module, part, y, True), "sharded_forward")
+        y.square().sum().backward()
+    found = {
+        "most": whole.most,
+        "calls": whole.calls,
+        "gradients": [plain(part.grad) for _, part in pairs],
+    }
+    with Whole(49) as whole, torch.no_grad():
+        module, part = make_shell(seed, whole)
+        try:
+            y = learner.sharded_forward(module, part, draw(seed, 2, 4), False)
+            found |= {"evaluated": plain(y), "kept": whole.now(), "asked": whole.calls, "raised": ""}
+        except RuntimeError as error:
+            found |= {"evaluated": None, "kept": 0, "asked": [], "raised": str(error).splitlines()[0]}
+    return found
+
+
+def modules(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """One module, then two, on two ranks."""
 
     def work() -> dict[str, Any]:
         gc.disable()  # so that what is kept by a cycle stays
-        found: dict[str, Any] = {"y": [], "slope": [], "gradient": [], "held": [], "forward": [], "backward": []}
-        found |= {"waste": [], "again": []}
-        for reshard in (True, False):
-            with Whole(43) as whole:
-                module, part = make_shell(seed, whole, width=3)
-                x = draw(seed + 50 + dist.get_rank(), 2, 4).requires_grad_()
-                y = a_tensor(learner.sharded_forward(module, part, x, reshard), "sharded_forward")
-                held, forward = [whole.now(0 if reshard else 44)], whole.calls
-                (y * draw(seed + 60 + dist.get_rank(), *y.shape)).sum().backward()
-                held.append(whole.now())
-                found["y"].append(plain(y))
-                found["slope"].append(plain(x.grad))
-                found["gradient"].append(plain(part.grad))
-                found["held"].append(held)
-                found["forward"].append(forward)
-                found["backward"].append(whole.calls[len(forward) :])
-                found["waste"].append(whole.gradients())
-                learner.sharded_forward(module, part, x, reshard).square().sum().backward()
-                found["again"].append(plain(part.grad))
-        return found
-
-    return merged(on_ranks(work, 2))
-
-
-def two_modules(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Two modules of 49 weights, one after the other, with reshard, on two ranks; then one without gradients."""
-
-    def work() -> dict[str, Any]:
-        gc.disable()
-        with Whole(49) as whole:
-            pairs = [make_shell(seed + 10 * place, whole) for place in (0, 1)]
-            y = draw(seed + 50 + dist.get_rank(), 2, 4)
-            for module, part in pairs:
-                y = a_tensor(learner.sharded_forward(module, part, y, True), "sharded_forward")
-            y.square().sum().backward()
-        found = {
-            "most": whole.most,
-            "calls": whole.calls,
-            "gradients": [plain(part.grad) for _, part in pairs],
-        }
-        with Whole(49) as whole, torch.no_grad():
-            module, part = make_shell(seed, whole)
-            try:
-                y = learner.sharded_forward(module, part, draw(seed, 2, 4), False)
-                found |= {"evaluated": plain(y), "kept": whole.now(), "asked": whole.calls, "raised": ""}
-            except RuntimeError as error:
-                found |= {"evaluated": None, "kept": 0, "asked": [], "raised": str(error).splitlines()[0]}
-        return found
+        return _one_module(learner, seed) | _two_modules(learner, seed)
 
     return merged(on_ranks(work, 2))
 
@@ -541,8 +541,18 @@ def write_parts(folder: Path, whole: Tensor, ranks: int) -> None:
     (folder / "manifest.json").write_text(json.dumps(manifest))
 
 
+def bytes_read() -> int | None:
+    """What this process has read from files so far; None where the system does not count."""
+    try:
+        return int(Path("/proc/self/io").read_text().split()[1])
+    except OSError:  # only Linux counts
+        return None
+
+
 def loads(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """11 numbers saved on 2 ranks, loaded on 1, 2, 3 and 4; 5 float32 saved on 4, loaded on 2 and 3."""
+    """11 numbers saved on 2 ranks, loaded on 1, 2, 3 and 4; 5 float32 saved on 4, loaded on 2 and 3. And how many bytes
+    rank 1 of 4 reads of 640,000 saved on 2 ranks: those of its part are 160,000.
+    """
 
     def work(folder: Path) -> dict[str, Any]:
         parts: list[Any] = []
@@ -555,31 +565,14 @@ def loads(learner: ModuleType, seed: int) -> dict[str, Any]:
                     ]
                     parts += [plain(part) for part in every]
                     kinds += [str(getattr(part, "dtype", "no tensor")) for part in every]
-        return {"parts": parts, "kinds": kinds, "calls": said(counter)}
-
-    with a_folder() as folder:
-        write_parts(folder / "two", draw(seed, 11), 2)
-        write_parts(folder / "four", draw(seed + 1, 5).float(), 4)
-        return dict(on_ranks(work, 1, folder)[0])
-
-
-def reads(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """How many bytes rank 1 of 4 reads of 640,000 saved on 2 ranks: those of its part are 160,000."""
-
-    def bytes_read() -> int | None:
-        try:
-            return int(Path("/proc/self/io").read_text().split()[1])
-        except OSError:  # only Linux counts
-            return None
-
-    def work(folder: Path) -> dict[str, Any]:
-        learner.load_part(folder / "small", 0, 1)  # what is imported on the way is read once
         before = bytes_read()
         learner.load_part(folder / "large", 1, 4)
         after = bytes_read()
-        return {"read": None if before is None or after is None else (after - before) // 1000 * 1000}
+        read = None if before is None or after is None else (after - before) // 1000 * 1000
+        return {"parts": parts, "kinds": kinds, "calls": said(counter), "read": read}
 
     with a_folder() as folder:
-        write_parts(folder / "small", draw(seed, 11), 2)
         write_parts(folder / "large", draw(seed, 80_000), 2)
+        write_parts(folder / "two", draw(seed, 11), 2)
+        write_parts(folder / "four", draw(seed + 1, 5).float(), 4)
         return dict(on_ranks(work, 1, folder)[0])

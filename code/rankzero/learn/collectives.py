@@ -12,6 +12,7 @@ from typing import Any
 
 import torch.distributed as dist
 from torch import ScriptObject, Tensor
+from torch.distributed.tensor import DTensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 # Operation -> collective, and which argument is the whole message: all that is gathered, all that is scattered.
@@ -79,6 +80,8 @@ class CollectiveCounter(TorchDispatchMode):
         self.records: list[Record] = []
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if any(issubclass(kind, DTensor) for kind in types):
+            return NotImplemented  # first the DTensor: what it calls comes back here
         result = func(*args, **(kwargs or {}))
         if func.namespace in ("c10d", "_c10d_functional"):
             found = OPERATIONS.get(func._schema.name.split("::")[1])

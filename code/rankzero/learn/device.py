@@ -53,7 +53,7 @@ def seed_everything(seed: int, *, deterministic: bool = False) -> None:
 
 # Dense peaks in FLOP/s from NVIDIA's data sheets, by a part of the name torch reports: (fp32, tf32, bf16 and fp16).
 # "H100 80GB HBM3" is the SXM card; the PCIe card is slower and is left out rather than guessed.
-_PEAKS = {
+PEAKS = {
     "A100": (19.5e12, 156e12, 312e12),
     "H100 80GB HBM3": (67e12, 494.7e12, 989e12),
     "H200": (67e12, 494.7e12, 989e12),
@@ -65,7 +65,7 @@ def peak_flops(device: torch.device, dtype: torch.dtype = torch.float32) -> floa
     if device.type != "cuda":
         return None
     name = torch.cuda.get_device_name(device)
-    for part, (fp32, tf32, half) in _PEAKS.items():
+    for part, (fp32, tf32, half) in PEAKS.items():
         if part in name:
             if dtype in (torch.bfloat16, torch.float16):
                 return half

@@ -62,7 +62,7 @@ class Attention(nn.Module):
 
     def forward(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
         """[B, T, C] -> [B, T, C]"""
-        B, T, C = x.shape
+        B, T, _ = x.shape
         q, k, v = (  # [B, H, T, D], [B, K, T, D] twice
             layer(x).view(B, T, -1, self.config.head_dim).transpose(1, 2) for layer in (self.q, self.k, self.v)
         )
@@ -70,7 +70,7 @@ class Attention(nn.Module):
         y = F.scaled_dot_product_attention(
             q, k, v, is_causal=True, enable_gqa=self.config.n_kv_head < self.config.n_head
         )
-        return self.proj(y.transpose(1, 2).reshape(B, T, C))
+        return self.proj(y.transpose(1, 2).flatten(2))
 
 
 def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:

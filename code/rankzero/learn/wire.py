@@ -7,7 +7,8 @@ import sys
 
 from rankzero.learn.errors import UserError
 
-_TCP_INFO, _BYTES_SENT = 11, 200  # Linux, include/uapi/linux/tcp.h: struct tcp_info, tcpi_bytes_sent (since 4.19)
+_TCP_INFO, _BYTES_SENT = 11, 200  # Linux, include/uapi/linux/tcp.h: struct tcp_info, tcpi_bytes_sent (since 4.19),
+# followed by tcpi_bytes_retrans: what was sent again, as happens on a busy machine
 
 
 def tcp_bytes_sent() -> int:
@@ -26,6 +27,7 @@ def tcp_bytes_sent() -> int:
                 info = connection.getsockopt(socket.IPPROTO_TCP, _TCP_INFO, 256)
         except OSError:  # no TCP, or closed since it was listed
             continue
-        if len(info) >= _BYTES_SENT + 8:
-            total += struct.unpack_from("Q", info, _BYTES_SENT)[0]
+        if len(info) >= _BYTES_SENT + 16:
+            sent, again = struct.unpack_from("QQ", info, _BYTES_SENT)
+            total += sent - again
     return total

@@ -219,7 +219,7 @@ def _live(
     """The whole life of a rank."""
     if not settings["forked"]:
         os.setpgid(0, 0)  # Ctrl-C is for whoever started the world, and comes on from there, once
-        threading.Thread(target=_end_with_parent, daemon=True).start()
+        threading.Thread(target=_end_with_parent, args=(folder,), daemon=True).start()
         from rankzero.learn.rank_server import QUIET
 
         os.environ.clear()
@@ -258,10 +258,11 @@ def _has_come(number: int, received: int) -> bool:
     return False
 
 
-def _end_with_parent() -> None:
+def _end_with_parent(folder: Path) -> None:
     parent = multiprocessing.parent_process()
     if parent:
         parent.join()
+        shutil.rmtree(folder, ignore_errors=True)
         os._exit(1)
 
 

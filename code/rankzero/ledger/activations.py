@@ -11,6 +11,7 @@ from typing import Literal
 from rankzero.learn.errors import UserError
 from rankzero.learn.gpt import GPTConfig
 from rankzero.learn.llama import LlamaConfig
+from rankzero.ledger.layout import Layout
 from rankzero.ledger.models import Config
 from rankzero.ledger.recipes import Recipe
 
@@ -23,10 +24,10 @@ class Kept:
     symbols: str  # the count, written with C, H, V ...
     count: int
     size: int  # bytes a number
-    in_block: bool = True  # once in each block, or once in the model
-    split: Literal["tensor", "sequence"] = (
-        "sequence"  # tensor parallelism divides it; or only with sequence parallelism
-    )
+    where: Literal["block", "first", "last", "run"] = "block"  # each block; the model's ends; each run of blocks
+    # Tensor parallelism divides it; or only with sequence parallelism; or nothing does: what goes into split products
+    # is gathered first, and DTensor keeps it so. (Megatron-LM keeps the part, and gathers again in backward.)
+    split: Literal["tensor", "sequence", "nothing"] = "sequence"
     per: Literal["token", "position", "batch"] = "token"
 
 
@@ -53,13 +54,22 @@ def kept_tensors(config: Config, recipe: Recipe) -> list[Kept]:
     """Every tensor that one forward pass, loss included, leaves for backward."""
     sizes = sizes_of(recipe)
     loss = [
-        Kept("output layer: input", "C", config.hidden_dim, sizes.compute, in_block=False),
-        Kept("loss: log-probabilities", "V", config.vocab_size, sizes.loss, in_block=False, split="tensor"),
-        Kept("loss: targets", "1", 1, 8, in_block=False),
-        Kept("loss: sum of weights", "1", 1, sizes.loss, in_block=False, per="batch"),
-        Kept("embedding: token ids", "1", 1, 8, in_block=False),
+        Kept("output layer: input", "C", config.hidden_dim, sizes.compute, where="last", split="nothing"),
+        Kept("loss: log-probabilities", "V", config.vocab_size, sizes.loss, where="last", split="tensor"),
+        Kept("loss: targets", "1", 1, 8, where="last", split="nothing"),
+        Kept("loss: sum of weights", "1", 1, sizes.loss, where="last", per="batch", split="nothing"),
+        Kept("embedding: token ids", "1", 1, 8, where="first", split="nothing"),
     ]
     return [*(_gpt(config, sizes) if isinstance(config, GPTConfig) else _llama(config, sizes)), *loss]
+
+
+def kept_bytes(kept: Kept, batch_size: int, seq_len: int, layout: Layout) -> int:
+    """Bytes of it that one tensor-parallel rank keeps, in one place."""
+    times = {"token": batch_size * seq_len, "position": seq_len, "batch": 1}[kept.per]
+    if kept.split == "tensor":
+        return -(-kept.count // layout.tensor) * times * kept.size
+    ranks = layout.tensor if kept.split == "sequence" and layout.sequence_parallel else 1
+    return -(-times // ranks) * kept.count * kept.size
 
 
 def _gpt(config: GPTConfig, sizes: Sizes) -> list[Kept]:
@@ -69,16 +79,16 @@ def _gpt(config: GPTConfig, sizes: Sizes) -> list[Kept]:
     return [
         Kept("norms: input", "2C", 2 * C, sizes.residual),
         Kept("norms: mean, 1/std", "4", 4, sizes.statistic),
-        Kept("attention: input", "C", C, sizes.compute),
+        Kept("attention: input", "C", C, sizes.compute, split="nothing"),
         Kept("attention: q, k, v", "3C", 3 * C, sizes.compute, split="tensor"),
         Kept("attention: output", "C", C, sizes.compute, split="tensor"),
         Kept("attention: log-sum-exp", "H", H, 4, split="tensor"),
-        Kept("MLP: input", "C", C, sizes.compute),
+        Kept("MLP: input", "C", C, sizes.compute, split="nothing"),
         Kept("MLP: before GELU", "4C", 4 * C, sizes.compute, split="tensor"),
         Kept("MLP: after GELU", "4C", 4 * C, sizes.compute, split="tensor"),
-        Kept("embedding: positions", "1", 1, 8, in_block=False, per="position"),
-        Kept("last norm: input", "C", C, sizes.residual, in_block=False),
-        Kept("last norm: mean, 1/std", "2", 2, sizes.statistic, in_block=False),
+        Kept("embedding: positions", "1", 1, 8, where="first", per="position", split="nothing"),
+        Kept("last norm: input", "C", C, sizes.residual, where="last"),
+        Kept("last norm: mean, 1/std", "2", 2, sizes.statistic, where="last"),
     ]
 
 
@@ -91,16 +101,16 @@ def _llama(config: LlamaConfig, sizes: Sizes) -> list[Kept]:
         Kept("norms: input, in fp32", "2C", 2 * C, 4),
         Kept("norms: 1/rms", "2", 2, 4),
         Kept("norms: normalized, in fp32", "2C", 2 * C, 4),
-        Kept("attention: input", into_attention, 3 * C if sizes.casts else C, sizes.compute),
+        Kept("attention: input", into_attention, 3 * C if sizes.casts else C, sizes.compute, split="nothing"),
         Kept("attention: q", "C", C, sizes.compute, split="tensor"),
         Kept("attention: k, v", "2KD", 2 * kv, sizes.compute, split="tensor"),
         Kept("attention: output", "C", C, sizes.compute, split="tensor"),
         Kept("attention: log-sum-exp", "H", H, 4, split="tensor"),
-        Kept("MLP: input", into_mlp, 2 * C if sizes.casts else C, sizes.compute),
+        Kept("MLP: input", into_mlp, 2 * C if sizes.casts else C, sizes.compute, split="nothing"),
         Kept("MLP: gate, silu(gate), up", "3F", 3 * F, sizes.compute, split="tensor"),
         Kept("MLP: product", "F", F, sizes.compute, split="tensor"),
-        Kept("rotary: cos, sin", "2D", 2 * D, sizes.residual, in_block=False, per="position"),
-        Kept("last norm: input, in fp32", "C", C, 4, in_block=False),
-        Kept("last norm: 1/rms", "1", 1, 4, in_block=False),
-        Kept("last norm: normalized, in fp32", "C", C, 4, in_block=False),
+        Kept("rotary: cos, sin", "2D", 2 * D, sizes.residual, where="run", per="position", split="nothing"),
+        Kept("last norm: input, in fp32", "C", C, 4, where="last"),
+        Kept("last norm: 1/rms", "1", 1, 4, where="last"),
+        Kept("last norm: normalized, in fp32", "C", C, 4, where="last"),
     ]

@@ -158,9 +158,9 @@ def compare(predicted: Ledger, measured: Ledger) -> list[Line]:
     return [Line(kind, predicted.total(kind), measured.total(kind)) for kind in Kind if kind in kinds]
 
 
-def comparison_table(lines: Iterable[Line]) -> str:
+def comparison_table(lines: Iterable[Line], names: tuple[str, str] = ("predicted", "measured")) -> str:
     """The lines as text."""
-    head = f"{'bytes':<17}{'predicted':>20}{'measured':>20}{'difference':>16}"
+    head = f"{'bytes':<17}{names[0]:>20}{names[1]:>20}{'difference':>16}"
     body = [f"{line.kind:<17}{line.predicted:>20,}{line.measured:>20,}{line.difference:>+16,}" for line in lines]
     return "\n".join([head, *body])
 

@@ -15,6 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.distributed._tools.mem_tracker import MemTracker
+from torch.distributed.tensor import DTensor
 from torch.optim import SGD, AdamW
 from torch.optim import Optimizer as TorchOptimizer
 from torch.overrides import TorchFunctionMode
@@ -31,9 +32,22 @@ BYTES_TO_DTYPE = {2: torch.bfloat16, 4: torch.float32}
 
 
 def storage_bytes(tensors: Iterable[Tensor]) -> int:
-    """Bytes behind `tensors`; memory that several of them share counts once. Works on fake tensors too."""
-    storages = {tensor.untyped_storage()._cdata: tensor.untyped_storage() for tensor in tensors}
+    """Bytes behind `tensors`; memory that several of them share counts once. Works on fake tensors too.
+
+    Of a DTensor it is this rank's part.
+    """
+    storages = {storage._cdata: storage for storage in map(storage_of, tensors)}
     return sum(storage.nbytes() for storage in storages.values())
+
+
+def local_part(tensor: Tensor) -> Tensor:
+    """Of a DTensor this rank's part; any other tensor as it is."""
+    return tensor._local_tensor if isinstance(tensor, DTensor) else tensor
+
+
+def storage_of(tensor: Tensor) -> torch.UntypedStorage:
+    """What holds its numbers on this rank."""
+    return local_part(tensor).untyped_storage()
 
 
 class SavedTensors:
@@ -43,7 +57,7 @@ class SavedTensors:
         self.by_module: dict[str, int] = {}
         self._names = {module: name for name, module in model.named_modules()}
         self._running = [""]
-        self._seen = {p.untyped_storage()._cdata for p in model.parameters()}
+        self._seen = {storage_of(p)._cdata for p in model.parameters()}
         self._alive: list[Any] = []  # keeps storages, so that no address is used twice
         self.storages: set[int] = set()
 
@@ -56,7 +70,7 @@ class SavedTensors:
         ]
 
         def pack(tensor: Tensor) -> Tensor:
-            storage = tensor.untyped_storage()
+            storage = storage_of(tensor)
             if storage._cdata not in self._seen | left_out():
                 self._seen.add(storage._cdata)
                 self._alive.append(storage)
@@ -73,6 +87,8 @@ class SavedTensors:
 
     def _enter(self, module: nn.Module, inputs: Any) -> None:
         self._running.append(self._names.get(module, ""))
+        # Sharded weights are gathered into other storages than the model has before and after.
+        self._seen.update(storage_of(p)._cdata for p in module.parameters(recurse=False))
 
     def _leave(self, module: nn.Module, inputs: Any, output: Any) -> None:
         self._running.pop()
@@ -88,7 +104,10 @@ class WeightCopies(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         out = func(*args, **(kwargs or {}))
-        if func is torch.ops.aten._to_copy.default and args[0].untyped_storage()._cdata in self._weights:
+        of_weight = func is torch.ops.aten._to_copy.default and (
+            isinstance(args[0], nn.Parameter) or args[0].untyped_storage()._cdata in self._weights
+        )
+        if of_weight:
             self._copies[out.untyped_storage()._cdata] = out.untyped_storage()
         return out
 
@@ -169,6 +188,12 @@ class RecipeOptimizer:
         """The gradients in the model's own dtype."""
         return [parameter.grad for parameter in self.parameters if parameter.grad is not None]
 
+    def gradient_of(self, parameter: Tensor) -> Tensor:
+        """The gradient that data-parallel ranks sum up: the parameter's, or the fp32 sum that stands for it."""
+        if parameter.grad is not None:
+            return parameter.grad
+        return next(a for a, p in zip(self.accumulators, self.parameters, strict=True) if p is parameter)
+
     def state_tensors(self, name: str) -> list[Tensor]:
         """What the optimizer keeps under `name`, such as "exp_avg"."""
         return [state[name] for state in self.torch.state.values() if isinstance(state.get(name), Tensor)]
@@ -246,17 +271,24 @@ def _count(
     updater.step()  # the first time, the optimizer makes its state
     after(UPDATE)
     rows = [
-        Row(Kind.WEIGHTS, "parameters", storage_bytes(model.parameters())),
+        *rows_of_states(model, updater, gradients),
         Row(Kind.WEIGHTS, "autocast's bf16 copies", copies.bytes(), phases=(FORWARD, BEGIN)),
-        Row(Kind.GRADIENTS, "of this backward", gradients),
-        Row(Kind.GRADIENTS, "fp32 sum of micro-batches", storage_bytes(updater.accumulators), phases=PHASES),
-        Row(Kind.OPTIMIZER, "master weights", storage_bytes(updater.masters)),
-        *(Row(Kind.OPTIMIZER, name, storage_bytes(updater.state_tensors(key))) for name, key in STATE_NAMES.items()),
         *(Row(Kind.ACTIVATIONS, name or "loss", size) for name, size in saved.by_module.items()),
         Row(Kind.KV_CACHE, "keys and values", cache.bytes),
     ]
     updater.zero_grad()
     return rows
+
+
+def rows_of_states(model: nn.Module, updater: RecipeOptimizer, gradients: int) -> list[Row]:
+    """What follows the parameters, after an update: weights, gradients, the optimizer's state."""
+    return [
+        Row(Kind.WEIGHTS, "parameters", storage_bytes(model.parameters())),
+        Row(Kind.GRADIENTS, "of this backward", gradients),
+        Row(Kind.GRADIENTS, "fp32 sum of micro-batches", storage_bytes(updater.accumulators), phases=PHASES),
+        Row(Kind.OPTIMIZER, "master weights", storage_bytes(updater.masters)),
+        *(Row(Kind.OPTIMIZER, name, storage_bytes(updater.state_tensors(key))) for name, key in STATE_NAMES.items()),
+    ]
 
 
 def _temporary(model: nn.Module, updater: RecipeOptimizer, recipe: Recipe, x: Tensor, y: Tensor) -> list[Row]:

@@ -1,5 +1,6 @@
 """Models by their sizes: presets, and the list of weight matrices that the prediction works from."""
 
+import math
 from dataclasses import dataclass
 
 from torch import nn
@@ -41,6 +42,15 @@ def build(config: Config) -> nn.Module:
 
 
 @dataclass(frozen=True)
+class Part:
+    """What of a model one pipeline rank has: some blocks, and perhaps an end."""
+
+    blocks: int
+    first: bool = True  # has the embeddings
+    last: bool = True  # has the last norm, the output layer and the loss
+
+
+@dataclass(frozen=True)
 class Weight:
     """One kind of parameter tensor, and how often the model has it."""
 
@@ -48,40 +58,74 @@ class Weight:
     shape: tuple[int, ...]
     copies: int = 1
     matmul: bool = True  # multiplied with, so that autocast makes a bf16 copy; a lookup or a norm is not
-    split: bool = True  # tensor parallelism divides it
+    split: int | None = 0  # the dimension that tensor parallelism divides; None: each rank has all of it
+    in_block: bool = False
+
+    def local_shape(self, tensor_ranks: int = 1) -> tuple[int, ...]:
+        """Of one copy on the first of `tensor_ranks` ranks, which has the largest part."""
+        return tuple(
+            -(-length // tensor_ranks) if dim == self.split else length for dim, length in enumerate(self.shape)
+        )
 
     def numbers(self, tensor_ranks: int = 1) -> int:
-        """Elements of one copy on one of `tensor_ranks` ranks, the last part padded."""
-        size = 1
-        for length in self.shape:
-            size *= length
-        return -(-size // tensor_ranks) if self.split else size
+        """Elements of one copy on that rank."""
+        return math.prod(self.local_shape(tensor_ranks))
+
+    def shard(self, tensor_ranks: int, shards: int) -> int:
+        """Elements of one copy where `shards` ranks share its rows, as `fully_shard` does; the last rows are padded."""
+        rows, *rest = self.local_shape(tensor_ranks)
+        return -(-rows // shards) * math.prod(rest)
 
 
-def weights_of(config: Config) -> list[Weight]:
-    """Every parameter tensor of the model; a tied one once."""
-    C, V, L = config.hidden_dim, config.vocab_size, config.n_layer
-    norms = Weight("norms", (C,), 2 * L + 1, matmul=False, split=False)
+def weights_of(config: Config, part: Part | None = None) -> list[Weight]:
+    """Every parameter tensor of the model, or of a part of it, in the order of forward; a tied one once."""
+    part = part or Part(config.n_layer)
+    C, V, L = config.hidden_dim, config.vocab_size, part.blocks
+    gpt = isinstance(config, GPTConfig)
+    norm = Weight("norms", (C,), L, matmul=False, split=None, in_block=True)
+
+    def matrix(group: str, rows: int, columns: int, split: int) -> Weight:
+        return Weight(group, (rows, columns), L, split=split, in_block=True)
+
     if isinstance(config, GPTConfig):
-        return [
-            Weight("token embedding", (V, C)),  # tied to the output layer, where it is multiplied with
-            Weight("position embedding", (config.block_size, C), matmul=False, split=False),
-            Weight("attention", (3 * C, C), L),
-            Weight("attention", (C, C), L),
-            Weight("MLP", (4 * C, C), 2 * L),
-            norms,
+        ends = [Weight("position embedding", (config.block_size, C), matmul=False, split=None)]
+        block = [
+            norm,
+            matrix("attention", 3 * C, C, 0),
+            matrix("attention", C, C, 1),
+            norm,
+            matrix("MLP", 4 * C, C, 0),
+            matrix("MLP", C, 4 * C, 1),
         ]
-    kv_dim = config.n_kv_head * config.head_dim
+    else:
+        ends, kv, F = [], config.n_kv_head * config.head_dim, config.ffn_dim
+        block = [
+            norm,
+            matrix("attention", C, C, 0),
+            *2 * [matrix("attention", kv, C, 0)],
+            matrix("attention", C, C, 1),
+            norm,
+            *2 * [matrix("MLP", F, C, 0)],
+            matrix("MLP", C, F, 1),
+        ]
+    # GPT's token embedding is also its output layer, where it is multiplied with: at both ends of a pipeline.
+    embedding = Weight("token embedding", (V, C), matmul=gpt and part.last)
     return [
-        Weight("token embedding", (V, C), matmul=False),
-        Weight("attention", (C, C), 2 * L),
-        Weight("attention", (kv_dim, C), 2 * L),
-        Weight("MLP", (config.ffn_dim, C), 3 * L),
-        norms,
-        Weight("output layer", (V, C)),
+        *([embedding] if part.first or (gpt and part.last) else []),
+        *(ends if part.first else []),
+        *block,
+        *([Weight("norms", (C,), matmul=False, split=None)] if part.last else []),
+        *([Weight("output layer", (V, C))] if part.last and not gpt else []),
     ]
 
 
 def parameter_count(config: Config) -> int:
     """Learned numbers in the model."""
     return sum(weight.numbers() * weight.copies for weight in weights_of(config))
+
+
+def multiplied(config: Config, part: Part | None = None) -> int:
+    """The N of 6N: all parameters but embeddings that are only looked up. A tied one is multiplied with at the end."""
+    looked_up = ("token embedding", "position embedding")
+    weights = weights_of(config, part)
+    return sum(w.numbers() * w.copies for w in weights if w.matmul or w.group not in looked_up)

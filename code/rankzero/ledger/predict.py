@@ -5,12 +5,15 @@ Weights, gradients, optimizer state, KV cache and activations are exact for the 
 implementation; their rows say which one they mean.
 """
 
+from dataclasses import replace
+
 from rankzero.learn.errors import UserError
-from rankzero.ledger.activations import Kept, kept_tensors, sizes_of
+from rankzero.ledger.activations import Kept, kept_bytes, kept_tensors, sizes_of
 from rankzero.ledger.layout import Layout
 from rankzero.ledger.ledger import BEGIN, END, FORWARD, PHASES, UPDATE, Kind, Ledger, Row
 from rankzero.ledger.models import Config, Weight, weights_of
 from rankzero.ledger.recipes import EIGHT_BIT_BLOCK, EIGHT_BIT_SMALLEST, Optimizer, Recipe
+from rankzero.ledger.sharding import buffers_of, units_of
 
 
 def predict(
@@ -21,9 +24,11 @@ def predict(
     batch_size: int,
     seq_len: int,
     layout: Layout | None = None,
+    stage: int = 0,
 ) -> Ledger:
     """What one rank holds while it trains on micro-batches of `batch_size` sequences of `seq_len` tokens.
 
+    The rank is the first of pipeline rank `stage`; where parts are unequal the first one is the largest.
     UserError for sizes that cannot be.
     """
     layout = layout or Layout()
@@ -32,32 +37,67 @@ def predict(
         raise UserError(f"a micro-batch of {batch_size} sequences: there must be at least 1.")
     if not 1 <= seq_len <= config.block_size:
         raise UserError(f"sequences of {seq_len} tokens: this model takes 1 to {config.block_size}.")
+    if layout.sequence_parallel and seq_len % layout.tensor:
+        raise UserError(f"{layout.tensor} tensor ranks cannot split {seq_len} tokens evenly: use a multiple.")
     tokens = batch_size * seq_len
     if tokens * max(config.vocab_size, config.n_layer * config.hidden_dim) > 10**16:
         raise UserError(f"{tokens:,} tokens in a step of this model are more than any machine holds: use fewer.")
+    part = layout.part(config, stage)
+    weights = weights_of(config, part)
     rows = [
-        *weight_rows(config, recipe, layout),
-        *gradient_rows(config, recipe, layout),
-        *optimizer_rows(config, recipe, optimizer, layout),
-        *activation_rows(config, recipe, batch_size, seq_len, layout),
-        *temporary_rows(config, recipe, optimizer, batch_size, seq_len, layout),
-        *communication_rows(config, recipe, layout),
+        *weight_rows(weights, recipe, layout),
+        *gradient_rows(weights, recipe, layout),
+        *optimizer_rows(weights, recipe, optimizer, layout),
+        *backward_rows(config, recipe, optimizer, batch_size, seq_len, layout, stage),
         kv_cache_row(config, batch_size, seq_len, recipe.copy or recipe.weight, layout.tensor),
     ]
     return Ledger("predicted", tuple(row for row in rows if row.bytes))
 
 
+def backward_rows(
+    config: Config, recipe: Recipe, optimizer: Optimizer, batch_size: int, seq_len: int, layout: Layout, stage: int
+) -> list[Row]:
+    """Activations, temporary and communication buffers, where backward holds most of them.
+
+    That is where it begins, in the loss; or, with sharded weights, in a block, whose buffers may be larger: by then
+    what the end of the model kept is gone.
+    """
+    weights = weights_of(config, layout.part(config, stage))
+    sizes = batch_size, seq_len, layout, stage
+    activations = activation_rows(config, recipe, *sizes)
+    temporary = temporary_rows(config, recipe, optimizer, *sizes)
+    if layout.zero < 3 or layout.data == 1:
+        return [*activations, *temporary, *communication_rows(weights, recipe, layout)]
+    buffers = buffers_of(weights, recipe, layout)
+    again = block_again(config, recipe, batch_size, seq_len, layout)
+    ends = {kept.name for kept in kept_tensors(config, recipe) if kept.where == "last"}
+    loss = Row(Kind.TEMPORARY, "loss: two gradients", loss_bytes(config, recipe, *sizes), "2·B·T·V·bytes")
+    in_loss = loss.bytes + sum(row.bytes for row in activations if row.name in ends)
+    if in_loss >= sum(row.bytes for row in (*buffers.in_block, again)):
+        return [*activations, loss, *temporary[1:], *buffers.always, *buffers.at_end]
+    activations = [replace(row, phases=(FORWARD,)) if row.name in ends else row for row in activations]
+    return [*activations, again, *temporary[1:], *buffers.always, *buffers.in_block, *buffers.at_end]
+
+
 def held(weight: Weight, layout: Layout, stage: int) -> int:
     """Numbers of all copies of `weight` that one rank holds, if ZeRO shards them from `stage` on."""
+    if layout.zero == 3:  # each tensor row by row
+        return weight.shard(layout.tensor, layout.shards) * weight.copies
     numbers = weight.numbers(layout.tensor)
     if layout.zero >= stage:
-        numbers = -(-numbers // layout.data)  # each tensor in equal parts, the last one padded
+        numbers = -(-numbers // layout.shards)  # each tensor in equal parts, the last one padded
     return numbers * weight.copies
 
 
-def weight_rows(config: Config, recipe: Recipe, layout: Layout) -> list[Row]:
-    """The parameters, and autocast's copies of those that are multiplied with."""
-    weights = weights_of(config)
+def held_gradient(weight: Weight, layout: Layout) -> int:
+    """The same of its gradient. DTensor makes that of a split embedding whole on every rank, unless it is sharded."""
+    if layout.zero < 2 and weight.split is not None and not weight.matmul:
+        return weight.numbers() * weight.copies
+    return held(weight, layout, 2)
+
+
+def weight_rows(weights: list[Weight], recipe: Recipe, layout: Layout) -> list[Row]:
+    """The parameters, and autocast's copies of those that are multiplied with: of whole ones, if they are gathered."""
     rows = [
         Row(
             Kind.WEIGHTS,
@@ -67,7 +107,7 @@ def weight_rows(config: Config, recipe: Recipe, layout: Layout) -> list[Row]:
         )
         for group in dict.fromkeys(weight.group for weight in weights)
     ]
-    copied = sum(held(weight, layout, 3) for weight in weights if weight.matmul)
+    copied = sum(weight.numbers(layout.tensor) * weight.copies for weight in weights if weight.matmul)
     copies = Row(
         Kind.WEIGHTS,
         "autocast's bf16 copies",
@@ -78,30 +118,37 @@ def weight_rows(config: Config, recipe: Recipe, layout: Layout) -> list[Row]:
     return [*rows, copies]
 
 
-def gradient_rows(config: Config, recipe: Recipe, layout: Layout) -> list[Row]:
-    """One gradient a parameter, and the fp32 sum over micro-batches if the recipe keeps one."""
-    numbers = sum(held(weight, layout, 2) for weight in weights_of(config))
+def gradient_rows(weights: list[Weight], recipe: Recipe, layout: Layout) -> list[Row]:
+    """One gradient a parameter, and the fp32 sum over micro-batches if the recipe keeps one.
+
+    With several micro-batches a step, gradients are there from the first one's backward on: they add up.
+    """
+    numbers = sum(held_gradient(weight, layout) for weight in weights)
+    summed = sum(held(weight, layout, 2) for weight in weights)
+    name, phases = ("of this backward", None) if layout.micro_batches == 1 else ("summed over micro-batches", PHASES)
     return [
-        Row(Kind.GRADIENTS, "of this backward", numbers * recipe.gradient, f"{recipe.gradient} B a parameter"),
+        Row(Kind.GRADIENTS, name, numbers * recipe.gradient, f"{recipe.gradient} B a parameter", phases),
         Row(
             Kind.GRADIENTS,
             "fp32 sum of micro-batches",
-            numbers * recipe.accumulator,
+            summed * recipe.accumulator,
             f"{recipe.accumulator} B a parameter",
             PHASES,
         ),
     ]
 
 
-def optimizer_rows(config: Config, recipe: Recipe, optimizer: Optimizer, layout: Layout) -> list[Row]:
+def optimizer_rows(weights: list[Weight], recipe: Recipe, optimizer: Optimizer, layout: Layout) -> list[Row]:
     """Master weights, the optimizer's averages, its step counts."""
-    weights = weights_of(config)
     numbers = sum(held(weight, layout, 1) for weight in weights)
     rows = [Row(Kind.OPTIMIZER, "master weights", numbers * recipe.master, f"{recipe.master} B a parameter")]
     for moment in optimizer.moments:
         if optimizer.eight_bit:
             size = sum(_eight_bit(held(weight, layout, 1) // weight.copies) * weight.copies for weight in weights)
             rows.append(Row(Kind.OPTIMIZER, moment, size, f"1 + 4/{EIGHT_BIT_BLOCK} B a parameter"))
+        elif moment == "velocity" and layout.zero == 0 and not recipe.accumulator:
+            size = sum(held_gradient(weight, layout) for weight in weights) * recipe.state  # it begins as the gradient
+            rows.append(Row(Kind.OPTIMIZER, moment, size, f"{recipe.state} B a parameter"))
         else:
             rows.append(Row(Kind.OPTIMIZER, moment, numbers * recipe.state, f"{recipe.state} B a parameter"))
     if optimizer.counts_steps:
@@ -117,33 +164,67 @@ def _eight_bit(numbers: int) -> int:
     return numbers + 4 * -(-numbers // EIGHT_BIT_BLOCK)
 
 
-def activation_rows(config: Config, recipe: Recipe, batch_size: int, seq_len: int, layout: Layout) -> list[Row]:
-    """What the forward pass leaves for backward, component by component."""
+def activation_rows(
+    config: Config, recipe: Recipe, batch_size: int, seq_len: int, layout: Layout, stage: int = 0
+) -> list[Row]:
+    """What forward passes leave for backward, component by component; in a pipeline, of all micro-batches under way."""
+    tensors = kept_tensors(config, recipe)
+    if layout.checkpointing == "block":
+        stream = Kept("block inputs", "C", config.hidden_dim, sizes_of(recipe).residual)
+        tensors = [*(kept for kept in tensors if kept.where != "block"), stream]
+    moments = [
+        {kept: _times(config, kept, layout, stage, under_way) for kept in tensors}
+        for under_way in layout.in_flight(stage)
+    ]
+    sizes = {kept: kept_bytes(kept, batch_size, seq_len, layout) for kept in tensors}
+    times = max(moments, key=lambda moment: sum(sizes[kept] * count for kept, count in moment.items()))
     rows = []
-    for kept in kept_tensors(config, recipe):
-        size = _kept_bytes(kept, batch_size, seq_len, layout)
+    for kept in tensors:
         formula = {"token": "B·T·", "position": "T·", "batch": ""}[kept.per] + (
             f"{kept.size}" if kept.symbols == "1" else f"{kept.symbols}·{kept.size}"
         )
-        if not kept.in_block:
-            rows.append(Row(Kind.ACTIVATIONS, kept.name, size, formula))
-        elif layout.checkpointing == "none":
-            rows.append(Row(Kind.ACTIVATIONS, kept.name, size * config.n_layer, f"L·{formula}"))
-    if layout.checkpointing == "block":
-        stream = Kept("block inputs", "C", config.hidden_dim, sizes_of(recipe).residual)
-        size = _kept_bytes(stream, batch_size, seq_len, layout) * config.n_layer
-        rows.append(Row(Kind.ACTIVATIONS, stream.name, size, f"L·B·T·C·{stream.size}"))
+        if kept.where == "block" and layout.pipeline == 1:
+            formula = "L·" + formula
+        elif times[kept] > 1:
+            formula = f"{times[kept]}·{formula}"
+        rows.append(Row(Kind.ACTIVATIONS, kept.name, sizes[kept] * times[kept], formula))
     return rows
 
 
-def _kept_bytes(kept: Kept, batch_size: int, seq_len: int, layout: Layout) -> int:
-    ranks = layout.tensor if kept.split == "tensor" or layout.sequence_parallel else 1
-    times = {"token": batch_size * seq_len, "position": seq_len, "batch": 1}[kept.per]
-    return -(-kept.count * times // ranks) * kept.size
+def _times(config: Config, kept: Kept, layout: Layout, stage: int, under_way: dict[int, int]) -> int:
+    """How many of it are held while so many micro-batches of each run of blocks are under way."""
+    parts = {chunk: layout.part(config, stage, chunk) for chunk in under_way}
+    each = {
+        "run": lambda part: 1,
+        "block": lambda part: part.blocks,
+        "first": lambda part: int(part.first),
+        "last": lambda part: int(part.last),
+    }[kept.where]
+    return sum(count * each(parts[chunk]) for chunk, count in under_way.items())
+
+
+def loss_bytes(config: Config, recipe: Recipe, batch_size: int, seq_len: int, layout: Layout, stage: int = 0) -> int:
+    """Bytes of the two gradients that backward begins with: of the log-probabilities, and of the logits."""
+    if not layout.part(config, stage).last:
+        return 0
+    return 2 * -(-config.vocab_size // layout.tensor) * batch_size * seq_len * sizes_of(recipe).loss
+
+
+def block_again(config: Config, recipe: Recipe, batch_size: int, seq_len: int, layout: Layout) -> Row:
+    """All that a block keeps, when it runs again in backward; nothing without checkpointing."""
+    block = [kept for kept in kept_tensors(config, recipe) if kept.where == "block" and layout.checkpointing == "block"]
+    size = sum(kept_bytes(kept, batch_size, seq_len, layout) for kept in block)
+    return Row(Kind.TEMPORARY, "one block, run again", size, "all that it keeps")
 
 
 def temporary_rows(
-    config: Config, recipe: Recipe, optimizer: Optimizer, batch_size: int, seq_len: int, layout: Layout
+    config: Config,
+    recipe: Recipe,
+    optimizer: Optimizer,
+    batch_size: int,
+    seq_len: int,
+    layout: Layout,
+    stage: int = 0,
 ) -> list[Row]:
     """The largest short-lived buffers: in backward, and in the update.
 
@@ -151,18 +232,17 @@ def temporary_rows(
     Exact for AdamW and PyTorch's CPU kernels where the loss has the largest tensors, that is with vocabularies of
     thousands. On CUDA, AdamW's default (foreach) takes its two buffers for all weights at once.
     """
-    logits = -(-config.vocab_size // layout.tensor) * batch_size * seq_len * sizes_of(recipe).loss
-    numbers = [held(weight, layout, 1) for weight in weights_of(config)]
-    largest = max(n // weight.copies for n, weight in zip(numbers, weights_of(config), strict=True))
+    weights = weights_of(config, layout.part(config, stage))
+    numbers = [held(weight, layout, 1) for weight in weights]
+    largest = max(n // weight.copies for n, weight in zip(numbers, weights, strict=True))
     buffers, formula = (2, "2·largest·bytes") if optimizer.counts_steps else (0, "")  # SGD updates in place
     updated, source = recipe.master or recipe.weight, recipe.accumulator or recipe.gradient
     converted = sum(numbers) * updated if updated != source else 0  # the update wants gradients in its own dtype
-    backward = Row(Kind.TEMPORARY, "loss: two gradients", 2 * logits, "2·B·T·V·bytes")
-    if layout.checkpointing == "block":
-        block = [kept for kept in kept_tensors(config, recipe) if kept.in_block]
-        size = sum(_kept_bytes(kept, batch_size, seq_len, layout) for kept in block) - logits  # log-probabilities go
-        if size > backward.bytes:
-            backward = Row(Kind.TEMPORARY, "one block, run again", size, "all it keeps, less B·T·V·bytes")
+    loss = loss_bytes(config, recipe, batch_size, seq_len, layout, stage)
+    backward = Row(Kind.TEMPORARY, "loss: two gradients", loss, "2·B·T·V·bytes")
+    again = block_again(config, recipe, batch_size, seq_len, layout).bytes - loss // 2  # log-probabilities go
+    if again > loss:
+        backward = Row(Kind.TEMPORARY, "one block, run again", again, "all it keeps, less B·T·V·bytes")
     return [
         backward,
         Row(Kind.TEMPORARY, "gradients, converted", converted, f"{updated} B a parameter", (UPDATE,)),
@@ -170,26 +250,21 @@ def temporary_rows(
     ]
 
 
-def communication_rows(config: Config, recipe: Recipe, layout: Layout) -> list[Row]:
-    """Buffers of data parallelism, none with one data rank.
+def communication_rows(weights: list[Weight], recipe: Recipe, layout: Layout) -> list[Row]:
+    """Buffers of data parallelism with ZeRO 0 to 2; for 3 see `sharding`. None with one data rank.
 
     ZeRO 0 and 1 as DDP has it: buckets as large as all gradients, kept from step to step
-    (`gradient_as_bucket_view=True` saves them). ZeRO 2
-    and 3 as `fully_shard` has it: whole gradients of one block, and for 3 the whole weights of two.
+    (`gradient_as_bucket_view=True` saves them). ZeRO 2: whole gradients of one block.
     """
-    if layout.data == 1:
+    if layout.data == 1 or layout.zero == 3:
         return []
-    numbers = [weight.numbers(layout.tensor) * weight.copies for weight in weights_of(config)]
-    in_blocks = [weight.copies >= config.n_layer and weight.matmul for weight in weights_of(config)]
-    block = sum(n for n, inside in zip(numbers, in_blocks, strict=True) if inside) // config.n_layer
+    units = units_of(weights, layout)
     size = recipe.gradient or recipe.accumulator
     if layout.zero < 2:
-        return [Row(Kind.COMMUNICATION, "all-reduce buckets", sum(numbers) * size, f"{size} B a parameter", PHASES)]
-    rows = [Row(Kind.COMMUNICATION, "reduce-scatter, one block", block * size, f"{size} B a parameter", (BEGIN, END))]
-    if layout.zero == 3:
-        gathered = 2 * block * (recipe.copy or recipe.weight)
-        rows.append(Row(Kind.COMMUNICATION, "all-gather, two blocks", gathered, "of its weights", (FORWARD, BEGIN)))
-    return rows
+        numbers = sum(unit.numbers * unit.copies for unit in units)
+        return [Row(Kind.COMMUNICATION, "all-reduce buckets", numbers * size, f"{size} B a parameter", PHASES)]
+    block = next(unit.numbers for unit in units if unit.name == "block")
+    return [Row(Kind.COMMUNICATION, "reduce-scatter, one block", block * size, f"{size} B a parameter", (BEGIN, END))]
 
 
 def kv_cache_row(config: Config, batch_size: int, seq_len: int, size: int, tensor_ranks: int = 1) -> Row:
@@ -201,15 +276,20 @@ def kv_cache_row(config: Config, batch_size: int, seq_len: int, size: int, tenso
 
 
 def largest_micro_batch(
-    config: Config, recipe: Recipe, optimizer: Optimizer, *, seq_len: int, budget: int, layout: Layout | None = None
+    config: Config,
+    recipe: Recipe,
+    optimizer: Optimizer,
+    *,
+    seq_len: int,
+    budget: int,
+    layout: Layout | None = None,
+    stage: int = 0,
 ) -> int:
     """Sequences in the largest micro-batch whose predicted peak fits into `budget` bytes; 0 if none does."""
 
     def fits(batch_size: int) -> bool:
-        return (
-            predict(config, recipe, optimizer, batch_size=batch_size, seq_len=seq_len, layout=layout).peak()[1]
-            <= budget
-        )
+        sizes = {"batch_size": batch_size, "seq_len": seq_len, "stage": stage}
+        return predict(config, recipe, optimizer, layout=layout, **sizes).peak()[1] <= budget
 
     if not fits(1):
         return 0

@@ -1,12 +1,10 @@
 """Claims of handbook/errata.md, section *Distributed*."""
 
 import contextlib
-import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 
 import torch
-import torch.distributed as dist
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
@@ -15,7 +13,6 @@ from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor
 from torch.distributed.tensor.debug import CommDebugMode
 from torch.optim import SGD, AdamW
-from torch.testing._internal.distributed.fake_pg import FakeStore
 from torch.utils.data import TensorDataset
 from torch.utils.data.distributed import DistributedSampler
 
@@ -23,6 +20,7 @@ from rankzero.claims.claim import claim
 from rankzero.claims.errata import GB, LAB_02, PAGE, TINY, flat, gradient, off_by, seeded_gpt, token_loss
 from rankzero.learn.gpt import GPT
 from rankzero.ledger.measure import storage_bytes
+from rankzero.ledger.simulate import fake_world
 
 
 def ring_all_reduce(ranks: list[Tensor]) -> int:
@@ -107,13 +105,8 @@ def zero_at_64_ranks() -> Mapping[str, float]:
 @contextlib.contextmanager
 def fake_ranks(n: int) -> Iterator[DeviceMesh]:
     """A mesh of `n` ranks of which only this one exists: collectives return at once."""
-    hook = sys.excepthook  # which init_process_group replaces
-    dist.init_process_group("fake", rank=0, world_size=n, store=FakeStore())
-    try:
+    with fake_world(n):
         yield init_device_mesh("cpu", (n,))  # outside of fake mode: it reads a tensor
-    finally:
-        dist.destroy_process_group()
-        sys.excepthook = hook
 
 
 @claim(

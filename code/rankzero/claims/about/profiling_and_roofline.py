@@ -21,6 +21,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from rankzero.claims.claim import claim
 from rankzero.claims.lab_02 import make_batch, make_model, token_loss
 from rankzero.learn.gpt import GPT, GPTConfig
+from rankzero.ledger.hardware import HARDWARE
 from rankzero.ledger.models import PRESETS, build
 
 PAGE = "handbook/profiling-and-roofline.md"
@@ -35,7 +36,10 @@ SHEETS = (
     "[H100](https://www.nvidia.com/en-us/data-center/h100/) and [H200](https://www.nvidia.com/en-us/data-center/h200/)"
 )
 # Dense bf16 FLOP/s (the sheets print twice that, with sparsity, for H100 and H200) and bytes/s of HBM. SXM cards.
-DEVICES = {"A100 80 GB": (312e12, 2.039e12), "H100": (989e12, 3.35e12), "H200": (989e12, 4.8e12)}
+DEVICES = {
+    name: (HARDWARE[key].peaks[2], HARDWARE[key].hbm)
+    for name, key in (("A100 80 GB", "a100"), ("H100", "h100"), ("H200", "h200"))
+}
 
 
 class Traffic(TorchDispatchMode):

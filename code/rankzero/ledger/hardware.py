@@ -1,0 +1,69 @@
+"""Accelerators as their data sheets have them: what a plan divides by. Peaks are those of `learn.device`.
+
+Rates are one way: a sheet's "900 GB/s NVLink" is 450 out and 450 in. The network is one port for each GPU, as in
+NVIDIA's DGX machines: 200 Gbit/s InfiniBand with an A100, 400 Gbit/s with an H100 or H200.
+"""
+
+from dataclasses import dataclass
+
+from rankzero.learn.device import PEAKS
+from rankzero.learn.errors import UserError
+
+
+@dataclass(frozen=True)
+class Hardware:
+    """One GPU of a cluster. Bytes are decimal, as sheets count: 80 GB = 80 * 10^9."""
+
+    name: str
+    peaks: tuple[float, float, float]  # dense FLOP/s: fp32, tf32, bf16
+    memory: int  # bytes
+    hbm: float  # bytes/s of its memory
+    nvlink: float  # bytes/s to other GPUs of the node, one way
+    network: float  # bytes/s to other nodes, one way
+    source: str
+
+    def flops(self, weight_bytes: int, autocast: bool) -> float:
+        """Dense peak for products of that width: bf16's, or fp32's without tensor cores."""
+        return self.peaks[2] if weight_bytes == 2 or autocast else self.peaks[0]
+
+    def bandwidth(self, ranks: int, stride: int, per_node: int) -> float:
+        """Bytes/s, one way, of a rank in a ring of `ranks` that are `stride` apart, `per_node` GPUs to a node.
+
+        A ring within a node has NVLink. One that leaves the node crosses the network; k ranks of it in each node make
+        k rings, each through another port, so that together they have k ports, and never more than NVLink.
+        """
+        if ranks * stride <= per_node:
+            return self.nvlink
+        return min(self.nvlink, max(1, per_node // stride) * self.network)
+
+
+HARDWARE = {
+    "a100": Hardware(
+        "A100 80 GB SXM",
+        PEAKS["A100"],
+        80 * 10**9,
+        2.039e12,
+        300e9,
+        25e9,
+        "https://www.nvidia.com/en-us/data-center/a100/",
+    ),
+    "h100": Hardware(
+        "H100 SXM",
+        PEAKS["H100 80GB HBM3"],
+        80 * 10**9,
+        3.35e12,
+        450e9,
+        50e9,
+        "https://www.nvidia.com/en-us/data-center/h100/",
+    ),
+    "h200": Hardware(
+        "H200 SXM", PEAKS["H200"], 141 * 10**9, 4.8e12, 450e9, 50e9, "https://www.nvidia.com/en-us/data-center/h200/"
+    ),
+}
+
+
+def find_hardware(name: str) -> Hardware:
+    """UserError for a name that there is not."""
+    if name not in HARDWARE:
+        raise UserError(f"there is no hardware {name!r}: use one of {', '.join(HARDWARE)}.")
+    return HARDWARE[name]

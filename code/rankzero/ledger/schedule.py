@@ -1,0 +1,107 @@
+"""Pipeline schedules: in which order a rank runs forward and backward of which micro-batch, and who waits for whom.
+
+One forward, one backward (1F1B, PipeDream and Megatron-LM): a rank first runs as many forwards as it takes until the
+first gradient can come back, then alternates. With interleaving a rank has several runs of blocks ("chunks"), and
+micro-batches come round several times (arXiv 2104.04473).
+"""
+
+from collections import Counter
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Action:
+    """Forward or backward of one micro-batch through one chunk of a rank's blocks."""
+
+    forward: bool
+    micro_batch: int
+    chunk: int = 0
+
+
+def order(stage: int, stages: int, micro_batches: int, interleave: int = 1) -> list[Action]:
+    """The actions of pipeline rank `stage`, 1F1B; interleaved, `micro_batches` must be a multiple of `stages`."""
+    total = micro_batches * interleave
+    ahead = stages - stage - 1
+    if interleave > 1:
+        ahead = 2 * ahead + (interleave - 1) * stages
+    forwards = [_action(True, index, stages, interleave) for index in range(total)]
+    backwards = [_action(False, index, stages, interleave) for index in range(total)]
+    ahead = min(ahead, total)
+    alternating = [action for pair in zip(forwards[ahead:], backwards[: total - ahead], strict=True) for action in pair]
+    return [*forwards[:ahead], *alternating, *backwards[total - ahead :]]
+
+
+def gpipe(micro_batches: int) -> list[Action]:
+    """All forwards, then all backwards: the same bubble, and every micro-batch's activations at once."""
+    return [Action(forward, index) for forward in (True, False) for index in range(micro_batches)]
+
+
+def _action(forward: bool, index: int, stages: int, interleave: int) -> Action:
+    if interleave == 1:
+        return Action(forward, index)
+    group, within = divmod(index, stages * interleave)
+    chunk, micro_batch = divmod(within, stages)
+    return Action(forward, group * stages + micro_batch, chunk if forward else interleave - 1 - chunk)
+
+
+def in_flight(actions: list[Action]) -> list[dict[int, int]]:
+    """How many forwards wait for their backward, by chunk: every state that there is after a forward."""
+    now: Counter[int] = Counter()
+    states: dict[frozenset[tuple[int, int]], dict[int, int]] = {}
+    for action in actions:
+        now[action.chunk] += 1 if action.forward else -1
+        if action.forward:
+            states[frozenset(now.items())] = dict(now)
+    return list(states.values())
+
+
+def replay(orders: list[list[Action]], forward: float = 1.0, backward: float = 2.0) -> float:
+    """When the last rank is done, if a chunk's forward and backward take so long and passing on takes no time.
+
+    Rank s runs `orders[s]` as they stand. Chunk c of rank s is the model's run number c * ranks + s: its forward waits
+    for the run before, its backward for its own forward and for the backward of the run after.
+    """
+    stages = len(orders)
+    runs = stages * (1 + max(action.chunk for action in orders[0]))
+    done: dict[tuple[bool, int, int], float] = {}
+    clocks, places = [0.0] * stages, [0] * stages
+    while any(place < len(actions) for place, actions in zip(places, orders, strict=True)):
+        before = sum(places)
+        for rank, actions in enumerate(orders):
+            while places[rank] < len(actions):
+                action = actions[places[rank]]
+                run = action.chunk * stages + rank
+                needs = (True, action.micro_batch, run - 1) if action.forward else (False, action.micro_batch, run + 1)
+                own = (True, action.micro_batch, run)
+                waits = [needs] if 0 <= needs[2] < runs else []
+                waits += [] if action.forward else [own]
+                if any(need not in done for need in waits):
+                    break
+                begin = max([clocks[rank], *(done[need] for need in waits)])
+                clocks[rank] = begin + (forward if action.forward else backward)
+                done[action.forward, action.micro_batch, run] = clocks[rank]
+                places[rank] += 1
+        if sum(places) == before:
+            raise ValueError("these orders wait for one another: no rank can go on.")
+    return max(clocks)
+
+
+def bubble(stages: int, micro_batches: int, interleave: int = 1) -> float:
+    """Share of the step in which a rank is idle: (p-1) / (vm + p-1), the same for GPipe and 1F1B."""
+    return (stages - 1) / (interleave * micro_batches + stages - 1)
+
+
+def gathers(actions: list[Action], *, keeps: bool) -> Counter[tuple[bool, int]]:
+    """How often a chunk's sharded weights are gathered, by forward or backward and chunk.
+
+    `keeps`: from a forward until the next backward has used them; otherwise they are dropped after each use.
+    """
+    whole: set[int] = set()
+    counts: Counter[tuple[bool, int]] = Counter()
+    for action in actions:
+        counts[action.forward, action.chunk] += action.chunk not in whole
+        if keeps and action.forward:
+            whole.add(action.chunk)
+        else:
+            whole.discard(action.chunk)
+    return counts

@@ -1,0 +1,426 @@
+"""A plan is what happens: planned, counted on a fake cluster and on real ranks, to the byte and to the call."""
+
+import contextlib
+import functools
+import json
+import random
+import resource
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+from typer.testing import CliRunner
+
+from rankzero import cli
+from rankzero.learn.collectives import CollectiveCounter
+from rankzero.learn.errors import UserError
+from rankzero.learn.gpt import GPTConfig
+from rankzero.learn.llama import LlamaConfig
+from rankzero.learn.world import run_world
+from rankzero.ledger import schedule
+from rankzero.ledger.hardware import HARDWARE
+from rankzero.ledger.layout import Layout
+from rankzero.ledger.ledger import Kind
+from rankzero.ledger.models import PRESETS, Config, build, find_preset
+from rankzero.ledger.plan import Plan
+from rankzero.ledger.plot import plot_plan
+from rankzero.ledger.recipes import OPTIMIZERS, RECIPES
+from rankzero.ledger.simulate import Counted, count_step, simulate
+from rankzero.ledger.traffic import ddp_buckets
+
+ADAMW = OPTIMIZERS["adamw"]
+GPT_TINY = GPTConfig(52, 16, 4, 4, 32)
+LLAMA_TINY = LlamaConfig(64, block_size=16, n_layer=4, n_head=4, n_kv_head=2, hidden_dim=32, ffn_dim=48)
+runner = CliRunner()
+
+
+def make(config: Config, layout: Layout, recipe: str = "fp32", **more: Any) -> Plan:
+    layout.check(config)
+    sizes = {"batch_size": 2, "seq_len": config.block_size} | more
+    return Plan("tiny", config, RECIPES[recipe], ADAMW, layout, hardware=HARDWARE["h100"], **sizes)
+
+
+def count(made: Plan, stage: int) -> Counted:
+    return simulate(
+        made.config,
+        made.recipe,
+        made.optimizer,
+        made.layout,
+        batch_size=made.batch_size,
+        seq_len=made.seq_len,
+        stage=stage,
+    )
+
+
+def assert_agrees(made: Plan, counted: Counted, stage: int) -> None:
+    differences = {line.kind: line.difference for line in counted.lines(made.ledgers[stage])}
+    assert set(differences.values()) == {0}, differences
+    planned = {(c.operation, c.ranks): 0 for c in made.collectives_of(stage)}
+    assert planned.keys() == counted.totals().keys()
+    assert counted.agrees(made.ledgers[stage], made.collectives_of(stage)), (
+        made.collectives_of(stage),
+        counted.totals(),
+    )
+
+
+# ------------------------------------------------------------------------------------------ planned = fake = real ranks
+SHARDED = {
+    "fsdp": Layout(data=2, zero=3),
+    "fsdp, kept": Layout(data=2, zero=3, reshard=False, micro_batches=2),
+    "hybrid": Layout(data=4, zero=3, shard=2),
+    "replicas": Layout(data=2, micro_batches=2),
+}
+SPLIT = {
+    "tensor": Layout(tensor=2),
+    "sequence": Layout(tensor=2, sequence_parallel=True, micro_batches=2),
+    "shards and sequence": Layout(data=2, zero=3, tensor=2, sequence_parallel=True, checkpointing="block"),
+}
+STAGES = {
+    "pipeline": Layout(pipeline=2, micro_batches=4),
+    "interleaved": Layout(pipeline=2, micro_batches=4, interleave=2),
+    "shards in stages": Layout(data=2, zero=3, pipeline=2, micro_batches=3),
+}
+CASES = [(GPT_TINY, name) for name in (*SHARDED, *STAGES)] + [
+    (LLAMA_TINY, name) for name in (*SHARDED, *SPLIT, *STAGES)
+]
+LAYOUTS = SHARDED | SPLIT | STAGES
+
+
+@pytest.mark.parametrize(("config", "name"), CASES, ids=[f"{type(c).__name__[:-6]}: {name}" for c, name in CASES])
+def test_planned_is_counted_on_fake_and_on_real_ranks(config: Config, name: str) -> None:
+    made = make(config, LAYOUTS[name])
+    per_stage = made.layout.data * made.layout.tensor
+    for stage in range(made.layout.pipeline):
+        assert_agrees(made, count(made, stage), stage)
+        assert_agrees(made, on_real_ranks(made.layout.world_size)[config, name][stage * per_stage], stage)
+
+
+@functools.cache
+def on_real_ranks(ranks: int) -> dict[tuple[Config, str], list[Counted]]:
+    """What each rank counts, for all cases that take so many ranks: one world after another would take minutes."""
+    cases = [case for case in CASES if LAYOUTS[case[1]].world_size == ranks]
+    by_rank = run_world(_count_here, ranks, [(config, LAYOUTS[name]) for config, name in cases])
+    return {case: [found[index] for found in by_rank] for index, case in enumerate(cases)}
+
+
+def _count_here(cases: list[tuple[Config, Layout]]) -> list[Counted]:
+    return [
+        count_step(config, RECIPES["fp32"], ADAMW, layout, batch_size=2, seq_len=config.block_size)
+        for config, layout in cases
+    ]
+
+
+WIDE = GPTConfig(20_000, 8, 10, 4, 256)  # 52 MB of gradients: three buckets
+
+
+@pytest.mark.parametrize(
+    ("config", "ranks"), [(GPT_TINY, 2), (LLAMA_TINY, 2), (WIDE, 4)], ids=["GPT", "Llama", "three buckets"]
+)
+def test_ddp_sends_the_buckets_that_are_planned(config: Config, ranks: int) -> None:
+    made = make(config, Layout(data=ranks))
+    steps = run_world(_buckets_of_ddp, ranks, config)[0]
+    (planned,) = made.collectives
+    assert steps[1] == steps[2]  # from the second step on
+    assert (planned.calls, planned.bytes) == (len(steps[1]), sum(steps[1]))
+    assert planned.calls == (3 if config is WIDE else 1)
+    counted = count(made, 0)
+    assert [record.bytes for record in counted.records] == steps[1]
+
+
+def _buckets_of_ddp(config: Config) -> list[list[int]]:
+    model = DistributedDataParallel(build(config))
+    found = []
+    for _ in range(3):
+        with CollectiveCounter() as counter:
+            model(torch.zeros(1, 4, dtype=torch.int64)).sum().backward()
+        found.append([record.bytes for record in counter.records if record.collective == "all_reduce"])
+    return found
+
+
+def test_a_bucket_is_closed_by_what_fills_it() -> None:
+    mib = 2**20
+    assert ddp_buckets([4 * mib] * 33) == [size * mib for size in (4, 28, 28, 28, 28, 16)]
+    assert ddp_buckets([]) == []
+
+
+def test_a_rank_of_a_pipeline_sends_its_micro_batches_on() -> None:
+    sent = run_world(_passes_on, 2, make(LLAMA_TINY, STAGES["pipeline"]).layout)
+    for stage, records in enumerate(sent):
+        (planned,) = make(LLAMA_TINY, STAGES["pipeline"]).collectives_of(stage)
+        assert (planned.calls, planned.bytes) == (len(records), sum(records)) == (4, 4 * 2 * 16 * 32 * 4)
+
+
+def _passes_on(layout: Layout) -> list[int]:
+    """The same pipeline by PyTorch's own schedule."""
+    from torch.distributed.pipelining import PipelineStage, Schedule1F1B
+
+    from rankzero.ledger.stages import build_part
+
+    rank = dist.get_rank()
+    model = build_part(LLAMA_TINY, layout.part(LLAMA_TINY, rank))
+    stage = PipelineStage(model, rank, 2, torch.device("cpu"))
+    pipeline = Schedule1F1B(
+        stage,
+        layout.micro_batches,
+        loss_fn=lambda out, y: torch.nn.functional.cross_entropy(out.flatten(0, 1), y.flatten()),
+    )
+    tokens = torch.zeros(2 * layout.micro_batches, 16, dtype=torch.int64)
+    for _ in range(2):  # in the first step the stages tell each other their shapes
+        with CollectiveCounter() as counter:
+            pipeline.step(tokens) if rank == 0 else pipeline.step(target=tokens)
+    return [record.bytes for record in counter.records if record.collective == "send"]
+
+
+@pytest.mark.parametrize("recipe", ["mixed", "mixed-fp32-accum", "mixed-fp32-grad", "bf16", "amp"])
+@pytest.mark.parametrize("config", [GPT_TINY, LLAMA_TINY], ids=["GPT", "Llama"])
+def test_every_recipe_is_counted_as_planned(config: Config, recipe: str) -> None:
+    made = make(config, Layout(data=8, zero=3, shard=4), recipe)
+    assert_agrees(made, count(made, 0), 0)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_random_layouts_are_counted_as_planned(seed: int) -> None:
+    made = random_plan(random.Random(seed))
+    for stage in {0, made.layout.pipeline - 1}:
+        assert_agrees(made, count(made, stage), stage)
+
+
+def random_plan(draw: random.Random) -> Plan:
+    """Uneven vocabularies and rows, every recipe; drawn again until it can be."""
+    while True:
+        heads, seq_len, blocks = draw.choice([2, 4]), draw.choice([8, 16]), draw.choice([2, 4])
+        sizes = (draw.randrange(20, 90), seq_len, blocks, heads)
+        config: Config = GPTConfig(*sizes, heads * 8)
+        if draw.random() < 0.6:
+            config = LlamaConfig(*sizes, draw.choice([1, heads]), heads * 8, draw.choice([20, 24, 48]))
+        layout = Layout(
+            data=draw.choice([1, 2, 3, 4]),
+            zero=draw.choice([0, 3, 3]),
+            tensor=1 if isinstance(config, GPTConfig) else draw.choice([1, 2, 4]),
+            sequence_parallel=draw.random() < 0.3,
+            checkpointing=draw.choice(["none", "block"]),
+            shard=draw.choice([None, None, 2]),
+            reshard=draw.random() < 0.7,
+            pipeline=draw.choice([1, 1, 2]),
+            micro_batches=draw.choice([1, 2, 4]),
+            interleave=draw.choice([1, 1, 2]),
+        )
+        recipe = draw.choice([name for name in RECIPES if name != "amp" or layout.tensor == 1])
+        with contextlib.suppress(UserError):
+            if layout.data > 1 or layout.zero == 0:
+                return make(config, layout, recipe, batch_size=draw.choice([1, 3]))
+
+
+def test_four_kinds_of_parallelism_at_once() -> None:
+    layout = Layout(
+        data=8, zero=3, shard=4, tensor=2, sequence_parallel=True, checkpointing="block", pipeline=2,
+        micro_batches=4, interleave=2,
+    )  # fmt: skip
+    made = make(LLAMA_TINY, layout, "mixed")
+    for stage in (0, 1):
+        assert_agrees(made, count(made, stage), stage)
+
+
+def test_70b_over_1024_ranks_is_planned_and_counted_in_little_memory() -> None:
+    limit = "import resource; resource.setrlimit(resource.RLIMIT_DATA, (4 * 10**9, 4 * 10**9))"
+    code = f"{limit}; from rankzero.cli import app; app()"
+    command = [
+        "plan",
+        "llama-3-70b",
+        "--data",
+        "8",
+        "--shard",
+        "128",
+        "--checkpointing",
+        "block",
+        "--simulate",
+        "--json",
+    ]
+    result = subprocess.run([sys.executable, "-c", code, *command], capture_output=True, text=True, check=True)
+    found = json.loads(result.stdout)
+    assert found["agrees"] is True
+    assert found["ranks"] == 1024
+    most = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
+    assert most < 4e9
+
+
+# ----------------------------------------------------------------------------------------------------------- schedules
+@pytest.mark.parametrize(("stages", "micro", "runs"), [(2, 1, 1), (4, 8, 1), (8, 32, 1), (4, 8, 2), (8, 16, 3)])
+def test_replayed_schedules_have_the_planned_bubble(stages: int, micro: int, runs: int) -> None:
+    orders = [schedule.order(stage, stages, micro, runs) for stage in range(stages)]
+    ideal = 3 * micro
+    seconds = schedule.replay(orders, 1 / runs, 2 / runs)
+    assert 1 - ideal / seconds == pytest.approx(schedule.bubble(stages, micro, runs))
+    if runs == 1:
+        assert schedule.replay([schedule.gpipe(micro)] * stages) == pytest.approx(seconds)
+
+
+def test_1f1b_holds_as_many_micro_batches_as_there_are_stages_ahead() -> None:
+    def most(stage: int) -> int:
+        return max(sum(state.values()) for state in schedule.in_flight(schedule.order(stage, 4, 16)))
+
+    assert [most(stage) for stage in range(4)] == [4, 3, 2, 1]
+    assert max(sum(state.values()) for state in schedule.in_flight(schedule.gpipe(16))) == 16
+
+
+def test_orders_that_wait_for_one_another_are_found() -> None:
+    backwards_first = [schedule.Action(False, 0), schedule.Action(True, 0)]
+    with pytest.raises(ValueError, match="no rank can go on"):
+        schedule.replay([backwards_first])
+
+
+# -------------------------------------------------------------------------------------------------- published figures
+def test_flops_give_the_published_utilizations() -> None:
+    eight = make(find_preset("llama-3-8b"), Layout(data=8, zero=3), "mixed", batch_size=1)
+    per_token = eight.flops / eight.tokens
+    assert 100 * 5762 * per_token / 989e12 == pytest.approx(33.7, abs=0.05)  # torchtitan
+    assert 100 * 6667 * per_token / 989e12 == pytest.approx(39.0, abs=0.05)
+
+
+def test_flops_of_mosaicmls_7b_are_the_published_ones() -> None:
+    config = GPTConfig(
+        50_432, 2048, 32, 32, 4096
+    )  # ALiBi instead of positions: 0.02 % of the published parameters more
+    made = make(config, Layout(data=8, zero=3), "mixed", batch_size=1)
+    assert 100 * 10_643 * made.flops / made.tokens / 989.5e12 == pytest.approx(46.44, abs=0.1)
+
+
+def test_recomputation_costs_a_third_where_blocks_are_all() -> None:
+    plain, again = (
+        make(find_preset("llama-3-70b"), Layout(checkpointing=name), "mixed", batch_size=1)
+        for name in ("none", "block")
+    )
+    ratio = again.hardware_flops / plain.hardware_flops
+    assert 1.32 < ratio < 4 / 3  # the output layer does not run again
+
+
+@pytest.mark.parametrize(("zero", "each"), [(0, 16), (1, 4 + 12 / 64), (2, 2 + 14 / 64), (3, 16 / 64)])
+def test_states_a_parameter_are_those_of_the_zero_paper(zero: int, each: float) -> None:
+    made = make(find_preset("llama-2-7b"), Layout(data=64, zero=zero), "mixed", batch_size=1)
+    states = made.ledger.total(Kind.WEIGHTS, Kind.GRADIENTS, Kind.OPTIMIZER)
+    assert states / 6_738_415_616 == pytest.approx(each, rel=1e-5)  # of 7.5e9 parameters 120, 31.4, 16.6 and 1.9 GB
+
+
+def test_bytes_a_parameter_with_a_distributed_optimizer_are_megatrons() -> None:
+    made = make(find_preset("llama-2-7b"), Layout(data=8, zero=1), "mixed-fp32-grad", batch_size=1)
+    states = made.ledger.total(Kind.WEIGHTS, Kind.GRADIENTS, Kind.OPTIMIZER)
+    assert states / 6_738_415_616 == pytest.approx(6 + 12 / 8, rel=1e-5)
+
+
+# ------------------------------------------------------------------------------------------------------------- estimate
+def test_parts_add_up_and_a_slower_link_shows() -> None:
+    layout = Layout(data=128, zero=3, tensor=8, sequence_parallel=True)
+    fast = make(find_preset("llama-3-70b"), layout, "mixed", batch_size=1)
+    slow = make(find_preset("llama-3-70b"), layout, "mixed", batch_size=1, per_node=4)
+    assert sum(fast.estimate.parts.values()) == pytest.approx(fast.estimate.seconds)
+    assert fast.estimate.hfu == fast.estimate.mfu < 0.5
+    assert slow.estimate.tensor > 2 * fast.estimate.tensor
+    assert any("leave a node of 4" in warning for warning in slow.warnings)
+
+
+def test_a_lone_gpu_reaches_what_is_assumed_but_for_the_update() -> None:
+    made = make(find_preset("gpt2"), Layout(), "mixed", batch_size=8, efficiency=0.4)
+    step = made.estimate
+    assert step.compute == pytest.approx(made.flops / (0.4 * 989e12))
+    assert step.seconds == step.compute + step.update
+
+
+# ---------------------------------------------------------------------------------------------------------- the command
+def run(*arguments: str) -> tuple[int, str]:
+    result = runner.invoke(cli.app, ["plan", *arguments])
+    return result.exit_code, " ".join(result.output.split())
+
+
+def test_the_command_plans_and_counts() -> None:
+    code, output = run("gpt2", "--shard", "64", "--seq", "64", "--simulate")
+    assert code == 0, output
+    for words in (
+        "64 shards (ZeRO-3)",
+        "peak",
+        "all_gather, 64 shard",
+        "A STEP TAKES at least",
+        "COUNTED",
+        "only computed",
+    ):
+        assert words in output
+
+
+def test_json_has_every_part(tmp_path: Path) -> None:
+    picture = tmp_path / "plan.png"
+    code, output = run(
+        "gpt2", "--data", "2", "--pipeline", "4", "--micro-batches", "2", "--json", "--plot", str(picture)
+    )
+    found = json.loads(output)
+    assert code == 0
+    assert found["ranks"] == 8
+    assert len(found["stages"]) == 4
+    assert found["bubble"] == pytest.approx(3 / 5)
+    assert "2 micro-batches cannot fill 4 pipeline stages: 60% of each rank's time is bubble." in found["warnings"]
+    assert picture.stat().st_size > 10_000
+    assert run("gpt2", "--plot", str(picture)) == (
+        2,
+        f"rankzero: {picture} is there already: give another name, or --overwrite.",
+    )
+    assert run("gpt2", "--plot", str(picture), "--overwrite")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["gpt5"], "there is no preset 'gpt5': use one of gpt2, "),
+        (["gpt2", "--hardware", "h300"], "there is no hardware 'h300': use one of a100, h100, h200."),
+        (["gpt2", "--tensor", "5"], "5 tensor ranks cannot share 12 heads evenly: use a divisor of 12."),
+        (["gpt2", "--pipeline", "5"], "5 pipeline ranks cannot share 12 blocks evenly: use a divisor of 12."),
+        (
+            ["gpt2", "--pipeline", "4", "--interleave", "2", "--micro-batches", "4"],
+            "8 runs of blocks (pipeline ranks times",
+        ),
+        (["gpt2", "--pipeline", "3", "--interleave", "2", "--micro-batches", "4"], "in groups of 3: 4 are none"),
+        (["gpt2", "--interleave", "2"], "use 2 pipeline ranks or more"),
+        (["gpt2", "--zero", "2"], "--zero 2 says what the --shard ranks share: give --shard 2 or more."),
+        (["gpt2", "--keep"], "--keep is about gathered weights"),
+        (["gpt2", "--shard", "2", "--zero", "2", "--simulate"], "ZeRO-2 is computed only"),
+        (["gpt2", "--tensor", "2", "--simulate"], "tensor parallelism runs on the Llama presets"),
+        (
+            ["llama-2-7b", "--tensor", "2", "--recipe", "amp", "--simulate"],
+            "autocast over tensor ranks is computed only",
+        ),
+        (
+            ["llama-2-7b", "--tensor", "8", "--sequence-parallel", "--seq", "100"],
+            "8 tensor ranks cannot split 100 tokens",
+        ),
+        (["gpt2", "--plot", "plan.xyz"], "plan.xyz: a picture's name ends in .png, .svg or .pdf."),
+        (["gpt2", "--plot", "no/such/plan.png"], "there is no folder no/such"),
+        (["gpt2", "--seq", "2048"], "sequences of 2048 tokens: this model takes 1 to 1024."),
+        (["gpt2", "--shard", "1000000000"], "ranks are more than the model's 124,337,664 parameters"),
+    ],
+)
+def test_mistakes_get_one_sentence(arguments: list[str], sentence: str) -> None:
+    code, output = run(*arguments)
+    assert code == 2
+    assert sentence in output
+    assert "Traceback" not in output
+
+
+def test_a_vocabulary_that_does_not_divide_is_padded_and_said() -> None:
+    made = make(find_preset("gpt2"), Layout(tensor=4), batch_size=1)
+    assert made.warnings == [
+        "a vocabulary of 50,257 does not divide by 4 tensor ranks: the first ones hold 12,565 rows."
+    ]
+
+
+def test_the_plot_shows_memory_and_time() -> None:
+    left, right = plot_plan(make(PRESETS["gpt2"], Layout(data=8), batch_size=1)).axes
+    assert "one rank holds" in left.get_title()
+    labels = [label.get_text() for label in right.get_yticklabels()]
+    assert labels == ["compute", "update", "hidden communication"]
+
+
+def test_what_cannot_be_simulated_is_said() -> None:
+    with pytest.raises(UserError, match="ZeRO-1 is computed only"):
+        count(make(GPT_TINY, Layout(data=2, zero=1)), 0)
