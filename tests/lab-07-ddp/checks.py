@@ -35,9 +35,10 @@ def nobody_waits_forever(got: Answers, expected: Answers) -> str | None:
     stuck = got["stuck"]
     if not stuck:
         return None
-    told = ", ".join(f"rank {rank} waits in {call}" for rank, call in enumerate(stuck))
+    places = [f"in dist.{call}" if call else "at a line of yours, a wait() perhaps" for call in stuck]
+    told = ", ".join(f"rank {rank} is {place}" for rank, place in enumerate(places))
     why = " dist.send returns when the other side has received: somebody must." if set(stuck) == {"send"} else ""
-    return f"{len(stuck)} ranks wait for each other and never end: {told}.{why}"
+    return f"on {len(stuck)} ranks it never ends: {told}.{why}"
 
 
 def sums(got: Answers, expected: Answers) -> str | None:

@@ -114,7 +114,7 @@ def _rings(learner: ModuleType, seed: int, sizes: tuple[int, ...], shapes: list[
             worlds.append(in_world(_ring, ranks, learner, seed, shapes))
     except WorldTimeoutError as error:
         found = re.findall(r"rank (\d+)(?: of \d+|):? was (?:inside (\w+)|busy|done)?", str(error))
-        _stuck.append([inside or "something else" for _, inside in sorted(found)])
+        _stuck.append([inside for _, inside in sorted(found)] or [""])
     cases = [(world, number) for world in worlds for number in range(len(shapes))]
     return {
         "stuck": _stuck[0] if _stuck else [],
