@@ -53,7 +53,7 @@ def test_a_hurried_answer_does_not_get_all_points(tmp_path: Path, worker: Worker
     exercise, old, new = changes(lab).HURRIED[what]
     source = lab.reference.read_text()
     assert old in source
-    for seed in range(5 if THOROUGH else 2):
+    for seed in range(5 if THOROUGH else 1 if "ranks" in lab.needs else 2):
         report = check(lab, source.replace(old, new), exercise, seed, tmp_path, worker)
         assert report.unusable == ""
         assert all(result.status in ("pass", "fail", "error", "skipped") for result in report.results)

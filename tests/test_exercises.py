@@ -19,9 +19,17 @@ pytestmark = pytest.mark.timeout(1500)
 
 LABS = [lab for lab in all_labs() if lab.checks.exists()]
 WRONG = [(lab, wrong) for lab in LABS for wrong in misconceptions(lab)]
-SEEDS = range(20)
-# Each known-wrong solution is tried with a few of them, which is what time allows; `make prove` takes all.
-WRONG_SEEDS = range(int(os.environ.get("RANKZERO_SEEDS", 4)))
+THOROUGH = "RANKZERO_SEEDS" in os.environ  # `make prove`
+
+
+def seeds(lab: Lab) -> range:
+    """For the reference. Every probe of a lab with ranks starts several processes, some tens of milliseconds each."""
+    return range(5 if "ranks" in lab.needs and not THOROUGH else 20)
+
+
+def wrong_seeds(lab: Lab) -> range:
+    """For each known-wrong solution: as many as time allows; `make prove` says how many."""
+    return range(int(os.environ.get("RANKZERO_SEEDS", 2 if "ranks" in lab.needs else 4)))
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +43,8 @@ def each_lab() -> pytest.MarkDecorator:
 
 
 def each_wrong() -> pytest.MarkDecorator:
-    return pytest.mark.parametrize(("lab", "wrong"), WRONG, ids=lambda value: getattr(value, "name", "wrong"))
+    ids = [f"{lab.slug}-{wrong.name}" for lab, wrong in WRONG]
+    return pytest.mark.parametrize(("lab", "wrong"), WRONG, ids=ids)
 
 
 def only(exercises: tuple[Exercise, ...], name: str) -> tuple[Exercise, ...]:
@@ -46,17 +55,17 @@ def only(exercises: tuple[Exercise, ...], name: str) -> tuple[Exercise, ...]:
 def ask_all_ahead(lab: Lab, name: str, worker: Worker) -> None:
     """Runs every solution to an exercise, right or wrong, for all its seeds: one process each, not one a seed."""
     (exercise,) = only(exercises_of(lab), name)
-    worker.ask_ahead(lab, lab.reference, exercise, [*SEEDS])
+    worker.ask_ahead(lab, lab.reference, exercise, [*seeds(lab)])
     for wrong in misconceptions(lab):
         if wrong.exercise == name:
-            worker.ask_ahead(lab, wrong.file, exercise, [*WRONG_SEEDS], over=lab.reference)
+            worker.ask_ahead(lab, wrong.file, exercise, [*wrong_seeds(lab)], over=lab.reference)
 
 
 @each_lab()
-def test_the_reference_passes_every_check_for_20_seeds(lab: Lab, worker: Worker) -> None:
+def test_the_reference_passes_every_check_for_every_seed(lab: Lab, worker: Worker) -> None:
     for exercise in exercises_of(lab):
         ask_all_ahead(lab, exercise.name, worker)
-    for seed in SEEDS:
+    for seed in seeds(lab):
         report = check_file(lab, lab.reference, exercises_of(lab), seed=seed, worker=worker)
         assert [result for result in report.results if result.status != "pass"] == []
         assert report.points == report.max_points > 0
@@ -80,7 +89,7 @@ def test_a_known_wrong_solution_loses_exactly_its_checks_and_is_recognized(
 ) -> None:
     exercises = only(exercises_of(lab), wrong.exercise)
     ask_all_ahead(lab, exercises[0].name, worker)
-    for seed in WRONG_SEEDS:
+    for seed in wrong_seeds(lab):
         report = check_file(lab, wrong.file, exercises, seed=seed, worker=worker, over=lab.reference)
         failed = {result.check for result in report.results if result.status not in ("pass", "skipped")}
         assert failed == wrong.fails, f"seed {seed}"

@@ -1,0 +1,20 @@
+"""How the tests are shared out among processes: by file, and where a file tries every lab, by lab."""
+
+import re
+
+import pytest
+from xdist.scheduler import LoadScopeScheduling
+
+
+class ByLab(LoadScopeScheduling):  # type: ignore[misc]
+    """Keeps the tests of one file in one process, which then starts its worker or its ranks once; a lab's likewise."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        lab = re.search(r"\[(lab-)?(\d\d)-", nodeid)
+        return f"{super()._split_scope(nodeid)}, lab {lab[2]}" if lab else super()._split_scope(nodeid)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> ByLab:
+    """xdist asks for its scheduler."""
+    return ByLab(config, log)
