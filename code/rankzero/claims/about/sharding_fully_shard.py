@@ -375,7 +375,7 @@ def rows_of_a_rank() -> Mapping[str, float]:
         "graphs of all blocks, compiled first": 1,
     },
     unit="",
-    source="[PyTorch](https://github.com/pytorch/pytorch/pull/181924)",
+    source="[PyTorch](https://github.com/pytorch/pytorch/pull/174863)",
 )
 def compiler_sees_no_collective() -> Mapping[str, float]:
     """Compiles a small GPT with a backend that notes each graph, as one of 4 fake ranks, before and after sharding.
