@@ -120,7 +120,8 @@ class Plan:
         layout, found = self.layout, []
         if layout.micro_batches < layout.pipeline:
             found.append(
-                f"{layout.micro_batches} micro-batches cannot fill {layout.pipeline} pipeline stages: "
+                f"{layout.pipeline} pipeline stages are more than can be filled by {layout.micro_batches} micro-batch"
+                f"{'es' * (layout.micro_batches > 1)}: "
                 f"{self.bubble:.0%} of each rank's time is bubble."
             )
         if self.config.vocab_size % layout.tensor:
@@ -134,10 +135,10 @@ class Plan:
                 "less than a tenth of the memory is left; the CUDA context, NCCL's buffers and fragmentation, which no "
                 "plan knows, may take that."
             )
-        if layout.tensor > self.per_node:
+        if layout.world_size > self.per_node and self.per_node % layout.tensor:
             found.append(
-                f"{layout.tensor} tensor ranks leave a node of {self.per_node}: "
-                "each product then waits for the network."
+                f"groups of {layout.tensor} tensor ranks leave a node of {self.per_node}: "
+                "their products wait for the network."
             )
         return found
 
