@@ -7,6 +7,7 @@ import random
 import resource
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -441,6 +442,14 @@ def test_a_vocabulary_that_does_not_divide_is_padded_and_said() -> None:
     assert made.warnings == [
         "a vocabulary of 50,257 does not divide by 4 tensor ranks: the first ones hold 12,565 rows."
     ]
+
+
+def test_the_largest_batch_fits_on_every_stage() -> None:
+    layout = Layout(data=8, pipeline=4, micro_batches=8)
+    made = make(find_preset("llama-3-8b"), layout, "mixed", batch_size=1, seq_len=1024)
+    assert made.stage == 3  # the fullest with one sequence; with more it is the first, which holds four micro-batches
+    best = made.largest_batch()
+    assert replace(made, batch_size=best).room >= 0 > replace(made, batch_size=best + 1).room
 
 
 def test_the_plot_shows_memory_and_time() -> None:

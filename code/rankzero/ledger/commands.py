@@ -2,11 +2,14 @@
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from rankzero.terminal import Json, console, fail, relative, sentences
+
+if TYPE_CHECKING:  # torch takes seconds to load
+    from rankzero.ledger.plan import Plan
 
 commands = typer.Typer()
 
@@ -72,7 +75,6 @@ def plan(
     from rankzero.learn.errors import UserError
     from rankzero.ledger.layout import Layout
     from rankzero.ledger.plan import make_plan
-    from rankzero.ledger.plan_text import counted_text, plan_text
 
     with sentences():
         if zero and shard == 1:
@@ -104,43 +106,41 @@ def plan(
         )
         if simulate:
             from rankzero.ledger.simulate import check
-            from rankzero.ledger.simulate import simulate as run
 
             check(made.config, made.recipe, layout)
         if plot:
             _check_plot(plot, overwrite)
-        planned = made.as_json()  # mistakes come before any output
-        if not as_json:
-            console.print(plan_text(made), markup=False)
-        counted = None
-        if simulate:
-            with console.status("running the step as one rank of a fake cluster"):
-                counted = run(
-                    made.config,
-                    made.recipe,
-                    made.optimizer,
-                    layout,
-                    batch_size=micro_batch,
-                    seq_len=made.seq_len,
-                    stage=made.stage,
-                )
-        if as_json:
-            extra = (
-                {}
-                if counted is None
-                else {"counted": counted.as_json(), "agrees": counted.agrees(made.ledger, made.collectives)}
-            )
-            print(json.dumps(planned | extra, indent=2))
-        elif counted is not None:
-            console.print("\n" + counted_text(made, counted), markup=False)
+        agrees = _show(made, simulate, as_json)
         if plot:
             from rankzero.ledger.plot import plot_plan
 
             plot_plan(made).savefig(plot, dpi=110)
             if not as_json:
-                console.print(f"\nas a picture  {relative(plot)}")
-    if counted is not None and not counted.agrees(made.ledger, made.collectives):
+                console.print(f"\nas a picture  {relative(plot)}", markup=False)
+    if not agrees:
         fail("the plan is wrong: what was counted differs. Please report it, with the command.", code=1)
+
+
+def _show(made: "Plan", simulate: bool, as_json: bool) -> bool:
+    """Prints the plan, and what a simulated step counted; whether they agree. Mistakes come before any output."""
+    from rankzero.ledger.plan_text import counted_text, plan_text
+    from rankzero.ledger.simulate import simulate as run
+
+    planned = made.as_json()
+    if not as_json:
+        console.print(plan_text(made), markup=False)
+    agrees = True
+    if simulate:
+        sizes = {"batch_size": made.batch_size, "seq_len": made.seq_len, "stage": made.stage}
+        with console.status("running the step as one rank of a fake cluster"):
+            counted = run(made.config, made.recipe, made.optimizer, made.layout, **sizes)
+        agrees = counted.agrees(made.ledger, made.collectives)
+        planned |= {"counted": counted.as_json(), "agrees": agrees}
+        if not as_json:
+            console.print("\n" + counted_text(made, counted), markup=False)
+    if as_json:
+        print(json.dumps(planned, indent=2))
+    return agrees
 
 
 def _check_plot(file: Path, overwrite: bool) -> None:

@@ -143,15 +143,18 @@ class Plan:
         return found
 
     def largest_batch(self) -> int:
-        """Sequences of the largest micro-batch that fits on the fullest stage; 0 if none does."""
-        return largest_micro_batch(
-            self.config,
-            self.recipe,
-            self.optimizer,
-            seq_len=self.seq_len,
-            budget=self.hardware.memory,
-            layout=self.layout,
-            stage=self.stage,
+        """Sequences of the largest micro-batch that fits on every stage; 0 if none does."""
+        return min(
+            largest_micro_batch(
+                self.config,
+                self.recipe,
+                self.optimizer,
+                seq_len=self.seq_len,
+                budget=self.hardware.memory,
+                layout=self.layout,
+                stage=stage,
+            )
+            for stage in range(self.layout.pipeline)
         )
 
     def as_json(self) -> dict[str, Any]:
