@@ -444,6 +444,12 @@ def test_a_vocabulary_that_does_not_divide_is_padded_and_said() -> None:
     ]
 
 
+def test_padding_that_is_gathered_too_is_said() -> None:
+    (warning,) = make(find_preset("gpt2"), Layout(data=1024, zero=3), batch_size=1).warnings
+    assert warning == "rows do not divide by 1,024 shards: 14% of what is gathered is padding."
+    assert make(find_preset("gpt2"), Layout(data=64, zero=3), batch_size=1).warnings == []
+
+
 def test_the_largest_batch_fits_on_every_stage() -> None:
     layout = Layout(data=8, pipeline=4, micro_batches=8)
     made = make(find_preset("llama-3-8b"), layout, "mixed", batch_size=1, seq_len=1024)

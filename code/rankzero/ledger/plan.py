@@ -14,9 +14,10 @@ from rankzero.ledger.estimate import Estimate, estimate, model_flops, recomputed
 from rankzero.ledger.hardware import Hardware, find_hardware
 from rankzero.ledger.layout import Layout
 from rankzero.ledger.ledger import Ledger
-from rankzero.ledger.models import Config, find_preset, parameter_count
+from rankzero.ledger.models import Config, find_preset, parameter_count, weights_of
 from rankzero.ledger.predict import largest_micro_batch, predict
 from rankzero.ledger.recipes import Optimizer, Recipe, find_optimizer, find_recipe
+from rankzero.ledger.sharding import units_of
 from rankzero.ledger.traffic import Collective, collectives
 
 
@@ -129,6 +130,13 @@ class Plan:
             found.append(
                 f"a vocabulary of {self.config.vocab_size:,} does not divide by {layout.tensor} tensor ranks: "
                 f"the first ones hold {padded:,} rows."
+            )
+        weights = weights_of(self.config, layout.part(self.config, self.stage))
+        gathered = sum(unit.numbers * unit.copies for unit in units_of(weights, layout))
+        padding = 1 - sum(weight.numbers(layout.tensor) * weight.copies for weight in weights) / gathered
+        if padding > 0.05:
+            found.append(
+                f"rows do not divide by {layout.shards:,} shards: {padding:.0%} of what is gathered is padding."
             )
         if 0 <= self.room < self.hardware.memory / 10:
             found.append(
