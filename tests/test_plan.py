@@ -7,6 +7,7 @@ import random
 import resource
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -323,6 +324,28 @@ def test_parts_add_up_and_a_slower_link_shows() -> None:
     assert any("leave a node of 4" in warning for warning in slow.warnings)
 
 
+@pytest.mark.parametrize(
+    ("ranks", "stride", "per_node", "world", "ports"),
+    [
+        (8, 1, 8, 64, None),  # a node: NVLink
+        (64, 1, 8, 64, 8),  # eight rings, one through each port
+        (8, 8, 8, 64, 1),  # one rank in each node
+        (4, 4, 8, 64, 2),
+        (6, 1, 8, 12, 2),  # the second six: two in one node, four in the next
+        (4, 1, 6, 24, 2),
+        (6, 1, 8, 6, None),  # all in one node
+        (2, 6, 8, 8, None),  # the ends of a pipeline in one node
+        (72, 1, 72, 144, None),
+        (144, 1, 72, 144, 9),  # as many ports as NVLink carries
+    ],
+)
+def test_a_ring_is_as_fast_as_its_worst_group(
+    ranks: int, stride: int, per_node: int, world: int, ports: int | None
+) -> None:
+    h100 = HARDWARE["h100"]
+    assert h100.bandwidth(ranks, stride, per_node, world) == (h100.nvlink if ports is None else ports * h100.network)
+
+
 def test_a_lone_gpu_reaches_what_is_assumed_but_for_the_update() -> None:
     made = make(find_preset("gpt2"), Layout(), "mixed", batch_size=8, efficiency=0.4)
     step = made.estimate
@@ -360,7 +383,10 @@ def test_json_has_every_part(tmp_path: Path) -> None:
     assert found["ranks"] == 8
     assert len(found["stages"]) == 4
     assert found["bubble"] == pytest.approx(3 / 5)
-    assert "2 micro-batches cannot fill 4 pipeline stages: 60% of each rank's time is bubble." in found["warnings"]
+    assert (
+        "4 pipeline stages are more than can be filled by 2 micro-batches: 60% of each rank's time is bubble."
+        in found["warnings"]
+    )
     assert picture.stat().st_size > 10_000
     assert run("gpt2", "--plot", str(picture)) == (
         2,
@@ -385,7 +411,7 @@ def test_json_has_every_part(tmp_path: Path) -> None:
         (["gpt2", "--zero", "2"], "--zero 2 says what the --shard ranks share: give --shard 2 or more."),
         (["gpt2", "--keep"], "--keep is about gathered weights"),
         (["gpt2", "--shard", "2", "--zero", "2", "--simulate"], "ZeRO-2 is computed only"),
-        (["gpt2", "--tensor", "2", "--simulate"], "tensor parallelism runs on the Llama presets"),
+        (["gpt2", "--tensor", "2", "--simulate"], "a GPT over tensor ranks is computed only"),
         (
             ["llama-2-7b", "--tensor", "2", "--recipe", "amp", "--simulate"],
             "autocast over tensor ranks is computed only",
@@ -396,6 +422,9 @@ def test_json_has_every_part(tmp_path: Path) -> None:
         ),
         (["gpt2", "--plot", "plan.xyz"], "plan.xyz: a picture's name ends in .png, .svg or .pdf."),
         (["gpt2", "--plot", "no/such/plan.png"], "there is no folder no/such"),
+        (["gpt2", "--plot", "/proc/plan.png"], "cannot write /proc/plan.png (No such file or directory)"),
+        (["gpt2", "--shard", "2", "--micro-batches", "1000000000"], "micro-batches in a step: use at most 100,000."),
+        (["gpt2", "--seq", "2048", "--simulate", "--json"], "sequences of 2048 tokens: this model takes 1 to 1024."),
         (["gpt2", "--seq", "2048"], "sequences of 2048 tokens: this model takes 1 to 1024."),
         (["gpt2", "--shard", "1000000000"], "ranks are more than the model's 124,337,664 parameters"),
     ],
@@ -405,6 +434,7 @@ def test_mistakes_get_one_sentence(arguments: list[str], sentence: str) -> None:
     assert code == 2
     assert sentence in output
     assert "Traceback" not in output
+    assert "ONE RANK HOLDS" not in output  # before any work
 
 
 def test_a_vocabulary_that_does_not_divide_is_padded_and_said() -> None:
@@ -414,11 +444,26 @@ def test_a_vocabulary_that_does_not_divide_is_padded_and_said() -> None:
     ]
 
 
+def test_padding_that_is_gathered_too_is_said() -> None:
+    (warning,) = make(find_preset("gpt2"), Layout(data=1024, zero=3), batch_size=1).warnings
+    assert warning == "rows do not divide by 1,024 shards: 14% of what is gathered is padding."
+    assert make(find_preset("gpt2"), Layout(data=64, zero=3), batch_size=1).warnings == []
+
+
+def test_the_largest_batch_fits_on_every_stage() -> None:
+    layout = Layout(data=8, pipeline=4, micro_batches=8)
+    made = make(find_preset("llama-3-8b"), layout, "mixed", batch_size=1, seq_len=1024)
+    assert made.stage == 3  # the fullest with one sequence; with more it is the first, which holds four micro-batches
+    best = made.largest_batch()
+    assert replace(made, batch_size=best).room >= 0 > replace(made, batch_size=best + 1).room
+
+
 def test_the_plot_shows_memory_and_time() -> None:
     left, right = plot_plan(make(PRESETS["gpt2"], Layout(data=8), batch_size=1)).axes
-    assert "one rank holds" in left.get_title()
+    assert left.get_title() == "tiny, one rank of 8: at most 3.22 GB of 80"
     labels = [label.get_text() for label in right.get_yticklabels()]
     assert labels == ["compute", "update", "hidden communication"]
+    assert plot_plan(make(PRESETS["gpt2"], Layout(), batch_size=1)).axes[1].get_xlabel() == "ms of one step, at least"
 
 
 def test_what_cannot_be_simulated_is_said() -> None:

@@ -32,6 +32,18 @@ def recomputed_flops(config: Config, layout: Layout, tokens: int, seq_len: int, 
     return model_flops(config, tokens, seq_len, Part(blocks, first=False, last=False)) // 3
 
 
+LABELS = {
+    "compute": "compute",
+    "recompute": "recompute",
+    "tensor": "waits: tensor ranks",
+    "data": "waits: shards and replicas",
+    "pipeline": "waits: sends between stages",
+    "bubble": "waits: bubble",
+    "update": "update",
+}
+HIDDEN = "hidden communication"
+
+
 @dataclass(frozen=True)
 class Estimate:
     """Seconds of one optimizer step, part by part. `hidden` communication takes place meanwhile, and adds nothing."""
@@ -85,9 +97,9 @@ def stride_of(group: str, layout: Layout) -> int:
 def seconds_of(collective: Collective, layout: Layout, hardware: Hardware, per_node: int) -> float:
     """Its bytes over the bandwidth of its ring."""
     stride = stride_of(collective.group, layout)
-    if collective.operation == "send" and collective.ranks * stride > per_node:
+    if collective.operation == "send" and layout.world_size > per_node:
         return collective.sent / hardware.network  # one port, its own
-    return collective.sent / hardware.bandwidth(collective.ranks, stride, per_node)
+    return collective.sent / hardware.bandwidth(collective.ranks, stride, per_node, layout.world_size)
 
 
 def estimate(

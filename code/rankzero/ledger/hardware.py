@@ -4,6 +4,7 @@ Rates are one way: a sheet's "900 GB/s NVLink" is 450 out and 450 in. The networ
 NVIDIA's DGX machines: 200 Gbit/s InfiniBand with an A100, 400 Gbit/s with an H100 or H200.
 """
 
+import math
 from dataclasses import dataclass
 
 from rankzero.learn.device import PEAKS
@@ -26,15 +27,17 @@ class Hardware:
         """Dense peak for products of that width: bf16's, or fp32's without tensor cores."""
         return self.peaks[2] if weight_bytes == 2 or autocast else self.peaks[0]
 
-    def bandwidth(self, ranks: int, stride: int, per_node: int) -> float:
+    def bandwidth(self, ranks: int, stride: int, per_node: int, world_size: int) -> float:
         """Bytes/s, one way, of a rank in a ring of `ranks` that are `stride` apart, `per_node` GPUs to a node.
 
         A ring within a node has NVLink. One that leaves the node crosses the network; k ranks of it in each node make
-        k rings, each through another port, so that together they have k ports, and never more than NVLink.
+        k rings, each through another port, so that together they have k ports, and never more than NVLink. Where
+        groups and nodes do not divide each other, that is the worst group, with the fewest ranks in some node.
         """
-        if ranks * stride <= per_node:
+        span = ranks * stride
+        if world_size <= per_node or per_node % span == 0:
             return self.nvlink
-        return min(self.nvlink, max(1, per_node // stride) * self.network)
+        return min(self.nvlink, max(1, math.gcd(span, per_node) // stride) * self.network)
 
 
 HARDWARE = {

@@ -8,6 +8,7 @@ from rankzero.ledger import schedule
 from rankzero.ledger.models import Config, Part, parameter_count
 
 CHECKPOINTING = ("none", "block")
+MOST_MICRO_BATCHES = 100_000  # a schedule is a list of them
 
 
 @dataclass(frozen=True)
@@ -74,6 +75,8 @@ class Layout:
         for name in ("micro_batches", "interleave"):
             if getattr(self, name) < 1:
                 raise UserError(f"{name} is {getattr(self, name)}: it must be at least 1.")
+        if self.micro_batches > MOST_MICRO_BATCHES:
+            raise UserError(f"{self.micro_batches:,} micro-batches in a step: use at most {MOST_MICRO_BATCHES:,}.")
         if self.zero not in (0, 1, 2, 3):
             raise UserError(f"there is no ZeRO stage {self.zero}: use 0, 1, 2 or 3.")
         if self.shard is not None and (self.shard < 1 or self.data % self.shard):

@@ -14,9 +14,10 @@ from rankzero.ledger.estimate import Estimate, estimate, model_flops, recomputed
 from rankzero.ledger.hardware import Hardware, find_hardware
 from rankzero.ledger.layout import Layout
 from rankzero.ledger.ledger import Ledger
-from rankzero.ledger.models import Config, find_preset, parameter_count
+from rankzero.ledger.models import Config, find_preset, parameter_count, weights_of
 from rankzero.ledger.predict import largest_micro_batch, predict
 from rankzero.ledger.recipes import Optimizer, Recipe, find_optimizer, find_recipe
+from rankzero.ledger.sharding import units_of
 from rankzero.ledger.traffic import Collective, collectives
 
 
@@ -120,7 +121,8 @@ class Plan:
         layout, found = self.layout, []
         if layout.micro_batches < layout.pipeline:
             found.append(
-                f"{layout.micro_batches} micro-batches cannot fill {layout.pipeline} pipeline stages: "
+                f"{layout.pipeline} pipeline stages are more than can be filled by {layout.micro_batches} micro-batch"
+                f"{'es' * (layout.micro_batches > 1)}: "
                 f"{self.bubble:.0%} of each rank's time is bubble."
             )
         if self.config.vocab_size % layout.tensor:
@@ -129,28 +131,38 @@ class Plan:
                 f"a vocabulary of {self.config.vocab_size:,} does not divide by {layout.tensor} tensor ranks: "
                 f"the first ones hold {padded:,} rows."
             )
+        weights = weights_of(self.config, layout.part(self.config, self.stage))
+        gathered = sum(unit.numbers * unit.copies for unit in units_of(weights, layout))
+        padding = 1 - sum(weight.numbers(layout.tensor) * weight.copies for weight in weights) / gathered
+        if padding > 0.05:
+            found.append(
+                f"rows do not divide by {layout.shards:,} shards: {padding:.0%} of what is gathered is padding."
+            )
         if 0 <= self.room < self.hardware.memory / 10:
             found.append(
                 "less than a tenth of the memory is left; the CUDA context, NCCL's buffers and fragmentation, which no "
                 "plan knows, may take that."
             )
-        if layout.tensor > self.per_node:
+        if layout.world_size > self.per_node and self.per_node % layout.tensor:
             found.append(
-                f"{layout.tensor} tensor ranks leave a node of {self.per_node}: "
-                "each product then waits for the network."
+                f"groups of {layout.tensor} tensor ranks leave a node of {self.per_node}: "
+                "their products wait for the network."
             )
         return found
 
     def largest_batch(self) -> int:
-        """Sequences of the largest micro-batch that fits on the fullest stage; 0 if none does."""
-        return largest_micro_batch(
-            self.config,
-            self.recipe,
-            self.optimizer,
-            seq_len=self.seq_len,
-            budget=self.hardware.memory,
-            layout=self.layout,
-            stage=self.stage,
+        """Sequences of the largest micro-batch that fits on every stage; 0 if none does."""
+        return min(
+            largest_micro_batch(
+                self.config,
+                self.recipe,
+                self.optimizer,
+                seq_len=self.seq_len,
+                budget=self.hardware.memory,
+                layout=self.layout,
+                stage=stage,
+            )
+            for stage in range(self.layout.pipeline)
         )
 
     def as_json(self) -> dict[str, Any]:

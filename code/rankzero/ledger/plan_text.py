@@ -1,5 +1,6 @@
 """A plan as text: what one rank holds, what it sends, how long a step takes; and what was counted, beside it."""
 
+from rankzero.ledger.estimate import HIDDEN, LABELS
 from rankzero.ledger.ledger import BEGIN, END, FORWARD, UPDATE, Kind, comparison_table, human
 from rankzero.ledger.models import parameter_count
 from rankzero.ledger.plan import Plan
@@ -38,11 +39,15 @@ def head(plan: Plan) -> str:
             f"model   {plan.name}: {parameter_count(config):,} parameters, {config.n_layer} blocks, "
             f"{config.hidden_dim} wide",
             f"ranks   {layout.world_size:,}: {axes}; {plan.hardware.name}, {plan.per_node} to a node",
-            f"step    {plan.tokens:,} tokens: {sequences:,} sequences of {plan.seq_len:,}, in micro-batches of "
-            f"{plan.batch_size}, {layout.micro_batches} of them on each rank",
+            f"step    {plan.tokens:,} tokens: {_many(sequences, 'sequence')} of {plan.seq_len:,}; "
+            f"each rank runs {_many(layout.micro_batches, 'micro-batch', 'es')} of {plan.batch_size}",
             f"recipe  {plan.recipe.name} ({plan.recipe.says}), {plan.optimizer.name}: {each:g} B a parameter",
         )
     )
+
+
+def _many(count: int, thing: str, ending: str = "s") -> str:
+    return f"{count:,} {thing}{ending * (count != 1)}"
 
 
 def holds(plan: Plan) -> str:
@@ -56,11 +61,11 @@ def holds(plan: Plan) -> str:
     if len(others) > 1:
         lines.append(f"GB at the peak, by stage: {' '.join(others)}")
     verdict = f"fits, {human(plan.room)} to spare" if plan.room >= 0 else f"does not fit: {human(-plan.room)} too much"
-    lines.append(
-        f"peak {human(peak)} when {MOMENTS[moment]}; {plan.hardware.name} has {human(plan.hardware.memory)}: {verdict}"
-    )
-    best = plan.largest_batch()
-    lines.append(f"largest micro-batch that fits: {best:,} sequence{'s' * (best != 1)}")
+    lines += [
+        f"peak    {human(peak)} when {MOMENTS[moment]}",
+        f"room    {plan.hardware.name} has {human(plan.hardware.memory)}: {verdict}",
+        f"        largest micro-batch that fits: {_many(plan.largest_batch(), 'sequence')}",
+    ]
     return "\n".join(lines)
 
 
@@ -68,12 +73,12 @@ def sends(plan: Plan) -> str:
     """The collectives of a step."""
     if not plan.collectives:
         return "ONE RANK SENDS nothing: it is alone"
-    lines = [f"ONE RANK SENDS IN A STEP{'calls':>34}{'tensors':>14}{'on the wire':>14}  calls x size"]
+    lines = [f"{'ONE RANK SENDS IN A STEP':<40}{'calls':>10}{'tensors':>14}{'on the wire':>14}"]
     for c in plan.collectives:
-        name = f"{c.operation}, {c.ranks:,} {c.group}"
-        lines.append(f"  {name:<28}{c.calls:>28,}{human(c.bytes):>14}{human(c.sent):>14}  {c.formula}")
-        lines.append(f"    {c.what}")
-    lines.append(f"  {'in all':<70}{human(sum(c.sent for c in plan.collectives)):>14}")
+        name = f"{c.operation}, {c.ranks:,} {c.group} ranks"
+        lines.append(f"  {name:<38}{c.calls:>10,}{human(c.bytes):>14}{human(c.sent):>14}")
+        lines.append(f"    {c.what}: {c.formula}")
+    lines.append(f"  {'in all':<62}{human(sum(c.sent for c in plan.collectives)):>14}")
     return "\n".join(lines)
 
 
@@ -81,15 +86,17 @@ def takes(plan: Plan) -> str:
     """Seconds, part by part."""
     step = plan.estimate
     lines = [
-        f"A STEP TAKES at least, if products reach {plan.efficiency:.0%} of the peak and links what their sheets say",
+        f"A STEP TAKES at least (products at {plan.efficiency:.0%} of the peak, links as on their sheets)",
         *(
-            f"  {name:<12}{seconds:>10.3f} s{seconds / step.seconds:>8.1%}"
+            f"  {LABELS[name]:<30}{seconds:>10.4f} s{seconds / step.seconds:>8.1%}"
             for name, seconds in step.parts.items()
             if seconds
         ),
-        f"  {'sum':<12}{step.seconds:>10.3f} s; {step.hidden:.3f} s of communication hide behind computation",
+        f"  {'sum':<30}{step.seconds:>10.4f} s",
+        f"  {HIDDEN:<30}{step.hidden:>10.4f} s, meanwhile" if step.hidden else "",
         f"bubble  {plan.bubble:.1%} of the pipeline's time" if plan.layout.pipeline > 1 else "",
-        f"FLOPs   {plan.flops:.4g} a step by 6N + 12LHQT; with what is recomputed {plan.hardware_flops:.4g}",
+        f"FLOPs   {plan.flops:.4g} a step by 6N + 12LHQT"
+        + (f"; with what is recomputed {plan.hardware_flops:.4g}" if plan.hardware_flops > plan.flops else ""),
         f"speed   {step.tokens / step.seconds:,.0f} tokens/s, "
         f"{step.tokens / step.seconds / plan.layout.world_size:,.0f} a GPU; MFU {step.mfu:.1%}, HFU {step.hfu:.1%}",
     ]

@@ -3,6 +3,7 @@
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from rankzero.ledger.estimate import HIDDEN, LABELS
 from rankzero.ledger.ledger import PHASES, Kind, Ledger
 from rankzero.ledger.plan import Plan
 
@@ -46,30 +47,42 @@ def draw_ledgers(axes: Axes, *ledgers: Ledger) -> None:
 
 
 def plot_plan(plan: Plan) -> Figure:
-    """Left, GB on the fullest rank at each moment, under what its GPU has; right, the seconds of a step."""
+    """Left, GB on the fullest rank at each moment, under what its GPU has; right, the time of a step."""
     figure = Figure(figsize=(12.5, 4.4), layout="constrained")
     left, right = figure.subplots(1, 2, width_ratios=(1.45, 1))
     draw_ledgers(left, plan.ledger)
-    memory = plan.hardware.memory / 1e9
-    left.axhline(memory, color="black", linestyle="--", linewidth=1)
-    left.text(-0.45, memory, f"{plan.hardware.name}: {memory:g} GB", va="bottom", fontsize=8)
-    left.set_ylim(top=1.12 * max(memory, plan.ledger.peak()[1] / 1e9))
-    left.set_title(f"{plan.name} over {plan.layout.world_size:,} ranks: one rank holds", fontsize=10)
-
-    step = plan.estimate
-    parts = {name: seconds for name, seconds in step.parts.items() if seconds} | {"hidden communication": step.hidden}
-    begin, names = 0.0, list(parts)
-    for place, (name, seconds) in enumerate(parts.items()):
-        hidden = name.startswith("hidden")
-        start, color = (0.0, "#bbbbbb") if hidden else (begin, "#4c72b0" if name == "compute" else "#c44e52")
-        right.barh(place, seconds, left=start, color=color)
-        share = "meanwhile" if hidden else f"{seconds / step.seconds:.1%}"
-        right.text(start + seconds, place, f" {seconds:.3g} s, {share}", va="center", fontsize=8)
-        begin += 0 if hidden else seconds
-    right.set_yticks(range(len(names)), names)
-    right.invert_yaxis()
-    right.set_xlim(right=1.4 * max(step.seconds, step.hidden))
-    right.set_xlabel("seconds of one step, at least")
-    right.set_title(f"one step: {step.seconds:.3g} s, MFU {step.mfu:.1%}", fontsize=10)
-    right.spines[["top", "right"]].set_visible(False)
+    memory, peak = plan.hardware.memory / 1e9, plan.ledger.peak()[1] / 1e9
+    if peak > memory / 4:  # else the line would press the bars flat
+        left.axhline(memory, color="black", linestyle="--", linewidth=1)
+        left.text(-0.45, memory, f"{plan.hardware.name}: {memory:g} GB", va="bottom", fontsize=8)
+        left.set_ylim(top=1.12 * max(memory, peak))
+    ranks = f"{plan.name}, one rank of {plan.layout.world_size:,}"
+    left.set_title(f"{ranks}: at most {peak:.3g} GB of {memory:g}", fontsize=10)
+    draw_time(right, plan)
     return figure
+
+
+def draw_time(axes: Axes, plan: Plan) -> None:
+    """The parts of a step end to end, and what is hidden beneath them."""
+    step = plan.estimate
+    factor, unit = (1.0, "s") if step.seconds >= 0.1 else (1e3, "ms")
+    names: list[str] = []
+    begin = 0.0
+    for name, seconds in step.parts.items():
+        if seconds:
+            axes.barh(len(names), seconds * factor, left=begin, color="#4c72b0" if name == "compute" else "#c44e52")
+            begin += seconds * factor
+            share = f" {seconds * factor:.3g} {unit}, {seconds / step.seconds:.1%}"
+            axes.text(begin, len(names), share, va="center", fontsize=8)
+            names.append(LABELS[name])
+    if step.hidden:
+        axes.barh(len(names), step.hidden * factor, color="#bbbbbb")
+        text = f" {step.hidden * factor:.3g} {unit}, meanwhile"
+        axes.text(step.hidden * factor, len(names), text, va="center", fontsize=8)
+        names.append(HIDDEN)
+    axes.set_yticks(range(len(names)), names)
+    axes.invert_yaxis()
+    axes.set_xlim(right=1.4 * factor * max(step.seconds, step.hidden))
+    axes.set_xlabel(f"{unit} of one step, at least")
+    axes.set_title(f"one step: {step.seconds * factor:.3g} {unit}, MFU {step.mfu:.1%}", fontsize=10)
+    axes.spines[["top", "right"]].set_visible(False)

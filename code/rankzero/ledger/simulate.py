@@ -105,6 +105,17 @@ def mesh_of(layout: Layout) -> DeviceMesh:
     return init_device_mesh("cpu", sizes, mesh_dim_names=AXES)
 
 
+def check(config: Config, recipe: Recipe, layout: Layout) -> None:
+    """UserError for what can be planned and not run."""
+    layout.check(config)
+    if layout.zero in (1, 2):
+        raise UserError(f"ZeRO-{layout.zero} is computed only: no class of PyTorch does just that. Simulate 0 or 3.")
+    if recipe.copy and layout.tensor > 1:
+        raise UserError("autocast over tensor ranks is computed only: simulate another recipe, such as mixed.")
+    if isinstance(config, GPTConfig) and layout.tensor > 1:
+        raise UserError("a GPT over tensor ranks is computed only (q, k, v are one matrix): simulate a Llama.")
+
+
 def simulate(
     config: Config,
     recipe: Recipe,
@@ -116,11 +127,7 @@ def simulate(
     stage: int = 0,
 ) -> Counted:
     """One optimizer step of the first rank of pipeline rank `stage`, on fake tensors in a fake world."""
-    layout.check(config)
-    if layout.zero in (1, 2):
-        raise UserError(f"ZeRO-{layout.zero} is computed only: no class of PyTorch does just that. Simulate 0 or 3.")
-    if recipe.copy and layout.tensor > 1:
-        raise UserError("autocast over tensor ranks is computed only: simulate another recipe, such as mixed.")
+    check(config, recipe, layout)
     with (
         fake_world(layout.world_size, stage * layout.data * layout.tensor),
         warnings.catch_warnings(action="ignore"),

@@ -22,7 +22,6 @@ from torch.distributed.tensor.parallel import (
     parallelize_module,
 )
 
-from rankzero.learn.errors import UserError
 from rankzero.learn.gpt import GPTConfig
 from rankzero.ledger.layout import Layout
 from rankzero.ledger.measure import RunAgain
@@ -62,10 +61,6 @@ def build_part(config: Config, part: Part, checkpointing: str = "none") -> nn.Mo
 
 def split_products(model: nn.Module, mesh: DeviceMesh, part: Part, *, sequence: bool = False) -> None:
     """Tensor parallelism over `mesh` for a Llama; with `sequence` its norms and residual stream are split by tokens."""
-    if isinstance(model.config, GPTConfig):
-        raise UserError(
-            "tensor parallelism runs on the Llama presets; for a GPT, whose q, k, v are one matrix, it is computed."
-        )
     stream = Shard(1) if sequence else Replicate()
     norm: dict[str, ParallelStyle] = {"norm": SequenceParallel()} if sequence else {}
     ends: dict[str, ParallelStyle] = {}

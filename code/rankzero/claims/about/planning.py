@@ -26,7 +26,7 @@ from rankzero.ledger.models import PRESETS, Config, build, parameter_count
 from rankzero.ledger.plan import Plan
 from rankzero.ledger.recipes import OPTIMIZERS, RECIPES
 from rankzero.ledger.simulate import Counted, count_step, fake_world, mesh_of, simulate
-from rankzero.ledger.traffic import Totals
+from rankzero.ledger.traffic import totals
 
 PAGE = "handbook/planning.md"
 ADAMW = OPTIMIZERS["adamw"]
@@ -54,11 +54,7 @@ def sent(found: Counted) -> float:
 
 def differences(made: Plan, found: Counted, stage: int) -> dict[str, int]:
     """How far the plan is off: bytes held, calls, bytes of tensors sent."""
-    planned: Totals = {}
-    got = found.totals()
-    for one in made.collectives_of(stage):
-        before = planned.get((one.operation, one.ranks), (0, 0))
-        planned[one.operation, one.ranks] = before[0] + one.calls, before[1] + one.bytes
+    planned, got = totals(made.collectives_of(stage)), found.totals()
     pairs = [(planned.get(key, (0, 0)), got.get(key, (0, 0))) for key in planned | got]
     return {
         "bytes held": sum(abs(line.difference) for line in found.lines(made.ledgers[stage])),
