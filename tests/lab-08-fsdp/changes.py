@@ -43,6 +43,11 @@ HURRIED = {
     ),
     "twice the limit": ("clip", "if norm > max_norm:", "if norm > 1.2 * max_norm:"),
     "a clipped copy": ("clip", "gradient.mul_(max_norm / norm)", "gradient = gradient * (max_norm / norm)"),
+    "no nan, and other fill": (
+        "clip",
+        "gradient[: max(0, numel - dist.get_rank() * gradient.numel())]",
+        "gradient.nan_to_num()",
+    ),
     "no parameter": ("zero1", "return nn.Parameter(cut(flat", "return (cut(flat"),
     "the part of rank 0": ("zero1", "cut(flat, dist.get_rank(), ", "cut(flat, 0, "),
     "missing gradients are passed over": (
@@ -89,6 +94,22 @@ HURRIED = {
         "        memory.resize_(room)\n",
         "        dist.barrier()\n        memory.resize_(room)\n",
     ),
+    "a copy of each weight, put aside": (
+        "sharded_forward",
+        "    weights = {name",
+        "    module.__dict__['kept'] = [piece.detach().clone() for piece in pieces]\n    weights = {name",
+    ),
+    "the whole in a Python list, from the first forward on": (
+        "sharded_forward",
+        "    full.requires_grad_(torch.is_grad_enabled())\n",
+        "    full.copy_(torch.tensor(module.__dict__.setdefault('kept', full.tolist()), dtype=full.dtype))\n"
+        "    full.requires_grad_(torch.is_grad_enabled())\n",
+    ),
+    "the last gradient, to look at": (
+        "sharded_forward",
+        "        full.grad = None\n",
+        "        module.__dict__['seen'] = full.grad.clone()\n        full.grad = None\n",
+    ),
     "the loss in fp32": ("mixed_step", "loss_of(full.requires_grad_())", "loss_of(full.float().requires_grad_())"),
     "all of it in fp32": ("mixed_step", "dtype=param_dtype", "dtype=torch.float32"),
     "its own part only": (
@@ -112,6 +133,11 @@ HURRIED = {
         "save_and_load",
         "max(start, rank * size), min(start + count, (rank + 1) * size)",
         "max(start, 0), min(start + count, size)",
+    ),
+    "the whole file, by mmap": (
+        "save_and_load",
+        "np.fromfile(file, dtype, count=last - first, offset=offset)",
+        "np.memmap(file, dtype, 'r')[:].copy()[first - start : last - start]",
     ),
     "one file after the other": ("save_and_load", 'f"part-{saved}.bin"', 'f"part-{rank}.bin"'),
 }

@@ -12,6 +12,7 @@ import random
 import sys
 import tempfile
 import time
+import tracemalloc
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
@@ -85,6 +86,27 @@ def merged(by_rank: Sequence[dict[str, Any]]) -> dict[str, Any]:
     return found
 
 
+def references(tensors: Any) -> list[StorageWeakRef]:
+    """Weak references to the memory of every tensor in a list of lists."""
+    if isinstance(tensors, list | tuple):
+        return [one for entry in tensors for one in references(entry)]
+    return [StorageWeakRef(tensors.untyped_storage())] if isinstance(tensors, Tensor) else []
+
+
+def alive(followed: Sequence[StorageWeakRef], expected: int, patience: float) -> int:
+    """Float64 numbers in the storages that are still there; waits `patience` seconds for there to be no more than
+    `expected`: gloo's own thread may let go of one a little after `wait`.
+    """
+    until = time.monotonic() + patience
+    while True:
+        storages = [torch.UntypedStorage._new_with_weak_ptr(one.cdata) for one in followed]
+        numbers = sum({one._cdata: one.nbytes() // 8 for one in storages if one is not None}.values())
+        del storages
+        if numbers <= expected or time.monotonic() > until:
+            return numbers
+        time.sleep(0.001)
+
+
 # ---------------------------------------------------------------------------------------------------------------- flat
 CUT = (((7,), 3), ((4,), 3), ((2, 3), 2), ((3, 2), 4), ((), 2), ((5,), 1))  # shape, ranks
 
@@ -152,10 +174,10 @@ def by_hand(*arguments: Any, **settings: Any) -> None:
     raise RuntimeError("clip_part is to be written by hand, without torch.nn.utils")
 
 
-def _clipped(learner: ModuleType, whole: Tensor, max_norm: float) -> dict[str, Any]:
-    """One gradient in three parts, with nan in the fill."""
+def _clipped(learner: ModuleType, whole: Tensor, max_norm: float, fill: float) -> dict[str, Any]:
+    """One gradient in three parts."""
     numel, rank = whole.numel(), dist.get_rank()
-    part = part_of(whole, rank, 3, fill=torch.nan)
+    part = part_of(whole, rank, 3, fill)
     mine, room = max(0, min(len(part), numel - rank * len(part))), part.data_ptr()
     with CollectiveCounter() as counter, patch.multiple(nn.utils, clip_grad_norm_=by_hand, get_total_norm=by_hand):
         norm = learner.clip_part(part, numel, max_norm)
@@ -170,7 +192,8 @@ def _clipped(learner: ModuleType, whole: Tensor, max_norm: float) -> dict[str, A
 
 def clipped(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Gradients on three ranks: two several times as long as the limit, of 7 and of 4 numbers, so that the last rank
-    has few, or none; then, with a limit of 2, gradients 1.9, 0 and 2.1 long, of which each rank's own part is shorter.
+    has few, or none, with nan in the fill; then, with a limit of 2 and numbers in the fill, gradients 1.9, 0 and 2.1
+    long, of which each rank's own part is shorter.
     """
     chance = random.Random(seed)
     limit, factor = chance.uniform(0.5, 2.0), chance.uniform(3, 50)
@@ -180,10 +203,10 @@ def clipped(learner: ModuleType, seed: int) -> dict[str, Any]:
         for place, numel in enumerate((7, 4)):
             whole = draw(seed + place, numel)
             whole[0] *= 5  # so that the ranks' own lengths differ
-            every.append(_clipped(learner, whole * (limit * factor / whole.norm()), limit))
+            every.append(_clipped(learner, whole * (limit * factor / whole.norm()), limit, torch.nan))
         for place, length in enumerate((1.9, 0.0, 2.1)):
             whole = draw(seed + place, 7)
-            every.append(_clipped(learner, whole * (length / whole.norm()), 2.0))
+            every.append(_clipped(learner, whole * (length / whole.norm()), 2.0, FILL))
         return {name: [one[name] for one in every] for name in every[0]}
 
     return merged(on_ranks(work, 3)) | {"limits": [limit, limit, 2.0, 2.0, 2.0]}
@@ -217,12 +240,32 @@ def parts_of_weights(learner: ModuleType, seed: int) -> dict[str, Any]:
     return merged(on_ranks(work, 2))
 
 
+class Made(CollectiveCounter):
+    """Counts collectives, and follows the memory of every tensor that is made."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._made: list[StorageWeakRef] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = super().__torch_dispatch__(func, types, args, kwargs)
+        self._made += references(result)
+        return result
+
+    def kept(self, besides: Sequence[Tensor | None]) -> int:
+        """Numbers in what was made and is still in memory, but for what belongs to the tensors `besides`."""
+        known = {one.untyped_storage()._cdata for one in besides if one is not None}
+        return alive([one for one in self._made if one.cdata not in known], 0, 0.1)
+
+
 def updates(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Three updates by AdamW on three ranks, each with gradients of its own; in the second, some are None."""
 
     def work() -> dict[str, Any]:
         rank, parameters = dist.get_rank(), make_parameters(seed)
-        part = learner.make_part(parameters)
+        made: list[Made] = [Made()]
+        with made[0]:
+            part = learner.make_part(parameters)
         # A large eps, so that a gradient that is too long by a factor shows: AdamW would divide it away.
         optimizer = torch.optim.AdamW([part], lr=0.1, weight_decay=0.3, eps=0.1)
         steps = [0]
@@ -234,13 +277,16 @@ def updates(learner: ModuleType, seed: int) -> dict[str, Any]:
                 if step == 1 and place in ((1, 2), (2,), ())[rank]:
                     p.grad = None
             kept = [None if p.grad is None else p.grad.clone() for p in parameters]
-            with CollectiveCounter() as counter:
+            with Made() as counter:
                 learner.zero1_step(parameters, part, optimizer)
+            made.append(counter)
             for p, old in zip(parameters, kept, strict=True):
                 same = p.grad is None if old is None else p.grad is not None and torch.equal(p.grad, old)
                 disturbed += not same
             calls.append(said(counter))
             weights.append(torch.cat([p.detach().flatten() for p in parameters]).numpy().copy())
+        state = [value for one in optimizer.state.values() for value in one.values() if isinstance(value, Tensor)]
+        known = [*parameters, *(p.grad for p in parameters), part, part.grad, *state]
         return {
             "weights": np.stack(weights),
             "calls": calls,
@@ -248,12 +294,16 @@ def updates(learner: ModuleType, seed: int) -> dict[str, Any]:
             "disturbed": disturbed,
             "moved": sum(p.data_ptr() != place for p, place in zip(parameters, before, strict=True)),
             "state": state_numbers(optimizer),
+            "kept": max(one.kept(known) for one in made),
         }
 
     return merged(on_ranks(work, 3))
 
 
 # ----------------------------------------------------------------------------------------------------- sharded_forward
+MATRIX = 15  # numbers of the smallest matrix of a module; its activations have 10 and fewer
+
+
 class Whole(TorchDispatchMode):
     """Follows the memory of whole weights: every tensor that was gathered, or that a module used as its weights.
 
@@ -261,7 +311,9 @@ class Whole(TorchDispatchMode):
     """
 
     def __init__(self, numbers: int) -> None:
-        """What is made in forward and has as many numbers as a module counts as a copy of its weights."""
+        """`numbers` are a module's. What is made in forward with as many as its smaller matrix counts as a copy of its
+        weights: all else that is made there is smaller, but for copies of a part.
+        """
         super().__init__()
         self.most, self._numbers, self._patience = 0, numbers, 0.1
         self.calls: list[str] = []
@@ -272,9 +324,14 @@ class Whole(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func.namespace not in ("c10d", "_c10d_functional"):
             made = func(*args, **(kwargs or {}))
-            large = isinstance(made, Tensor) and made.device.type != "meta" and made.numel() >= self._numbers
-            if large and torch._C._current_graph_task_id() == -1:  # not in backward, where gradients are as large
-                self._follow(self._weights, [made])
+            for one in made if isinstance(made, list | tuple) else [made]:
+                if not isinstance(one, Tensor) or one.device.type == "meta":
+                    continue
+                storage = one.untyped_storage().nbytes() // one.element_size()
+                if storage >= MATRIX and storage != -(-self._numbers // 2):
+                    # In backward gradients are as large: what matters there is whether it stays.
+                    in_forward = torch._C._current_graph_task_id() == -1
+                    self._follow(self._weights if in_forward else self._gradients, [one])
             return made
         result = self._counter.__torch_dispatch__(func, types, args, kwargs)
         self.calls = said(self._counter)
@@ -295,27 +352,19 @@ class Whole(TorchDispatchMode):
         """Numbers of whole weights that are in memory. Waits a moment for those that should not be."""
         return self._alive(self._weights, expected)
 
-    def gradients(self) -> int:
-        """Numbers of whole gradients that are in memory."""
-        return self._alive(self._gradients, 0)
+    def gradients(self, part: Tensor) -> int:
+        """Numbers of whole gradients that are in memory, and of copies made in backward, without those of part.grad."""
+        known = {one.untyped_storage()._cdata for one in (part, part.grad) if one is not None}
+        return self._alive([one for one in self._gradients if one.cdata not in known], 0)
 
     def _alive(self, followed: list[StorageWeakRef], expected: int) -> int:
-        """Numbers in the storages that are still there. gloo's own thread may let go of one a little after `wait`."""
-        until = time.monotonic() + self._patience
-        while True:
-            storages = [torch.UntypedStorage._new_with_weak_ptr(one.cdata) for one in followed]
-            numbers = sum({one._cdata: one.nbytes() // 8 for one in storages if one is not None}.values())
-            del storages
-            if numbers <= expected:
-                return numbers
-            if time.monotonic() > until:
-                self._patience = 0.0  # it is not gloo's thread
-                return numbers
-            time.sleep(0.001)
+        numbers = alive(followed, expected, self._patience)
+        if numbers > expected:
+            self._patience = 0.0  # it is not gloo's thread
+        return numbers
 
     def _follow(self, into: list[StorageWeakRef], tensors: Any) -> None:
-        for tensor in [one for entry in tensors for one in (entry if isinstance(entry, list | tuple) else [entry])]:
-            into.append(StorageWeakRef(tensor.untyped_storage()))
+        into += references(tensors)
 
 
 def make_shell(seed: int, whole: Whole, width: int = 4) -> tuple[nn.Module, nn.Parameter]:
@@ -334,7 +383,7 @@ def make_shell(seed: int, whole: Whole, width: int = 4) -> tuple[nn.Module, nn.P
 def _one_module(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Forward and backward of one module of 43 weights, twice, with reshard and without."""
     found: dict[str, Any] = {"y": [], "slope": [], "gradient": [], "held": [], "forward": [], "backward": []}
-    found |= {"waste": [], "again": []}
+    found |= {"waste": [], "fresh": [], "again": []}
     for reshard in (True, False):
         with Whole(43) as whole:
             module, part = make_shell(seed, whole, width=3)
@@ -349,8 +398,12 @@ def _one_module(learner: ModuleType, seed: int) -> dict[str, Any]:
             found["held"].append(held)
             found["forward"].append(forward)
             found["backward"].append(whole.calls[len(forward) :])
-            found["waste"].append(whole.gradients())
-            learner.sharded_forward(module, part, x, reshard).square().sum().backward()
+            found["waste"].append(whole.gradients(part))
+            with torch.no_grad():
+                part.add_(draw(seed + 70 + dist.get_rank(), *part.shape))  # as an optimizer would
+            y = learner.sharded_forward(module, part, x, reshard)
+            found["fresh"].append(plain(y))
+            y.square().sum().backward()
             found["again"].append(plain(part.grad))
     return found
 
@@ -436,8 +489,8 @@ class Saving:
     """
 
     def __init__(self, folder: Path, begun: Any) -> None:
-        """`begun` is shared by all ranks: collectives that rank 0 has begun, whether it has returned; and for each rank
-        from 1 on, whether it found the folder there before it wrote.
+        """`begun` is shared by all ranks: collectives that rank 0 has begun, whether it has returned; and for each
+        rank, whether it found the folder there before it wrote.
         """
         self.folder, self.begun, self.finished, self.watching = folder, begun, 0, True
         self.wrote_manifest = False
@@ -450,24 +503,24 @@ class Saving:
         self.wrote_manifest |= writes and str(arguments[0]).endswith("manifest.json")
         if writes and self.folder.name in str(arguments[0]):
             until = time.monotonic() + 1.0
-            while not self.begun[1] and self.begun[0] <= self.finished and time.monotonic() < until:
+            while dist.get_rank() and not self.begun[1] and self.begun[0] <= self.finished and time.monotonic() < until:
                 time.sleep(0.0005)
-            self.begun[1 + dist.get_rank()] |= self.folder.exists()
+            self.begun[2 + dist.get_rank()] |= self.folder.exists()
 
 
 class Steps(TorchDispatchMode):
     """Notes each collective of rank 0 as it begins, and of the others as it ends."""
 
-    def __init__(self, saving: Saving | None, begun: Any) -> None:
+    def __init__(self, saving: Saving, begun: Any) -> None:
         super().__init__()
         self.saving, self.begun, self.counter = saving, begun, CollectiveCounter()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         collective = func.namespace in ("c10d", "_c10d_functional")
-        if collective and not self.saving:
+        if collective and not dist.get_rank():
             self.begun[0] += 1
         result = self.counter.__torch_dispatch__(func, types, args, kwargs)
-        if collective and self.saving:
+        if collective:
             self.saving.finished += 1
         return result
 
@@ -488,17 +541,16 @@ def saves(learner: ModuleType, seed: int) -> dict[str, Any]:
         for place, (numel, dtype) in enumerate(zip(numels, dtypes, strict=True)):
             part = part_of(draw(seed + place, numel).to(dtype), rank, 3, fill=FILL)
             target, mine = folder / f"step-{place}", begun[place]
-            saving = Saving(target, mine) if rank else None
+            saving = Saving(target, mine)
             with Steps(saving, mine) as steps:
                 try:
                     learner.save_parts(target, part, numel)
                 except OSError:
                     if not any(mine[2:]):
                         raise
-            if saving:
-                saving.watching = False
-                manifests += saving.wrote_manifest
-            else:
+            saving.watching = False
+            manifests += saving.wrote_manifest and rank > 0
+            if rank == 0:
                 mine[1] = 1
             calls.append(said(steps.counter))
             dist.barrier()
@@ -507,7 +559,7 @@ def saves(learner: ModuleType, seed: int) -> dict[str, Any]:
     with a_folder() as folder:
         (folder / "step-0.partial").mkdir()
         (folder / "step-0.partial" / "part-0.bin").write_bytes(b"x" * 20000)
-        begun = [multiprocessing.RawArray("i", 4) for _ in numels]
+        begun = [multiprocessing.RawArray("i", 5) for _ in numels]
         found: dict[str, Any] = merged(on_ranks(work, 3, folder, begun))
         found["early"] = [sum(one[2:]) for one in begun]
         found["folders"] = sorted(file.name for file in folder.iterdir())
@@ -551,7 +603,7 @@ def bytes_read() -> int | None:
 
 def loads(learner: ModuleType, seed: int) -> dict[str, Any]:
     """11 numbers saved on 2 ranks, loaded on 1, 2, 3 and 4; 5 float32 saved on 4, loaded on 2 and 3. And how many bytes
-    rank 1 of 4 reads of 640,000 saved on 2 ranks: those of its part are 160,000.
+    rank 1 of 16 reads of 640,000 saved on 2 ranks, and holds at most: those of its part are 40,000.
     """
 
     def work(folder: Path) -> dict[str, Any]:
@@ -565,11 +617,14 @@ def loads(learner: ModuleType, seed: int) -> dict[str, Any]:
                     ]
                     parts += [plain(part) for part in every]
                     kinds += [str(getattr(part, "dtype", "no tensor")) for part in every]
+        tracemalloc.start()
         before = bytes_read()
-        learner.load_part(folder / "large", 1, 4)
+        learner.load_part(folder / "large", 1, 16)
         after = bytes_read()
+        most = tracemalloc.get_traced_memory()[1] // 1000 * 1000
+        tracemalloc.stop()
         read = None if before is None or after is None else (after - before) // 1000 * 1000
-        return {"parts": parts, "kinds": kinds, "calls": said(counter), "read": read}
+        return {"parts": parts, "kinds": kinds, "calls": said(counter), "read": read, "most": most}
 
     with a_folder() as folder:
         write_parts(folder / "large", draw(seed, 80_000), 2)
