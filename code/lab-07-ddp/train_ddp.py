@@ -1,6 +1,6 @@
 """Lab 07: several processes train one model. Lab 02's loop, in which backward sends the gradients to the other ranks.
 
-Every rank runs this file from top to bottom. Read `train_step` first: there is one line more than in Lab 02. Then
+Every rank runs this file from top to bottom. Read `train_step` first: only its last line is not Lab 02's. Then
 `compare_gradients`, which shows that K ranks are one process with the whole batch. K = ranks, B = sequences a batch
 of all ranks together, T = tokens a sequence, V = tokens in the vocabulary.
 

@@ -200,7 +200,7 @@ figure
 # %% [markdown] tags=["answer"]
 # The number of messages: 2(K - 1) one after another. Each has a cost of its own, whatever its size, so a ring over many
 # ranks is slow for small tensors. That is one reason for buckets: few large all-reduces instead of one for each of the
-# 26 parameters. (Libraries switch to trees for small messages.)
+# 27 parameters. (Libraries switch to trees for small messages.)
 
 # %% [markdown]
 # ## 4. Hiding it

@@ -120,7 +120,22 @@ HURRIED = {
         "while len(started) < len(buckets) and",
         "while len(started) < len(buckets) - 1 and",
     ),
+    "hooks on frozen parameters": (
+        "overlap",
+        "    for parameter in bucket_of:\n",
+        "    for parameter in model.parameters():\n",
+    ),
+    "tied ones counted twice": (
+        "overlap",
+        "make_buckets(model.parameters(), cap)",
+        "make_buckets((p for _, p in model.named_parameters(remove_duplicate=False)), cap)",
+    ),
     "in float32": ("overlap", "        work = dist", "        flat = flat.float()\n        work = dist"),
+    "a generator comes back": (
+        "shard",
+        "    return order[rank : each * ranks : ranks]",
+        "    return (order[n] for n in range(rank, each * ranks, ranks))",
+    ),
     "drawn from the epoch alone": ("shard", "seed + epoch", "epoch"),
     "the seed times the epoch": ("shard", "seed + epoch", "seed * epoch"),
     "shuffled in numpy": (
@@ -143,6 +158,23 @@ HURRIED = {
         "    dist.all_reduce(total)\n",
         "    for p in ddp.parameters():\n        dist.all_reduce(p.grad)\n        p.grad /= dist.get_world_size()\n"
         "    dist.all_reduce(total)\n",
+    ),
+    "the gradients are averaged by hand at the end": (
+        "accumulate",
+        "        with " + QUIET + ":\n"
+        "            loss = F.cross_entropy(ddp(micro_x).flatten(0, 1), micro_y.flatten()) / k\n"
+        "            loss.backward()\n"
+        "        total += loss.detach()\n",
+        "        with ddp.no_sync():\n"
+        "            loss = F.cross_entropy(ddp(micro_x).flatten(0, 1), micro_y.flatten()) / k\n"
+        "            loss.backward()\n"
+        "        total += loss.detach()\n"
+        "    for p in ddp.parameters():\n        dist.all_reduce(p.grad)\n        p.grad /= dist.get_world_size()\n",
+    ),
+    "the loss is averaged in every micro-batch": (
+        "accumulate",
+        "        total += loss.detach()\n    dist.all_reduce(total)\n",
+        "        mine = loss.detach().clone()\n        dist.all_reduce(mine)\n        total += mine\n",
     ),
     "the last loss": ("accumulate", "total += loss.detach()", "total = loss.detach() * k"),
     "a tensor comes back": ("accumulate", "return total.item() /", "return total /"),

@@ -16,6 +16,11 @@ from rankzero.exercises.judges import all_of, is_but_expected
 EXACT = 1e-12  # float64 rounds at 1e-16; the sums here have a few hundred terms
 SECONDS = 15.0  # of a probe: up to three worlds, each with a limit of its own
 FLOAT32 = 1e-6  # a loss may be averaged in float32
+COLLECTIVES = ("all_reduce", "all_gather", "broadcast", "reduce", "reduce_scatter", "gather", "scatter")
+ALL_IN = {
+    "send": " dist.send returns when the other side has received: somebody must.",
+    "recv": " dist.recv returns when something has come: somebody must send first.",
+}
 
 
 def plural(count: int, thing: str) -> str:
@@ -35,9 +40,10 @@ def nobody_waits_forever(got: Answers, expected: Answers) -> str | None:
     stuck = got["stuck"]
     if not stuck:
         return None
-    places = [f"in dist.{call}" if call else "at a line of yours, a wait() perhaps" for call in stuck]
+    known = ("send", "recv", "isend", "irecv", "batch_isend_irecv", "barrier", *COLLECTIVES)
+    places = [f"in dist.{call}" if call in known else "at a line of yours, a wait() perhaps" for call in stuck]
     told = ", ".join(f"rank {rank} is {place}" for rank, place in enumerate(places))
-    why = " dist.send returns when the other side has received: somebody must." if set(stuck) == {"send"} else ""
+    why = ALL_IN.get(stuck[0], "") if len(set(stuck)) == 1 else ""
     return f"on {len(stuck)} ranks it never ends: {told}.{why}"
 
 
@@ -65,7 +71,7 @@ def no_collective(got: Answers, expected: Answers) -> str | None:
 def to_neighbors(got: Answers, expected: Answers) -> str | None:
     """Every message goes to the next rank and comes from the one before."""
     for where, sent, received in zip(cases(expected), got["sent"], got["received"], strict=True):
-        if len(sent) > 1 and not any(sent):
+        if len(sent) > 1 and not any(sent) and not where.endswith("with 0 numbers"):
             return f"{where}: nothing was sent."
         for rank in range(len(sent)):
             after, before = (rank + 1) % len(sent), (rank - 1) % len(sent)
@@ -87,7 +93,8 @@ def in_chunks(got: Answers, expected: Answers) -> str | None:
         if total != right:
             return f"{where}: all ranks together sent {total}; expected 2(K-1) x {length} = {right}."
         for rank, messages in enumerate(sent):
-            if len(messages) != len(wanted[rank]):
+            few = len(messages) < len(wanted[rank]) and length >= ranks  # empty chunks need no message
+            if few or len(messages) > len(wanted[rank]):
                 many = plural(len(messages), "message")
                 return f"{where}: rank {rank} sent {many}; expected 2(K-1) = {len(wanted[rank])}."
             most = max((numbers for _, numbers in messages), default=0)
@@ -101,7 +108,9 @@ def in_chunks(got: Answers, expected: Answers) -> str | None:
 def same_start(got: Answers, expected: Answers) -> str | None:
     """All ranks hold rank 0's weights and buffers, by value and by the bytes that were broadcast."""
     sent, right = got["bytes"], expected["bytes"][0]
-    broadcast = f"{sent[0]:,} bytes were broadcast; expected {right:,}"
+    broadcast = f"{sent[0]:,} bytes were broadcast; " + (
+        "as many as expected" if sent[0] == right else f"expected {right:,}"
+    )
     for rank, (mine, wanted) in enumerate(zip(got["weights"], expected["weights"], strict=True)):
         wrong = np.flatnonzero(mine != wanted)
         if len(wrong):
@@ -111,7 +120,7 @@ def same_start(got: Answers, expected: Answers) -> str | None:
             both = is_but_expected(float(mine[first]), float(wanted[first]))[:-1]
             return f"after the call, rank {rank}'s {what} {both}, which is rank 0's. {broadcast}."
     if any(one != right for one in sent):
-        return f"{broadcast}: each parameter and each buffer once."
+        return f"{max(sent):,} bytes were broadcast; expected {right:,}: each parameter and each buffer once."
     return None
 
 
@@ -150,7 +159,7 @@ def _differs(mine: np.ndarray, wanted: np.ndarray, steps: tuple[str, ...]) -> st
     return None
 
 
-BACKWARDS = ("in the first backward", "in the second", "in a third without clearing")
+BACKWARDS = ("in the first backward", "in the second", "in a third, on top of gradients that differed by rank")
 EACH_STEP = ("step 1", "step 2", "step 3")
 
 
@@ -229,6 +238,9 @@ def unwaited(got: Answers, expected: Answers) -> str | None:
     """Nobody waits in backward; and finish() waits."""
     if got["in backward"]:
         return "rank 0 waits for an all-reduce in the middle of its backward: start it with async_op=True and go on."
+    if got["attended"] < expected["attended"]:
+        many = f"{got['attended']} of {plural(expected['attended'], 'all-reduce')}"
+        return f"rank 0 waited for {many}; expected all: they need not end in the order in which they were started."
     said = _differs(got["gradients"], expected["whole"], ("when finish() returns on rank 0",))
     return f"rank 1 was late, and {said} finish() has to wait." if said else None
 
@@ -245,7 +257,11 @@ def same_calls(got: Answers, expected: Answers) -> str | None:
 
 # -------------------------------------------------------------------------------------------------------------- shard
 def shards(got: Answers, expected: Answers) -> str | None:
-    """Every rank's list is the expected one."""
+    """Every rank's list is the expected one, and the learner's own work."""
+    if got["torchs"]:
+        return "DistributedSampler did the work: it is what this exercise builds."
+    if got["kinds"]:
+        return f"what came back is a {got['kinds'][0]}; a list of int was expected."
     for case, mine, wanted in zip(expected["cases"], got["shards"], expected["shards"], strict=True):
         if mine == wanted:
             continue
@@ -281,12 +297,18 @@ def quiet(got: Answers, expected: Answers) -> str | None:
         sent = [number for number, event in enumerate(mine) if event[1]]
         if sent:
             begun = f"micro-batch {sent[0] // 2 + 1}"
+            if mine[sent[0]][1] == 1:
+                once = "expected once, after the last"
+                return f"{where}: a number, the loss perhaps, had been all-reduced when {begun} began; {once}."
             return f"{where}: gradients had been sent when {begun} of {len(right)} began; expected none so far."
     return None
 
 
 def sent_once(got: Answers, expected: Answers) -> str | None:
     """The gradients are all-reduced once, by DDP."""
+    for where, mine, _ in _by_rank(got, expected, "events"):
+        if not [event[2] for event in mine if event[0]][-1]:
+            return f"{where}: DDP was kept from sending in the last micro-batch too; expected that it averages there."
     for where, mine, wanted in _by_rank(got, expected, "bytes"):
         if sum(mine) != sum(wanted):
             return f"{where}: {sum(mine):,} bytes of gradients were all-reduced; expected {sum(wanted):,}, once."

@@ -172,6 +172,13 @@ def square_loss(model: nn.Module, batch: tuple[Tensor, Tensor]) -> Tensor:
     return F.mse_loss(model(batch[0]), batch[1])
 
 
+def add_to_gradients(model: nn.Module, number: float) -> None:
+    """Adds a number to every gradient that there is."""
+    for parameter in model.parameters():
+        if parameter.grad is not None:
+            parameter.grad = parameter.grad + number
+
+
 def _start(learner: ModuleType, seed: int) -> list[Any]:
     model = Net(seed + 17 * dist.get_rank())
     with CollectiveCounter() as counter:
@@ -192,7 +199,10 @@ def start(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 
 def _steps(learner: ModuleType, seed: int, special: bool) -> list[Any]:
-    """Three backwards: two after clearing, one on top of the second. What each leaves and calls, and the truth."""
+    """Two backwards after clearing, one on top of gradients that each rank has of its own; and the truth.
+
+    A hook that averages what a backward adds, not what is there, shows in the third.
+    """
     model, alone = Net(seed, special=special), Net(seed, special=special)
     learner.data_parallel(model)
     found, truth, calls, sizes, early = [], [], [], [], []
@@ -201,6 +211,9 @@ def _steps(learner: ModuleType, seed: int, special: bool) -> list[Any]:
         if number < 2:
             model.zero_grad()
             alone.zero_grad()
+        else:  # as a micro-batch leaves them that was not averaged
+            add_to_gradients(model, 1.0 + dist.get_rank())
+            add_to_gradients(alone, (1.0 + dist.get_world_size()) / 2)
         with CollectiveCounter() as counter:
             model.seen = lambda slopes, counter=counter: early.append(len(counter.records))
             loss = square_loss(model, (my_rows(batch[0]), my_rows(batch[1])))
@@ -258,7 +271,10 @@ def buckets(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 
 class Chain(nn.Module):
-    """Layers one after another, in an order of their own; a note is taken in backward before those of the first."""
+    """Layers one after another, in an order of their own; a note is taken in backward before those of the first.
+
+    One has a second name, as tied layers do, and one parameter is frozen.
+    """
 
     ORDER = (0, 2, 1, 4, 3, 5)  # backward does not complete them in the order in which they were made
 
@@ -266,6 +282,8 @@ class Chain(nn.Module):
         super().__init__()
         torch.manual_seed(seed)
         self.layers = nn.ModuleList(nn.Linear(5 if n == 0 else 4, 4) for n in range(6))
+        self.tied = self.layers[3]
+        self.frozen = nn.Parameter(torch.rand(4) + 0.5, requires_grad=False)
         self.seen: Callable[[Tensor], None] | None = None
         self.double()
 
@@ -276,7 +294,7 @@ class Chain(nn.Module):
             if number == 0 and self.seen and x.requires_grad:
                 x.register_hook(self.seen)
             x = torch.tanh(x)
-        return x
+        return x * self.frozen
 
 
 class Settled(TorchDispatchMode):
@@ -329,24 +347,34 @@ def overlapped(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 
 class Waits:
-    """Calls `note` whenever somebody waits for, or asks after, what was started."""
+    """Calls `note` whenever somebody waits for, or asks after, what was started; `attended` holds what was, or will be.
 
-    NAMES = ("wait", "synchronize", "is_completed", "is_success", "get_future", "result")
+    A future that is only taken is not waited for: `then` may be told what to do when it is there.
+    """
+
+    NAMES = (
+        (dist.Work, ("wait", "synchronize", "is_completed", "is_success", "get_future", "result")),
+        (torch._C.Future, ("wait", "value", "done")),
+    )
 
     def __init__(self, note: Callable[[], None]) -> None:
-        self._own = {name: getattr(dist.Work, name) for name in self.NAMES if hasattr(dist.Work, name)}
-        for name, method in self._own.items():
+        self.attended: list[Any] = []
+        self._own = [(of, name, getattr(of, name)) for of, names in self.NAMES for name in names]
+        for of, name, method in self._own:
 
-            def noting(work: dist.Work, *args: Any, method: Any = method, **kwargs: Any) -> Any:
-                note()
-                return method(work, *args, **kwargs)
+            def noting(it: Any, *args: Any, name: str = name, method: Any = method, **kwargs: Any) -> Any:
+                if isinstance(it, dist.Work) and not any(it is one for one in self.attended):
+                    self.attended.append(it)
+                if name != "get_future":
+                    note()
+                return method(it, *args, **kwargs)
 
-            setattr(dist.Work, name, noting)
+            setattr(of, name, noting)
 
     def undo(self) -> None:
         """Puts the methods back."""
-        for name, method in self._own.items():
-            setattr(dist.Work, name, method)
+        for of, name, method in self._own:
+            setattr(of, name, method)
 
 
 def _unwaited(learner: ModuleType, seed: int) -> list[Any]:
@@ -375,7 +403,7 @@ def _unwaited(learner: ModuleType, seed: int) -> list[Any]:
     waits.undo()
     dist.barrier()  # neither leaves before the other is done
     square_loss(alone, (x, y)).backward()
-    return [in_backward, found, gradients(alone)]
+    return [in_backward, found, gradients(alone), len(waits.attended)]
 
 
 def unwaited(learner: ModuleType, seed: int) -> dict[str, Any]:
@@ -383,6 +411,7 @@ def unwaited(learner: ModuleType, seed: int) -> dict[str, Any]:
     ranks = in_world(_unwaited, 2, learner, seed)
     return {
         "in backward": ranks[0][0][0],
+        "attended": ranks[0][3],
         "gradients": np.array(ranks[0][1]),
         "whole": np.array(ranks[0][2]),
     }
@@ -438,12 +467,19 @@ def forked(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 # -------------------------------------------------------------------------------------------------------------- shard
 def _shards(learner: ModuleType, cases: list[tuple[int, int, int, int, bool, bool]]) -> dict[str, Any]:
-    found = []
+    found, kinds, torchs = [], set(), []
+    own = torch.utils.data.DistributedSampler.__iter__
+    torch.utils.data.DistributedSampler.__iter__ = lambda sampler: torchs.append(1) or own(sampler)  # type: ignore
     for length, ranks, epoch, seed, shuffle, drop_last in cases:
         how = {"epoch": epoch, "seed": seed, "shuffle": shuffle, "drop_last": drop_last}
         every = [learner.shard(length, rank, ranks, **how) for rank in range(ranks)]
-        found.append([list(one) for one in every])
-    return {"cases": [list(case) for case in cases], "shards": found}
+        kinds |= {type(one).__name__ for one in every}
+        every = [list(one) for one in every]
+        kinds |= {f"list of {type(number).__name__}" for one in every for number in one}
+        found.append([[int(number) for number in one] for one in every])
+    torch.utils.data.DistributedSampler.__iter__ = own  # type: ignore
+    kinds -= {"list", "list of int"}
+    return {"cases": [list(case) for case in cases], "shards": found, "kinds": sorted(kinds), "torchs": bool(torchs)}
 
 
 def divided(learner: ModuleType, seed: int) -> dict[str, Any]:
@@ -501,7 +537,10 @@ def token_loss(model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
 
 
 def _accumulated(learner: ModuleType, seed: int, k: int, old: bool) -> list[Any]:
-    """What one rank holds; and of each forward and backward: rows, sent before it, DDP's flag, a sum of the tokens."""
+    """What one rank holds; and of each forward and backward: rows, what was sent, DDP's flag, a sum of the tokens.
+
+    What was sent before it: 0 nothing, 1 a number such as the loss, 2 gradients.
+    """
     model, alone = make_gpt(seed), make_gpt(seed)
     ddp = DistributedDataParallel(model)
     token_loss(ddp, *map(my_rows, tokens(seed + 1))).backward()  # the first backward rebuilds the buckets
@@ -512,7 +551,8 @@ def _accumulated(learner: ModuleType, seed: int, k: int, old: bool) -> list[Any]
     with CollectiveCounter() as counter:
 
         def forward(module: nn.Module, inputs: Any, output: Tensor) -> None:
-            sent = counter.bytes["all_reduce"] > 8
+            sizes = [record.bytes for record in counter.records if record.collective == "all_reduce"]
+            sent = 2 if max(sizes, default=0) > 8 else int(bool(sizes))
             events.append([len(inputs[0]), sent, ddp.require_backward_grad_sync, int(inputs[0].sum())])
             output.register_hook(lambda slopes: events.append([0, sent, ddp.require_backward_grad_sync, 0]))
 
