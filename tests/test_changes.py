@@ -67,6 +67,8 @@ def test_a_changed_line_does_not_get_all_points(tmp_path: Path, worker: Worker, 
     every = [*mutants(lab.reference.read_text())]
     assert harmless <= {mutant.what for mutant in every}
     tried = [mutant for mutant in every if THOROUGH or mutant.is_of_lines]
+    if "ranks" in lab.needs and not THOROUGH:
+        tried = tried[::4]  # a second each, since every probe starts several processes
     unnoticed = set()
     for mutant in tried:
         function = mutant.what.split(":")[0]
