@@ -19,7 +19,7 @@ lab-%: $(READY) ## run a lab's starter, as in `make lab-02` or `make lab-02 ARGS
 notebook-%: $(READY) .venv/notebook ## open a lab's notebook in JupyterLab, as in `make notebook-02`
 	@$(BIN)/jupyter lab notebooks/lab-$*-*.ipynb
 
-test: lint ## check everything: style, types, pages, starters, notebooks (ten minutes on two cores)
+test: lint ## check everything: style, types, pages, starters, notebooks (twenty minutes on two cores)
 	@OMP_NUM_THREADS=1 $(BIN)/pytest -n auto $(ARGS)
 
 prove: $(READY) ## prove the checks: every known-wrong solution on 20 random inputs, every changed line (many minutes)
