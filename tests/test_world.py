@@ -103,6 +103,16 @@ def is_rank(process: psutil.Process) -> bool:
     return process.ppid() != os.getpid() and process.status() != psutil.STATUS_ZOMBIE
 
 
+def test_an_error_that_speaks_of_connections_is_still_the_cause() -> None:
+    def fail() -> None:
+        if dist.get_rank() == 1:
+            raise ValueError("no connection to the data store: timed out")
+        dist.all_reduce(torch.ones(4))
+
+    with pytest.raises(WorldError, match=r"^rank 1 of 2: ValueError: no connection to the data store"):
+        run_world(fail, 2)
+
+
 def test_a_larger_message_without_debug_is_told_as_well() -> None:
     with pytest.raises(WorldError, match="do all call the same collective, with the same shape"):
         run_world(lambda: dist.all_reduce(torch.ones(10 + dist.get_rank())), 2)

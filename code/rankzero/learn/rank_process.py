@@ -17,6 +17,7 @@ from typing import Any, NoReturn
 import cloudpickle
 
 from rankzero.learn.errors import UserError
+from rankzero.learn.rank_failures import is_consequence, place_of, summary_of, text_of
 
 LINGER_S = 0.5  # how long a rank that is done keeps its connections while others are not
 NOT_UP, NO_STEP = -2, -1  # in the place of a step's number: not to be interrupted yet, and in no step yet
@@ -101,8 +102,6 @@ def _work(number: int, payload: Any, folder: Path, steps: Any, settings: dict[st
 
 def _reply(replies: Connection, reply: tuple[Any, ...]) -> None:
     """Sends it to whoever started this rank; or that it cannot be sent."""
-    from rankzero.learn.ranks import summary_of
-
     try:
         data = cloudpickle.dumps(reply)
     except Exception as error:
@@ -112,9 +111,7 @@ def _reply(replies: Connection, reply: tuple[Any, ...]) -> None:
 
 
 def _failure(error: BaseException) -> tuple[str, str, str, str, bool]:
-    from rankzero.learn.ranks import is_consequence, place_of, summary_of, text_of
-
     kind = next((name for name, one in KINDS.items() if isinstance(error, one)), type(error).__name__)
     if kind in KINDS:
         return "raised", kind, text_of(error), "", False
-    return "raised", kind, summary_of(error), place_of(error), is_consequence(text_of(error))
+    return "raised", kind, summary_of(error), place_of(error), is_consequence(error)

@@ -28,6 +28,7 @@ from typing import Any, NoReturn
 import cloudpickle
 
 from rankzero.learn.errors import UserError
+from rankzero.learn.rank_failures import LOST, place_in_dump, summary_of
 from rankzero.learn.rank_process import KINDS, NOT_UP, WHERE_SIGNAL, live
 
 MOST_RANKS = 64
@@ -242,8 +243,6 @@ def _take_in(running: list[Rank], folder: Path, deadline: float | None) -> None:
 
 
 def _note_reply(rank: Rank, folder: Path) -> None:
-    from rankzero.learn.ranks import place_in_dump, summary_of
-
     try:
         if rank.replies.poll():
             reply = rank.replies.recv_bytes()
@@ -304,8 +303,6 @@ def _print(text: str) -> None:
 
 def _ask_where(running: list[Rank], folder: Path) -> None:
     """Lets each rank that still runs write down where it is."""
-    from rankzero.learn.ranks import place_in_dump
-
     for rank in running:
         rank.status = "stuck"
         rank.says = "was"
@@ -321,8 +318,6 @@ def _ask_where(running: list[Rank], folder: Path) -> None:
 
 def _raise(world: list[Rank], steps: list[int], seconds: float | None) -> NoReturn:
     """Raises what the failures of the ranks amount to."""
-    from rankzero.learn.ranks import LOST
-
     failed = [rank for rank in world if rank.status in ("raised", "died") and not rank.consequence]
     if failed and all(rank.kind in KINDS for rank in failed):
         raise KINDS[failed[0].kind](failed[0].says)
