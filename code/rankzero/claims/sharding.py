@@ -2,22 +2,20 @@
 
 import contextlib
 import math
-import sys
 import warnings
 import weakref
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 import torch
-import torch.distributed as dist
 from torch import Tensor
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
-from torch.testing._internal.distributed.fake_pg import FakeStore
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from rankzero.claims.sharding_ranks import local
 from rankzero.learn.collectives import CollectiveCounter
+from rankzero.ledger.measure import storage_of
+from rankzero.ledger.simulate import fake_world
 
 PAGE = "handbook/sharding-and-zero.md"
 ZERO_PAPER = "[ZeRO](https://arxiv.org/abs/1910.02054)"
@@ -27,15 +25,8 @@ FULLY_SHARD = "[fully_shard](https://docs.pytorch.org/docs/stable/distributed.fs
 @contextlib.contextmanager
 def one_of(*shape: int, rank: int = 0) -> Iterator[DeviceMesh]:
     """A mesh of fake ranks of which only `rank` exists: its collectives return at once, with no data."""
-    hook = sys.excepthook  # which init_process_group replaces
-    dist.init_process_group("fake", rank=rank, world_size=math.prod(shape), store=FakeStore())
-    try:
-        with warnings.catch_warnings(action="ignore"):
-            names = ("replicate", "shard")[-len(shape) :]
-            yield init_device_mesh("cpu", shape, mesh_dim_names=names)
-    finally:
-        dist.destroy_process_group()
-        sys.excepthook = hook
+    with fake_world(math.prod(shape), rank), warnings.catch_warnings(action="ignore"):
+        yield init_device_mesh("cpu", shape, mesh_dim_names=("replicate", "shard")[-len(shape) :])
 
 
 def order(counter: CollectiveCounter) -> str:
@@ -53,7 +44,7 @@ class LiveBytes(TorchDispatchMode):
         self.peak = 0
         self._storages: dict[int, weakref.ref[torch.UntypedStorage]] = {}
         for tensor in held:
-            self._follow(local(tensor))
+            self._follow(tensor)
 
     def now(self) -> int:
         """Bytes of storages that somebody still holds. A storage resized to nothing counts nothing."""
@@ -62,7 +53,7 @@ class LiveBytes(TorchDispatchMode):
         return sum(storage.nbytes() for storage in alive.values())
 
     def _follow(self, tensor: Tensor) -> None:
-        storage = tensor.untyped_storage()
+        storage = storage_of(tensor)
         seen = self._storages.get(storage._cdata)
         if seen is None or seen() is None:
             self._storages[storage._cdata] = weakref.ref(storage)
@@ -71,6 +62,6 @@ class LiveBytes(TorchDispatchMode):
         out = func(*args, **(kwargs or {}))
         for tensor in tree_leaves(out):
             if isinstance(tensor, Tensor):
-                self._follow(local(tensor))
+                self._follow(tensor)
         self.peak = max(self.peak, self.now())
         return out
