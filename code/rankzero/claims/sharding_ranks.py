@@ -24,6 +24,7 @@ from torch.optim import AdamW, Optimizer
 from rankzero.learn.collectives import CollectiveCounter
 from rankzero.learn.gpt import GPT, GPTConfig
 from rankzero.learn.wire import tcp_bytes_sent
+from rankzero.ledger.measure import local_part, storage_bytes
 
 LAB_02 = GPTConfig(vocab_size=96)  # 808,064 parameters
 SMALL = GPTConfig(vocab_size=96, block_size=16, n_layer=2, n_head=2, hidden_dim=32)
@@ -63,17 +64,6 @@ def tokens_of(rank: int, ranks: int, config: GPTConfig, batch: int = 8) -> Tenso
     """The rank's part of one batch of random tokens, the same batch for every number of ranks."""
     generator = torch.Generator().manual_seed(7)
     return torch.randint(config.vocab_size, (batch, 17), generator=generator).chunk(ranks)[rank]
-
-
-def local(parameter: Tensor) -> Tensor:
-    """The rank's own part."""
-    return parameter.to_local() if isinstance(parameter, DTensor) else parameter
-
-
-def local_bytes(tensors: Iterable[Tensor]) -> int:
-    """Bytes behind the rank's own parts, padding included."""
-    storages = {one._cdata: one for one in (local(tensor).untyped_storage() for tensor in tensors)}
-    return sum(storage.nbytes() for storage in storages.values())
 
 
 class Zero:
@@ -131,7 +121,7 @@ class Zero:
         """Of all that the rank holds after a step; AdamW's count of steps is left out."""
         state = self.optimizer.state[self.master]
         held = [self.weights, self.gradient, self.master, state["exp_avg"], state["exp_avg_sq"]]
-        return local_bytes(held) / sum(parameter.numel() for parameter in self.model.parameters())
+        return storage_bytes(held) / sum(parameter.numel() for parameter in self.model.parameters())
 
     def all_weights(self) -> Tensor:
         """The whole vector."""
@@ -201,7 +191,7 @@ def shares() -> list[float]:
     parameters = list(model.parameters())
     averages = [state[name] for state in optimizer.state.values() for name in ("exp_avg", "exp_avg_sq")]
     roles: list[list[Tensor]] = [list(parameters), [p.grad for p in parameters if p.grad is not None], averages]
-    return [local_bytes(tensors) / count for tensors in roles]
+    return [storage_bytes(tensors) / count for tensors in roles]
 
 
 def whole(tensor: Tensor) -> Tensor:
@@ -236,7 +226,7 @@ def norms() -> dict[str, float]:
     shard_gpt(model)
     token_loss(model, tokens_of(dist.get_rank(), dist.get_world_size(), SMALL)).backward()
     gradients = [p.grad for p in model.parameters() if p.grad is not None]
-    own = torch.stack([local(gradient).norm() for gradient in gradients]).norm()
+    own = torch.stack([local_part(gradient).norm() for gradient in gradients]).norm()
     squares = own.square()
     dist.all_reduce(squares)
     clipped = nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -293,7 +283,7 @@ def redundancy_optimizer() -> tuple[float, dict[str, float], int]:
     count = sum(parameter.numel() for parameter in model.parameters())
     averages = [state[name] for state in optimizer.optim.state.values() for name in ("exp_avg", "exp_avg_sq")]
     sizes = {name: size / (4 * count) for name, size in counter.bytes.items()}
-    return local_bytes(averages) / (8 * count), sizes, counter.calls["broadcast"]
+    return storage_bytes(averages) / (8 * count), sizes, counter.calls["broadcast"]
 
 
 # ------------------------------------------------------------------------------------------------------------ failures

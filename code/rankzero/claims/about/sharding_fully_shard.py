@@ -22,14 +22,13 @@ from rankzero.claims.sharding_ranks import (
     SMALL,
     WIDTH,
     layers,
-    local,
-    local_bytes,
     shard,
     shard_gpt,
     step,
 )
 from rankzero.learn.collectives import CollectiveCounter
 from rankzero.learn.gpt import GPT
+from rankzero.ledger.measure import local_part, storage_bytes
 
 
 def blocks_and_root(model: nn.Sequential, mesh: DeviceMesh) -> None:
@@ -157,7 +156,7 @@ def policy_bytes() -> Mapping[str, float]:
             shard(model, model, mesh=mesh, mp_policy=policy)
             with CollectiveCounter() as counter:
                 step(model)
-            kept = local_bytes(model.parameters()) + local_bytes(
+            kept = storage_bytes(model.parameters()) + storage_bytes(
                 [p.grad for p in model.parameters() if p.grad is not None]
             )
         measured[f"{name}: gathered"] = counter.bytes["all_gather"] / numbers
@@ -187,7 +186,7 @@ def accumulation() -> Mapping[str, float]:
         with one_of(4) as mesh:
             model: Any = layers()
             blocks_and_root(model, mesh)
-            shards = local_bytes(model.parameters())
+            shards = storage_bytes(model.parameters())
             with LiveBytes(model.parameters()) as live, CollectiveCounter() as counter:
                 for micro_batch in range(4):
                     model.set_requires_gradient_sync(sync or micro_batch == 3)
@@ -223,10 +222,10 @@ def optimizer_before_sharding() -> Mapping[str, float]:
             blocks_and_root(model, mesh)
             optimizer = optimizer or AdamW(model.parameters())
             held = live.now()
-            start = [local(p).clone() for p in model.parameters()]
+            start = [local_part(p).clone() for p in model.parameters()]
             step(model)
             optimizer.step()
-            moved = [not torch.equal(old, local(p)) for old, p in zip(start, model.parameters(), strict=True)]
+            moved = [not torch.equal(old, local_part(p)) for old, p in zip(start, model.parameters(), strict=True)]
         measured[f"{name}: moved"] = sum(moved)
         measured[f"{name}: whole layers still held"] = held / LAYER_BYTES
     return measured
@@ -304,7 +303,7 @@ def hybrid() -> Mapping[str, float]:
         assert {record.ranks for record in counter.records} == {2}
         whole = LAYERS * LAYER_BYTES
         return {
-            "kept": local_bytes(model.parameters()) / whole,
+            "kept": storage_bytes(model.parameters()) / whole,
             **{
                 f"{name.replace('_', '-')}, of 2": counter.bytes[name] / whole
                 for name in ("all_gather", "reduce_scatter", "all_reduce")
@@ -318,7 +317,7 @@ def padded(make: Callable[[], nn.Module], ranks: int) -> float:
         module = make()
         whole = sum(parameter.nbytes for parameter in module.parameters())
         shard(module, module.blocks if isinstance(module, GPT) else [], mesh=mesh)
-        return ranks * local_bytes(module.parameters()) / whole
+        return ranks * storage_bytes(module.parameters()) / whole
 
 
 @claim(
@@ -359,7 +358,7 @@ def rows_of_a_rank() -> Mapping[str, float]:
         with one_of(4, rank=rank) as mesh:
             layer = nn.Linear(16, rows, bias=False)
             fully_shard(layer, mesh=mesh)
-            measured[f"{rows} rows, rank {rank}"] = local(layer.weight).shape[0]
+            measured[f"{rows} rows, rank {rank}"] = local_part(layer.weight).shape[0]
     return measured
 
 
