@@ -1,0 +1,129 @@
+"""The grade of one submission to one lab: plain data, written whole to a file, and the same for the same seed."""
+
+import json
+import os
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from rankzero.exercises.report import Diagnosis, Report, Result
+
+SCHEMA = "rankzero-grade/1"
+
+
+@dataclass(frozen=True)
+class Student:
+    """One line of the roster. Without a roster, `student_id` is the submission's own name and the rest is empty."""
+
+    student_id: str
+    last_name: str = ""
+    first_name: str = ""
+    email: str = ""
+
+
+@dataclass(frozen=True)
+class Submission:
+    """What one student handed in for one lab, as collected: nothing of it has been run."""
+
+    student: Student
+    lab: str  # the lab's number, two digits
+    file: Path | None  # our copy of exercises.py; None if nothing usable was handed in
+    sha256: str = ""  # of that copy
+    submitted_at: str = ""  # ISO 8601 with its zone; empty if nobody knows
+    notes: tuple[str, ...] = ()  # what was refused or odd, a sentence each
+
+
+@dataclass(frozen=True)
+class Flag:
+    """Something about a submission that a person should look at. It takes no points away."""
+
+    kind: str
+    text: str
+    line: int = 0  # of exercises.py; 0 for all of it
+
+
+@dataclass(frozen=True)
+class Grade:
+    """Points and their reasons. `report` is None where nothing was handed in, or where grading itself failed."""
+
+    submission: Submission
+    seed: int
+    version: str  # of rankzero
+    isolation: str  # "sandbox" or "trusted"
+    graded_at: str  # ISO 8601, UTC
+    seconds: float  # that grading it took
+    max_points: int
+    report: Report | None = None
+    trouble: str = ""  # why grading itself failed: then this is no grade, and nobody's zero
+    late_days: int = 0
+    late_penalty: float = 0.0  # points taken away
+    flags: tuple[Flag, ...] = ()
+
+    @property
+    def gradable(self) -> bool:
+        """Whether this is a grade at all."""
+        return not self.trouble
+
+    @property
+    def points(self) -> int:
+        """Earned, before any penalty."""
+        return self.report.points if self.report else 0
+
+    @property
+    def score(self) -> float:
+        """What counts: points less the penalty."""
+        return max(0.0, self.points - self.late_penalty)
+
+    def as_dict(self) -> dict[str, Any]:
+        """As it is written to a file."""
+        values = asdict(self)
+        values["submission"]["file"] = str(self.submission.file) if self.submission.file else None
+        derived = {"gradable": self.gradable, "points": self.points, "score": self.score}
+        return {"schema": SCHEMA, **values, **derived}
+
+    def verdict(self) -> dict[str, Any]:
+        """What must be the same whenever the same submission is graded with the same seed: all but times and places."""
+        values = self.as_dict()
+        del values["graded_at"], values["seconds"], values["submission"]["file"]
+        if values["report"]:
+            del values["report"]["file"]
+        return values
+
+
+def write_grade(grade: Grade, path: Path) -> None:
+    """Writes the grade whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
+    partial.write_text(json.dumps(grade.as_dict(), indent=1), encoding="utf-8")
+    partial.replace(path)
+
+
+def read_grade(path: Path) -> Grade:
+    """The grade in a file that `write_grade` has written. ValueError for any other."""
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+        if values.pop("schema") != SCHEMA:
+            raise ValueError("another schema")
+        for derived in ("gradable", "points", "score"):
+            del values[derived]
+        return Grade(
+            **values
+            | {
+                "submission": _submission(values["submission"]),
+                "report": _report(values["report"]) if values["report"] else None,
+                "flags": tuple(Flag(**flag) for flag in values["flags"]),
+            }
+        )
+    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+        raise ValueError(f"{path} is no grade of this version ({error}): delete it, and it is graded anew.") from None
+
+
+def _submission(values: dict[str, Any]) -> Submission:
+    file = Path(values["file"]) if values["file"] else None
+    changed = {"student": Student(**values["student"]), "file": file, "notes": tuple(values["notes"])}
+    return Submission(**values | changed)
+
+
+def _report(values: dict[str, Any]) -> Report:
+    results = tuple(Result(**result) for result in values["results"])
+    return Report(**values | {"results": results, "diagnoses": tuple(Diagnosis(**one) for one in values["diagnoses"])})
