@@ -12,7 +12,7 @@ from typing import Any
 from rankzero.curriculum import Lab
 from rankzero.exercises.answers import AnswerError, Answers, decode
 from rankzero.exercises.check import Check, Exercise
-from rankzero.exercises.worker import read_frame, write_frame
+from rankzero.exercises.frames import read_frame, write_frame
 
 LATE = "waits: the check before ran out of time"
 
