@@ -420,4 +420,4 @@ def test_lines_do_not_buy_time(tmp_path: Path, worker: Worker) -> None:
         "            except OSError: pass"
     )
     report = check(with_step(tmp_path, flood), worker, "train_step")
-    assert [result.status for result in report.results[:2]] == ["timeout", "skipped"]
+    assert {result.status for result in report.results} == {"timeout", "skipped"}
