@@ -51,7 +51,7 @@ def supervise(
         if replies and replies[0].get("loading"):
             replies = replies[:1] * len(wanted)
         elif len(replies) < len(wanted) and not (replies and replies[-1]["status"] == "timeout"):
-            replies.append(_silence(ended, cpu[1], request["seconds"]))
+            replies.append(_silence(ended, cpu[1], min(request["seconds"], request.get("total", math.inf))))
         return {"every": replies, "printed": prints.text(), "cpu": cpu[0], "delay": delay}
 
 
@@ -96,7 +96,7 @@ def _decoded(line: bytes) -> dict[str, Any]:
 def _silence(ended: str, status: int, seconds: float) -> dict[str, Any]:
     """The reply of a probe that never came back."""
     if ended == "late":
-        return {"status": "timeout", "text": f"no answer after {seconds:g} s"}
+        return {"status": "timeout", "text": f"no answer after {seconds:.2g} s"}
     if ended:
         return {"status": "oom", "text": ended}
     if os.WIFSIGNALED(status) and os.WTERMSIG(status) != signal.SIGKILL:

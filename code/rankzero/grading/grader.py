@@ -107,4 +107,4 @@ def _readable(report: Report) -> Report:
 
 def _plain(text: str) -> str:
     kept = text if len(text) <= MOST_TEXT else f"{text[: MOST_TEXT - 1]}…"
-    return "".join(letter if letter.isprintable() or letter in "\n\t" else "\N{REPLACEMENT CHARACTER}" for letter in kept)
+    return "".join(one if one.isprintable() or one in "\n\t" else "\N{REPLACEMENT CHARACTER}" for one in kept)
