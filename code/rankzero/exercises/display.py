@@ -10,6 +10,7 @@ from rankzero.exercises.check import Exercise
 from rankzero.exercises.progress import first_open, of_lab
 from rankzero.exercises.report import Diagnosis, Report, Result
 from rankzero.exercises.runner import exercises_of
+from rankzero.exercises.visible import visible_report
 from rankzero.terminal import relative
 
 WORDS = {
@@ -32,7 +33,8 @@ def make_console() -> Console:
 
 
 def show(report: Report, exercises: tuple[Exercise, ...], console: Console) -> None:
-    """Prints a whole report."""
+    """Prints a whole report. What the learner's file had a say in cannot steer the terminal."""
+    report = visible_report(report)
     if report.unusable:
         _line("error", f"{report.unusable} Nothing can be checked before that is mended.", console)
         console.print()
