@@ -71,8 +71,8 @@ class LabStatistics:
 
     @cached_property
     def late(self) -> list[Grade]:
-        """Handed in after the deadline, the latest first."""
-        return sorted((grade for grade in self.grades if grade.late_days), key=lambda grade: -grade.late_days)
+        """Graded, but handed in after the deadline; the latest first."""
+        return sorted((grade for grade in self.graded if grade.late_days), key=lambda grade: -grade.late_days)
 
     @cached_property
     def unusual(self) -> list[Grade]:

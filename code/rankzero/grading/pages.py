@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from rankzero.curriculum import ROOT, Lab, find_lab
 from rankzero.exercises.check import Exercise
@@ -155,6 +155,7 @@ def _environment() -> Environment:
         "line": visible_name,
         "word": WORDS.get,
     }
+    environment.filters["prose"] = _prose
     environment.globals |= {"heading_of": heading_of, "notes": notes}
     return environment
 
@@ -202,6 +203,12 @@ def _numbered(grades: Sequence[Grade]) -> dict[str, Grade]:
 def _name(student: Student) -> str:
     full = f"{student.first_name} {student.last_name}".strip()
     return visible_name(full or student.student_id)
+
+
+def _prose(text: str) -> Markup:
+    """Text with `code` in it."""
+    parts = enumerate(visible(text).split("`"))
+    return Markup("").join(Markup("<code>{}</code>").format(part) if n % 2 else escape(part) for n, part in parts)
 
 
 def _number(value: float) -> str:
