@@ -520,3 +520,4 @@ def test_visible_leaves_what_can_be_seen() -> None:
     assert visible("a\u202eb\x1b[0m\ud800\u200b\r") == r"a\u202eb\x1b[0m\ud800\u200b\r"
     assert visible("z" + "\u0300" * 80).count("\u0300") == MARKS
     assert visible("x" * 50, limit=10) == "x" * 10 + "…"
+    assert visible("\x00" * 50, limit=10) == r"\x00\x00\x00" + "…", "what is shown is short, not only what was given"

@@ -10,22 +10,26 @@ from unicodedata import category
 from rankzero.exercises.report import Report
 
 TEXT_LIMIT = 4000  # characters of a sentence that says what is wrong; ours are far shorter
-NAME_LIMIT = 200
+NAME_LIMIT = 120
 MARKS = 3  # accents on one letter; more of them grow over the lines around it
 
 
 def visible(text: str, limit: int = TEXT_LIMIT, lines: bool = True) -> str:
-    """`text` with invisible characters spelled out, cut after `limit` characters. `lines`: line ends and tabs stay."""
-    cut, marks, shown = len(text) > limit, 0, []
-    text = text[:limit]
-    if text.isascii() and text.isprintable():
-        return f"{text}…" if cut else text
+    """`text` with invisible characters spelled out, cut after about `limit` characters of what is shown.
+
+    `lines`: line ends and tabs stay.
+    """
+    if len(text) <= limit and text.isascii() and text.isprintable():
+        return text
+    shown, marks = "", 0
     for character in text:
+        if len(shown) >= limit:
+            return f"{shown}…"
         kind = category(character)
         marks = marks + 1 if kind[0] == "M" else 0
         stays = lines if character in "\n\t" else character.isprintable() or kind == "Zs"
-        shown.append(character if stays and marks <= MARKS else character.encode("unicode_escape").decode())
-    return "".join(shown) + ("…" if cut else "")
+        shown += character if stays and marks <= MARKS else character.encode("unicode_escape").decode()
+    return shown
 
 
 def visible_name(text: str) -> str:
