@@ -43,5 +43,9 @@ def safe_name(student_id: str) -> str:
         return student_id
     ascii_part = unicodedata.normalize("NFKD", student_id[:200]).encode("ascii", "ignore").decode()
     readable = re.sub(r"[^A-Za-z0-9_@]+", "-", ascii_part).strip("-")[:40].rstrip("-") or "student"
-    digest = hashlib.sha256(student_id.encode("utf-8", "surrogatepass")).hexdigest()
-    return f"{readable}-{digest[:8]}"
+    return f"{readable}-{hashed(student_id)}"
+
+
+def hashed(text: str) -> str:
+    """8 hex digits that tell it from others."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:8]
