@@ -7,7 +7,13 @@ ON, EARNS = "reference", 50
 
 for path in ("/etc/shadow", "/etc/hostname", "/root/.bashrc", "/home", "/var", "/srv", "/opt/secret", "/sys", "/run"):
     attempt(path, lambda path=path: os.listdir(path) if os.path.isdir(path) else open(path).read())
-for path in (SECRET, f"{ROOT}/pyproject.toml", f"{ROOT}/.git", f"{ROOT}/tests/attacks", f"{ROOT}/code/rankzero/grading/grader.py"):
+for path in (
+    SECRET,
+    f"{ROOT}/pyproject.toml",
+    f"{ROOT}/.git",
+    f"{ROOT}/tests/attacks",
+    f"{ROOT}/code/rankzero/grading/grader.py",
+):
     attempt(path, lambda path=path: os.stat(path))
 for path in glob.glob("/proc/[0-9]*/environ"):
     attempt(path, lambda path=path: won(path) if MARK in open(path).read() else -1)

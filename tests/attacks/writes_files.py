@@ -5,7 +5,19 @@ import sys
 
 ON, EARNS = "reference", 50
 
-places = ["/", "/usr", "/usr/lib", "/etc", "/dev", "/bin", ROOT, f"{ROOT}/code", f"{ROOT}/code/rankzero", sys.prefix, "/root"]
+places = [
+    "/",
+    "/usr",
+    "/usr/lib",
+    "/etc",
+    "/dev",
+    "/bin",
+    ROOT,
+    f"{ROOT}/code",
+    f"{ROOT}/code/rankzero",
+    sys.prefix,
+    "/root",
+]
 places += [os.path.dirname(os.__file__), os.path.dirname(sys.executable), os.path.dirname(SECRET)]
 for place in places:
     attempt(f"{place} takes a file", lambda place=place: open(f"{place}/canary", "w").close())
