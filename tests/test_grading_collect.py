@@ -474,7 +474,7 @@ ARCHIVES = {
     "backslashes": ("tar.gz", tarred({"lab-02\\exercises.py": "x"}), "leads out of its archive"),
     "encrypted": ("zip", encrypted(zipped({"exercises.py": "x"})), "is encrypted"),
     "corrupt": ("zip", zipped({"exercises.py": "x" * 999})[:60], "is no archive (BadZipFile)"),
-    "corrupt bytes": ("zip", zipped({"exercises.py": "abc" * 99}).replace(b"PK\x03\x04", b"PK\x03\x05"), "is corrupt in its"),
+    "corrupt bytes": ("zip", zipped({"exercises.py": "abc" * 99}).replace(b"PK\x03\x04", b"PK\x03\x05"), "is corrupt"),
     "empty": ("zip", b"", "is no archive"),
     "no gzip": ("tar.gz", b"hello" * 500, "is no archive"),
     "cut": ("tar.gz", tarred({"exercises.py": os.urandom(9000)})[:4000], "is no archive"),

@@ -35,8 +35,8 @@ def same_code(
     compared. It does not say who copied, nor that anybody did. What the `stub` holds is left out, and so is a function
     that more than a tenth of the class wrote alike (more than three students). A function counts with the nodes of its
     syntax tree beyond 20, since what is shorter has one sensible answer, and a pair is named from 120 on: of six right
-    answers to Lab 02's loop and schedule in tests/test_grading_look.py, no two have more than 26 in common. The `published`
-    solution, which all can read, is compared too and named as such.
+    answers to Lab 02's loop and schedule in tests/test_grading_look.py, no two have more than 26 in common. The
+    `published` solution, which all can read, is compared too and named as such.
     """
     given = {shape.digest for shape in shapes(stub).values()}
     written = {
