@@ -3,7 +3,7 @@
 The same submissions as exercises.py for the one and as a notebook for the other (see equivalent_notebook.py): the
 reference, the stubs, and a class of known-wrong solutions. Both commands are timed whole, one after the other, one
 submission and core at a time and with OMP_NUM_THREADS=1, which suits the small models. Prints the median of several
-turns, which share of it is start-up (all but probing and judging; of nbgrader, all but the cells of exercises and tests),
+turns, which share of it is start-up (all but probing and judging; of nbgrader, all but cells of exercises and tests),
 and a class's seconds a submission. Fails if the two give a submission different points.
 
     pip install -e '.[benchmark]' && python benchmarks/grading.py
