@@ -21,6 +21,6 @@ if [[ -n $index ]]; then # torch's index of CPU builds: without it, torch brings
 fi
 .venv/bin/pip install --no-cache-dir -e rankzero
 
-# Where there is no sandbox, submissions run as nobody: that user must not read answers, judges or results.
-chmod -R o= rankzero/solutions rankzero/tests/lab-*/checks.py rankzero/tests/lab-*/changes.py settings.json
-chmod o= ../results ../submission
+# Where there is no sandbox, submissions run as nobody: who must read Python and the probes, and no answers or judges.
+chmod -R go+rX .venv rankzero
+chmod -R o= rankzero/.git* rankzero/solutions rankzero/tests/lab-*/{checks,changes}.py settings.json
