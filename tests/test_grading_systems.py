@@ -298,7 +298,7 @@ class Runner:
             env={
                 **os.environ,
                 **variables,
-                "PATH": f"{self.bin}:{os.environ['PATH']}",
+                "PATH": path,
                 "GITHUB_OUTPUT": str(self.output),
             },
             capture_output=True,
