@@ -32,6 +32,11 @@ class Settings:
     memory: int = 2048  # MiB that all processes of a submission may take together
     trusted: bool = False
 
+    @property
+    def isolation(self) -> str:
+        """What stands between a submission and this machine."""
+        return "trusted" if self.trusted else "sandbox"
+
 
 class Grader:
     """Holds a warm sandbox. Use it as a context. `ours` asks references and known-wrong solutions."""
@@ -69,7 +74,7 @@ class Grader:
             submission,
             seed=self.settings.seed,
             version=importlib.metadata.version("rankzero"),
-            isolation="trusted" if self.settings.trusted else "sandbox",
+            isolation=self.settings.isolation,
             graded_at=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
             seconds=round(time.monotonic() - began, 3),
             max_points=sum(exercise.points for exercise in exercises_of(lab)),

@@ -13,6 +13,7 @@ from types import TracebackType
 
 from rankzero.curriculum import ROOT, Lab
 from rankzero.learn.errors import UserError
+from rankzero.learn.machine import Finding
 
 INSTALL = "sudo apt-get install bubblewrap"
 NOBODY = 65534
@@ -153,6 +154,13 @@ def _command(probes: list[Path], passwd: int, hosts: int, control: int) -> list[
     become = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
     outer = ["bwrap", "--die-with-parent", *files, "--bind", "/proc", "/proc", "--dev", "/dev"]
     return [*outer, *become, "bwrap", *shut, "--ro-bind", "/", "/", *own, *run]
+
+
+def examine() -> Finding:
+    """For the doctor: whether submissions can be graded here."""
+    if why := missing():
+        return Finding("sandbox", "limit", f"{why}. Labs run; `rankzero grade` can only grade with --trusted.")
+    return Finding("sandbox", "ok", "bubblewrap has just shut a process in, so `rankzero grade` works")
 
 
 def refuse_without() -> None:
