@@ -214,7 +214,7 @@ def main() -> None:
     except PackageNotFoundError:
         sys.exit("nbgrader is not installed here: pip install -e '.[benchmark]', or make benchmark-grading.")
     facts = fingerprint()
-    print(f"{facts['date']}  {facts['cpu']}, {facts['cpu_cores']} cores")
+    print(f"{facts['date']}  {facts['cpu']}, {facts['cpu_cores']} cores, load before {os.getloadavg()[0]:.1f}")
     print(f"Python {facts['python']}, torch {facts['torch']}, nbgrader {nbgrader}, commit {facts['commit']}")
     with tempfile.TemporaryDirectory() as folder:
         sides = RankZero("rankzero", Path(folder, "rankzero")), NbGrader("nbgrader", Path(folder, "nbgrader"))
