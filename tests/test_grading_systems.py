@@ -1,9 +1,11 @@
 """Grading systems: the files in launch/ that Gradescope, GitHub and Classroom 50 run are run here as they would be."""
 
 import base64
+import csv
 import importlib.resources
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -388,3 +390,47 @@ def test_a_failure_of_grading_leaves_classroom_50_no_result(tmp_path: Path) -> N
     assert done.returncode != 0
     assert "there is no grade" in done.stderr
     assert not (tmp_path / "checkout" / "result.json").exists()
+
+
+# ------------------------------------------------------------------------------------------- what the guide tells to do
+GUIDE = ROOT / "handbook" / "for-instructors.md"
+
+
+def test_the_guides_commands_run(tmp_path: Path, sandboxed: None) -> None:
+    blocks = re.findall(r"^```sh\n(.*?)^```", GUIDE.read_text(), re.MULTILINE | re.DOTALL)
+    bin_, work = tmp_path / "bin", tmp_path / "work"
+    command(bin_, "sudo", f'echo "$*" >> {tmp_path}/log\n')
+    command(bin_, "rankzero", "[[ $1 != doctor ]] || exit 0 # which takes seconds and is tested elsewhere\n" + RANKZERO)
+    command(bin_, "python", f'exec {sys.executable} "$@"\n')
+    for student in ("ada", "grace"):
+        (work / "submissions" / student).mkdir(parents=True)
+        (work / "submissions" / student / "exercises.py").write_text(handed_in())
+        os.utime(work / "submissions" / student / "exercises.py", (late := 1796209140 + 3 * 3600, late))
+    (work / "roster.csv").write_text("student_id,last_name,first_name\nada,Lovelace,Ada\nalan,Turing,Alan\n")
+    (work / "launch").symlink_to(ROOT / "launch")
+    done = subprocess.run(
+        ["bash", "-euxo", "pipefail", "-c", "\n".join(blocks)],
+        cwd=work,
+        env={**os.environ, "PATH": f"{bin_}:{os.environ['PATH']}"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout
+    assert (tmp_path / "log").read_text() == "apt-get install --yes bubblewrap\n"
+    with (work / "graded" / "grades.csv").open() as stream:
+        rows = {row["student_id"]: row for row in csv.DictReader(stream)}
+    assert list(rows) == ["ada", "alan", "grace"]
+    assert float(rows["ada"]["late_submission_penalty"]) == 0.1 * LAB_POINTS, "with the policy of the last command"
+    assert float(rows["alan"]["score"]) == 0, "handed in nothing"
+    assert "What" in done.stdout or WRONG.name in done.stdout
+
+
+def test_what_the_guide_says_is_defended_is_shown_by_an_attack_or_a_test() -> None:
+    text = GUIDE.read_text()
+    table = text[text.index("## What is defended") : text.index("## Takeaway")]
+    named = set(re.findall(r"`([a-z]+(?:_[a-z0-9]+)+|network|daemon|replayed|handlers|escapes|tracer)`", table))
+    attacks = {file.stem for file in (ROOT / "tests" / "attacks").rglob("*.py")}
+    tests = {name for file in (ROOT / "tests").glob("*.py") for name in re.findall(r"def (test_\w+)", file.read_text())}
+    assert len(named) > 20
+    assert named - attacks - tests == set()
