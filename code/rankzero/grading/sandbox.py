@@ -10,13 +10,10 @@ import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING
 
 from rankzero.curriculum import ROOT, Lab
 from rankzero.learn.errors import UserError
-
-if TYPE_CHECKING:
-    from rankzero.learn.machine import Finding
+from rankzero.learn.machine import Finding
 
 INSTALL = "sudo apt-get install bubblewrap"
 NOBODY = 65534
@@ -33,32 +30,32 @@ class SandboxError(RuntimeError):
     """The sandbox itself failed: what was being graded has no grade, and is not to blame."""
 
 
-def missing(warm: bool = False) -> str:
-    """Why this machine cannot grade in a sandbox, and the way out, in a sentence; empty if it can.
-
-    `warm` tries `import torch` in it too, which takes seconds.
-    """
+def missing() -> str:
+    """Why this machine cannot grade in a sandbox, and the way out, in a sentence; empty if it can."""
     if sys.platform != "linux":
         return "the sandbox needs Linux"
     if not shutil.which("bwrap"):
         return f"bubblewrap is not installed (`{INSTALL}`)"
     try:
-        with Host((), warm) as host, host.room(2**30):
+        with Host((), warm=False) as host, host.room(2**30):
             return ""
     except SandboxError as error:
         return f"bubblewrap does not work here ({error})"
 
 
 class Host:
-    """One warm process in a sandbox. Use it as a context; it starts in about the time of `import torch`."""
+    """One warm process in a sandbox. Use it as a context; it starts in about the time of `import torch`.
 
-    def __init__(self, labs: Iterable[Lab], warm: bool = True) -> None:
+    One that is not `warm` can only open rooms, at once.
+    """
+
+    def __init__(self, labs: Iterable[Lab], *, warm: bool = True) -> None:
         self._control, inside = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with inside, contextlib.ExitStack() as files:
             passwd = files.enter_context(_holds("student:x:1000:1000::/tmp:/bin/false\n"))
             hosts = files.enter_context(_holds("127.0.0.1 localhost room\n"))
             self._process = subprocess.Popen(
-                [*_command([lab.probes for lab in labs], passwd, hosts, inside.fileno()), *(["warm"] if warm else [])],
+                [*_command([lab.probes for lab in labs], passwd, hosts, inside.fileno()), *([] if warm else ["cold"])],
                 pass_fds=(passwd, hosts, inside.fileno()),
                 stdin=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
@@ -162,11 +159,9 @@ def _command(probes: list[Path], passwd: int, hosts: int, control: int) -> list[
     return [*outer, *become, "bwrap", *shut, "--ro-bind", "/", "/", *own, *run]
 
 
-def examine() -> "Finding":
+def examine() -> Finding:
     """For the doctor: whether submissions can be graded here."""
-    from rankzero.learn.machine import Finding  # which imports torch; grading itself leaves that to others
-
-    if why := missing(warm=True):
+    if why := missing():
         return Finding("sandbox", "limit", f"{why}. Labs run; `rankzero grade` can only grade with --trusted.")
     return Finding("sandbox", "ok", "bubblewrap has just shut a process in, so `rankzero grade` works")
 
