@@ -423,7 +423,6 @@ def test_the_guides_commands_run(tmp_path: Path, sandboxed: None) -> None:
     assert list(rows) == ["ada", "alan", "grace"]
     assert float(rows["ada"]["late_submission_penalty"]) == 0.1 * LAB_POINTS, "with the policy of the last command"
     assert float(rows["alan"]["score"]) == 0, "handed in nothing"
-    assert "What" in done.stdout or WRONG.name in done.stdout
 
 
 def test_what_the_guide_says_is_defended_is_shown_by_an_attack_or_a_test() -> None:
