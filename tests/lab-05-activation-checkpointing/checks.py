@@ -4,6 +4,9 @@ A judge sees answers only: what a probe returned from the learner's code, and fr
 Gradients are compared in every bit: the second run is the same operations on the same numbers in the same order.
 """
 
+from itertools import accumulate
+from typing import Any
+
 import numpy as np
 
 from rankzero.exercises.answers import Answers, equal
@@ -46,13 +49,13 @@ def counts_are_right(got: Answers, expected: Answers) -> str | None:
 def nothing_left(got: Answers, expected: Answers) -> str | None:
     """No hook, no replaced method, after a step that ends and after one that raises."""
     if got["error"] != expected["error"]:
-        return f"a step that raises ZeroDivisionError ended with {got['error']}: the error must go on to the caller."
+        return f"a step that raises {expected['error']} ended with {got['error']}: the error must go on to the caller."
     for when, words in (("after", "a step"), ("after an error", "a step that raised an error")):
-        if got[when] < 0:
+        if got[when] < expected[when]:
             return f"after {words}, a hook is gone that somebody else had put on a block."
-        if got[when]:
-            return f"after {words}, {got[when]} hooks or replaced methods are left; expected 0."
-    return None if got["class"] == expected["class"] else "a method of the blocks' class is still replaced at the end."
+        if got[when] != expected[when]:
+            return f"after {words}, {got[when] - expected[when]} hooks or replaced methods are left; expected 0."
+    return None if got["class"] is True else "a method of the blocks' class is still replaced at the end."
 
 
 # ---------------------------------------------------------------------------------------------------------- checkpoint
@@ -104,12 +107,19 @@ def not_under_no_grad(got: Answers, expected: Answers) -> str | None:
 
 
 # ------------------------------------------------------------------------------------------------------------ segments
+def _places(diary: object, expected: Answers) -> object:
+    """The places of the blocks that ran; each block wrote down its name, a random number."""
+    names = expected["names"]
+    return [names.index(one) if one in names else "?" for one in diary] if isinstance(diary, list) else diary
+
+
 def cut_right(got: Answers, expected: Answers) -> str | None:
     """Forward runs each block once; backward goes through the segments from the last, each forward."""
     where = f"{expected['blocks']} blocks in {expected['segments']} segments"
     for phase in ("forward", "backward"):
         if got[phase] != expected[phase]:
-            return f"{where}: in {phase} the blocks ran in the order {got[phase]}; expected {expected[phase]}."
+            mine, wanted = (_places(one[phase], expected) for one in (got, expected))
+            return f"{where}: in {phase} the blocks ran in the order {mine}; expected {wanted}."
     return None
 
 
@@ -117,7 +127,8 @@ def both_ends(got: Answers, expected: Answers) -> str | None:
     """One segment, and as many as blocks."""
     for name, words in (("one", "1 segment"), ("each", f"{expected['blocks']} segments")):
         if got[name] != expected[name]:
-            both = f"ran in the order {got[name]}; expected {expected[name]}"
+            mine, wanted = (_places(one[name], expected) for one in (got, expected))
+            both = f"ran in the order {mine}; expected {wanted}"
             return f"{expected['blocks']} blocks in {words}: in backward they {both}."
     return None
 
@@ -126,9 +137,10 @@ def inputs_are_kept(got: Answers, expected: Answers) -> str | None:
     """The inputs of the segments after the first."""
     if got["kept"] == expected["kept"]:
         return None
+    mine, wanted = (one["kept"] / expected["size"] for one in (got, expected))
     return (
-        f"{expected['blocks']} blocks in {expected['segments']} segments keep {got['kept']:g} tensors of the input's "
-        f"size beside the input; expected {expected['kept']:g}."
+        f"{expected['blocks']} blocks in {expected['segments']} segments keep {mine:g} tensors of the input's "
+        f"size beside the input; expected {wanted:g}."
     )
 
 
@@ -144,7 +156,8 @@ def best_counts(got: Answers, expected: Answers) -> str | None:
 # ----------------------------------------------------------------------------------------------------------- selective
 def kinds_run(got: Answers, expected: Answers) -> str | None:
     """Kept operations run once, the others twice."""
-    for name, wanted in expected.items():
+    for name in (f"{kind}, {kept} kept" for kept in ("products", "GELUs", "none") for kind in ("products", "GELUs")):
+        wanted = expected[name]
         if got[name] != wanted:
             kind, _, kept = name.partition(", ")
             both = (
@@ -162,6 +175,9 @@ def outputs_are_kept(got: Answers, expected: Answers) -> str | None:
     return None
 
 
+same_loss = agrees("loss", 0, lambda *_: "the loss differs from that of a plain call.")
+
+
 # ---------------------------------------------------------------------------------------------------------------- plan
 def peaks_are_right(got: Answers, expected: Answers) -> str | None:
     """Each choice's peak."""
@@ -177,34 +193,54 @@ BUDGETS = ("all choices meet", *(f"{share} % of the choices meet" for share in (
 BUDGETS = (*BUDGETS, "only the leanest choice meets")
 
 
+def _no_plan(budget: str, plan: Any, layers: list[Any]) -> str | None:
+    """What is wrong with what came back, if it is no list of places at all."""
+    if isinstance(plan, list) and all(isinstance(one, int) and 0 <= one < len(layers) for one in plan):
+        if plan == sorted(set(plan)):
+            return None
+        plan = f"{plan}, not ascending"
+    return f"for a budget that {budget}, plan gave {plan}; expected a list of places, ascending."
+
+
+def _peak(layers: list[Any], plan: list[int]) -> int:
+    held = list(accumulate((one[1] if p in plan else one[0] for p, one in enumerate(layers)), initial=0))
+    return int(max(before + one[0] for before, one in zip(held, layers, strict=False)))
+
+
 def plans_fit(got: Answers, expected: Answers) -> str | None:
     """Each plan's peak is within its budget."""
-    for budget, over in zip(BUDGETS, got["over"], strict=True):
-        if isinstance(over, str):
-            return f"for a budget that {budget}, plan gave {over}; expected a list of places, ascending."
-        if over:
-            return f"for a budget that {budget}, the plan's peak is {over:,} bytes above it."
+    layers = expected["layers"]
+    for words, budget, plan in zip(BUDGETS, expected["budgets"], got["plans"], strict=True):
+        if said := _no_plan(words, plan, layers):
+            return said
+        if (over := _peak(layers, plan) - budget) > 0:
+            return f"for a budget that {words}, the plan's peak is {over:,} bytes above it."
     return None
 
 
 def plans_are_cheapest(got: Answers, expected: Answers) -> str | None:
     """Each plan recomputes as little as possible."""
     budgets = (*BUDGETS, "one dear layer or two cheaper ones meet")
-    for budget, kind, flops, wanted in zip(budgets, got["kinds"], got["flops"], expected["flops"], strict=True):
-        if kind != "plan":
-            return f"for a budget that {budget}, plan gave {kind}; expected a list of places, ascending."
+    for budget, layers, plan, best in zip(budgets, expected["layers"], got["plans"], expected["plans"], strict=True):
+        if said := _no_plan(budget, plan, layers):
+            return said
+        flops, wanted = (sum(layers[place][2] for place in one) for one in (plan, best))
         if flops != wanted:
             return f"for a budget that {budget}, the plan recomputes {flops:,} FLOPs; expected {wanted:,}."
     return None
 
 
 def refusals(got: Answers, expected: Answers) -> str | None:
-    """A budget that nothing meets is refused; no layers need no bytes."""
-    if got["too small"] != "ValueError":
-        return f"for a budget one byte below the leanest choice, plan gave a {got['too small']}; expected a ValueError."
-    return (
-        None if got["no layers"] == "plan" else f"for no layers, plan gave {got['no layers']}; expected an empty list."
-    )
+    """A budget that nothing meets is refused, and no other; no layers need no bytes."""
+    for budget, said in zip(expected["asked"], got["said"], strict=True):
+        below = expected["least"] - budget
+        if below > 0 and said != "ValueError":
+            short = f"{below:,} bytes below" if below > 1 else "one byte below"
+            gave = "a plan" if isinstance(said, list) else f"a {said}"
+            return f"for a budget {short} the leanest choice, plan gave {gave}; expected a ValueError."
+        if below <= 0 and not isinstance(said, list):
+            return f"for a budget that all choices meet, plan gave a {said}; expected a list of places."
+    return None if got["no layers"] == [] else f"for no layers, plan gave {got['no layers']}; expected an empty list."
 
 
 GRADIENTS = bits_of(
@@ -286,7 +322,7 @@ EXERCISES = (
                 "keeps nothing from inside, and runs the block twice",
                 points=3,
                 probe="what_is_kept",
-                judge=all_of(nothing_inside_is_kept, runs_twice),
+                judge=all_of(nothing_inside_is_kept, runs_twice, same_bits("output", "the output")),
             ),
             Check(
                 "checkpoint/dropout",
@@ -336,7 +372,7 @@ EXERCISES = (
                 "hands the input to autograd, which releases and guards it",
                 points=1,
                 probe="what_is_saved",
-                judge=saved_for_backward,
+                judge=all_of(saved_for_backward, same_bits("output", "the output")),
             ),
             Check(
                 "checkpoint/autocast",
@@ -430,7 +466,7 @@ EXERCISES = (
                 points=2,
                 probe="selective_trained",
                 judge=all_of(
-                    agrees("loss", 0, lambda *_: "the loss differs from that of a plain call."),
+                    same_loss,
                     bits_of(
                         input="the gradient of the model's input",
                         weights="the gradient of the weights",
@@ -453,7 +489,7 @@ EXERCISES = (
                 "runs what is kept once and everything else twice",
                 points=3,
                 probe="selective_runs",
-                judge=kinds_run,
+                judge=all_of(kinds_run, same_loss),
                 requires=("checkpoint/memory",),
             ),
             Check(
@@ -469,7 +505,10 @@ EXERCISES = (
                 "has let them go when backward has passed",
                 points=1,
                 probe="selective_released",
-                judge=value("released", "the number of bytes from inside after backward, while the loss lives,", 0),
+                judge=all_of(
+                    value("released", "the number of bytes from inside after backward, while the loss lives,", 0),
+                    same_loss,
+                ),
                 requires=("checkpoint_selective/memory", "checkpoint/saved"),
             ),
         ),
