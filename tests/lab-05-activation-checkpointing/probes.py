@@ -7,7 +7,6 @@ is counted too: every tensor of floats that is made while a probe watches, and w
 import random
 import weakref
 from itertools import accumulate
-from numbers import Integral
 from types import ModuleType
 from typing import Any
 
@@ -18,6 +17,9 @@ import torch.utils.checkpoint
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
+
+from rankzero.exercises import plain
+from rankzero.exercises.plain import gradients, is_tensor, kind
 
 WIDTH, ROWS = 6, 5
 
@@ -87,22 +89,16 @@ class Block(nn.Module):
         return torch.add(x, self.drop(self.down(F.gelu(self.up(x), approximate="tanh"))), alpha=0.5)
 
 
-def array(tensor: Tensor | None) -> np.ndarray:
+def array(tensor: Any) -> np.ndarray:
     """The numbers of a tensor; one nan for None."""
-    return np.full(1, np.nan) if tensor is None else tensor.detach().double().numpy().copy()
+    return np.full(1, np.nan) if tensor is None else plain.array(tensor)
 
 
 def tensor(value: Any) -> Tensor:
     """What the learner's code returned, if it is a tensor, and no class of its own that only says so."""
-    if type(value) not in (Tensor, nn.Parameter):
-        raise TypeError(f"what came back is of type {type(value).__name__}; a tensor was expected.")
+    if not is_tensor(value):
+        raise TypeError(f"what came back is of type {kind(value)}; a tensor was expected.")
     return value
-
-
-def gradients(module: nn.Module) -> np.ndarray:
-    """All gradients in one array; nan where there is none."""
-    every = [torch.full_like(p, torch.nan) if p.grad is None else p.grad for p in module.parameters()]
-    return array(torch.cat([gradient.flatten() for gradient in every]))
 
 
 def numbers(*shape: int, asks: bool = False) -> Tensor:
@@ -117,14 +113,13 @@ def backward_of(output: Tensor) -> None:
 
 # ------------------------------------------------------------------------------------------------------ runs_per_block
 def whole(value: Any) -> Any:
-    """A whole number, numpy's too, or a list of them; of anything else its type."""
-    if isinstance(value, list) and all(_is_whole(one) for one in value):
+    """A whole number, NumPy's too, or a list of them; of anything else its type."""
+    if type(value) is list and all(type(one) in WHOLE for one in value):
         return [int(one) for one in value]
-    return int(value) if _is_whole(value) else f"{type(value).__name__} {value!r}"[:60]
+    return int(value) if type(value) in WHOLE else f"{kind(value)} {value!r}"[:60]
 
 
-def _is_whole(value: Any) -> bool:
-    return isinstance(value, Integral) and not isinstance(value, bool)
+WHOLE = (int, np.int64, np.int32)
 
 
 def counted(learner: ModuleType, seed: int) -> dict[str, Any]:
@@ -170,7 +165,6 @@ def left_behind(learner: ModuleType, seed: int) -> dict[str, Any]:
         blocks[0](x)
         raise ZeroDivisionError(words)
 
-    before = hooks()
     learner.runs_per_block(blocks, lambda: [block(x) for block in blocks])
     after, error = hooks(), "no error"
     try:
@@ -178,7 +172,7 @@ def left_behind(learner: ModuleType, seed: int) -> dict[str, Any]:
     except Exception as raised:
         error = f"{type(raised).__name__}: {raised}"[:80]
     same = Block.forward is methods[0] and nn.Module.__call__ is methods[1]
-    return {"before": before, "after": after, "after an error": hooks(), "error": error, "class": same}
+    return {"after": after, "after an error": hooks(), "error": error, "class": same}
 
 
 # ---------------------------------------------------------------------------------------------------------- checkpoint
@@ -535,6 +529,7 @@ def impossible(learner: ModuleType, seed: int) -> dict[str, Any]:
     asked = [least - 1, *(least - draw.randrange(2, 1000) for _ in range(7)), *[most + 1] * 8]
     draw.shuffle(asked)
     return {
+        "layers": sizes,
         "least": least,
         "asked": asked,
         "said": [_planned(learner, sizes, one) for one in asked],
