@@ -20,7 +20,7 @@ from rankzero.exercises.client import Reply, Worker
 from rankzero.exercises.runner import _Read, check_file, exercises_of
 
 LABS = [lab for lab in all_labs() if lab.checks.exists()]
-OPEN = {"01", "02", "03", "04", "05", "06", "07", "08"}  # not mended yet
+OPEN = {"03", "04", "05", "06", "07", "08"}  # not mended yet
 SEEDS = (1, 2)
 
 
@@ -63,7 +63,7 @@ def test_the_right_answers_of_another_seed_earn_nothing(lab: Lab, seed: int, wor
 
 
 NOTHING = object()
-PLAIN = (
+PLAIN: tuple[Any, ...] = (
     *(NOTHING, None, True, False, math.nan, math.inf, -math.inf, 0, -1, 10**400, 1e308, 5e-324),
     *("", "0", "float", "\n" * 1000, "<b>" * 100_000, [], [[]], [[[0]]], [None] * 100_000, ["x", "x"]),
 )
@@ -76,9 +76,9 @@ def changed(value: Any, deep: int = 2) -> Iterator[Any]:
         if not same(hostile, value):
             yield hostile
     if isinstance(value, list) and deep:
-        yield from (value + [None], value + [0] * 1000, [value])
+        yield from ([*value, None], [*value, *[0] * 1000], [value])
         if value:
-            yield from (value[:-1], value + value[-1:])
+            yield from (value[:-1], [*value, value[-1]])
         for place in {0, len(value) // 2, len(value) - 1} if value else ():
             for one in changed(value[place], deep - 1):
                 if one is not NOTHING:
