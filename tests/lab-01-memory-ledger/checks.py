@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from rankzero.exercises.answers import Answers, equal
 from rankzero.exercises.check import Check, Exercise, Judge
-from rankzero.exercises.judges import agrees, all_of, short
+from rankzero.exercises.judges import agrees, all_of, as_many, short
 
 
 def whole_number(name: str, what: str, *sizes: str) -> Judge:
@@ -74,10 +74,7 @@ def _three(found: object) -> list[object]:
 
 def every_case(got: Answers, expected: Answers) -> str | None:
     """SGD and momentum by every recipe; names the first case and role that is off."""
-    every = got["roles"] if isinstance(got["roles"], list) else []
-    if len(every) != len(expected["cases"]):
-        return f"{len(every)} answers came back; expected {len(expected['cases'])}."
-    for case, found, wanted in zip(expected["cases"], every, expected["roles"], strict=True):
+    for case, found, wanted in zip(expected["cases"], got["roles"], expected["roles"], strict=True):
         for role, bytes_, right in zip(ROLES, _three(found), wanted, strict=True):
             if not _same(bytes_, right):
                 return (
@@ -90,23 +87,17 @@ def found(words: Callable[[int], str]) -> Judge:
     """Every search found the reference's answer; `words` say of the first that did not what was to be found."""
 
     def judge(got: Answers, expected: Answers) -> str | None:
-        every = got["found"] if isinstance(got["found"], list) else []
-        if len(every) != len(expected["found"]):
-            return f"{len(every)} answers came back; expected {len(expected['found'])}."
-        for one, wanted in zip(every, expected["found"], strict=True):
+        for one, wanted in zip(got["found"], expected["found"], strict=True):
             if not _same(one, wanted):
                 return f"{words(wanted)}, it found {_text(one)}."
         return None
 
-    return judge
+    return all_of(as_many("found"), judge)
 
 
 def zero_found(got: Answers, expected: Answers) -> str | None:
     """Where nothing fits it says 0, and something else where something does; how much is another check's."""
-    every = got["found"] if isinstance(got["found"], list) else []
-    if len(every) != len(expected["found"]):
-        return f"{len(every)} answers came back; expected {len(expected['found'])}."
-    for one, wanted in zip(every, expected["found"], strict=True):
+    for one, wanted in zip(got["found"], expected["found"], strict=True):
         if not wanted and not _same(one, 0):
             return f"where one sequence is already too large, it found {_text(one)}; expected 0."
         if wanted and (type(one) is not int or not 0 < one < 2**63):
@@ -201,7 +192,7 @@ EXERCISES = (
                 "knows what SGD and momentum keep",
                 points=2,
                 probe="other_optimizers",
-                judge=every_case,
+                judge=all_of(as_many("roles"), every_case),
             ),
         ),
     ),
@@ -378,7 +369,7 @@ EXERCISES = (
                 "says 0 if one sequence is too large",
                 points=2,
                 probe="nothing_fits",
-                judge=zero_found,
+                judge=all_of(as_many("found"), zero_found),
             ),
             Check(
                 "largest_micro_batch/calls",

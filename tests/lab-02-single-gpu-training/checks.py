@@ -3,17 +3,17 @@
 A judge sees answers only: what a probe returned from the learner's code, and from the reference on the same inputs.
 """
 
-from itertools import zip_longest
-
 from rankzero.exercises.answers import Answers, equal
 from rankzero.exercises.check import Check, Exercise, Judge
 from rankzero.exercises.judges import (
     CLOSE,
     agrees,
     all_of,
+    as_many,
     formed,
     is_a,
     is_but_expected,
+    ran_on_the_batches,
     same_weights,
     short,
     value,
@@ -30,13 +30,12 @@ def each_rate(name: str, first: str) -> Judge:
 
     def judge(got: Answers, expected: Answers) -> str | None:
         start = {"zero": 0, "warmup": expected.get("warmup_steps"), "total": expected.get("total_steps", 0) + 1}[first]
-        rates = got[name] if isinstance(got[name], list) and len(got[name]) == len(expected[name]) else []
-        for offset, (rate, wanted) in enumerate(zip_longest(rates, expected[name])):
+        for offset, (rate, wanted) in enumerate(zip(got[name], expected[name], strict=True)):
             if not equal(rate, wanted, CLOSE):
                 return f"the rate of step {start + offset}{_settings(expected)} {is_but_expected(rate, wanted)}"
         return None
 
-    return judge
+    return all_of(as_many(name), judge)
 
 
 def _settings(expected: Answers) -> str:
@@ -46,9 +45,6 @@ def _settings(expected: Answers) -> str:
         f" (peak {expected['peak']:.3f}, warmup_steps {expected['warmup_steps']}, "
         f"total_steps {expected['total_steps']}, floor {expected['floor']:.3f})"
     )
-
-
-RAN = value("logits", "the mean of the logits that the model gave meanwhile")
 
 
 def _mode_is_restored(got: Answers, expected: Answers) -> str | None:
@@ -221,21 +217,21 @@ EXERCISES = (
                 "keeps nothing for a backward pass, and trains nothing",
                 points=2,
                 probe="what_is_kept",
-                judge=all_of(nothing_is_kept, same_weights("after an evaluation"), RAN),
+                judge=all_of(nothing_is_kept, same_weights("after an evaluation"), ran_on_the_batches()),
             ),
             Check(
                 "evaluate/mode",
                 "leaves the model in the mode it was found in",
                 points=1,
                 probe="modes",
-                judge=all_of(mode_is_restored, RAN),
+                judge=all_of(mode_is_restored, ran_on_the_batches()),
             ),
             Check(
                 "evaluate/grad-mode",
                 "leaves gradients on or off, and weights frozen or not, as it found them",
                 points=1,
                 probe="switches",
-                judge=all_of(formed("grad", "trainable"), grad_is_restored, RAN),
+                judge=all_of(formed("grad", "trainable"), grad_is_restored, ran_on_the_batches()),
             ),
             Check(
                 "evaluate/undisturbed",
@@ -246,7 +242,7 @@ EXERCISES = (
                     agrees("gradients", CLOSE, lambda *_: "gradients that were there before it are changed after it."),
                     agrees("random", 0, lambda *_: "the run draws other random numbers after it: was it seeded anew?"),
                     value("loss", "the next training loss of a model with dropout 0.5"),
-                    RAN,
+                    ran_on_the_batches(),
                 ),
             ),
         ),
@@ -339,7 +335,7 @@ EXERCISES = (
                 "stops at max_steps when the target is out of reach",
                 points=2,
                 probe="gives_up",
-                judge=all_of(formed("types"), a_list_of_losses, formed("counts"), counts, RAN),
+                judge=all_of(formed("types"), a_list_of_losses, formed("counts"), counts, ran_on_the_batches()),
                 requires=("train_step/update",),
             ),
             Check(

@@ -18,6 +18,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from rankzero.exercises.passes import Passes
 from rankzero.exercises.plain import gradients, in_training, kind, number, numbers, weights
 from rankzero.learn.gpt import GPT, GPTConfig
 
@@ -46,22 +47,6 @@ def make_batch(seed: int, size: int = 4) -> tuple[Tensor, Tensor]:
 def loss_of(model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
     """Mean cross-entropy, a scalar with its graph."""
     return F.cross_entropy(model(x).flatten(0, 1), y.flatten())
-
-
-class Logits:
-    """Looks at what the model gives meanwhile: proof that it was run on these very batches, however they are cut."""
-
-    def __init__(self, model: nn.Module) -> None:
-        self._total, self._count = 0.0, 0
-        model.register_forward_hook(self._add)
-
-    def _add(self, module: nn.Module, inputs: Any, output: Tensor) -> None:
-        self._total += float(output.detach().sum())
-        self._count += output.numel()
-
-    def mean(self) -> float | None:
-        """Over all numbers of all passes; None if there was none."""
-        return self._total / self._count if self._count else None
 
 
 def in_both_modes(train: Callable[[nn.Module, Tensor, Tensor], Any], seed: int) -> dict[str, Any]:
@@ -137,7 +122,7 @@ def with_dropout(learner: ModuleType, seed: int) -> dict[str, Any]:
 def what_is_kept(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Counts the tensors that autograd is asked to keep meanwhile, and looks at the weights after."""
     model, kept = make_model(seed), 0
-    logits = Logits(model)
+    passes = Passes(model)
 
     def pack(tensor: Tensor) -> Tensor:
         nonlocal kept
@@ -146,45 +131,46 @@ def what_is_kept(learner: ModuleType, seed: int) -> dict[str, Any]:
 
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
         learner.evaluate(model, batches(seed))
-    return {"kept": kept, "weights": weights(model), "logits": logits.mean()}
+    return {"kept": kept, "weights": weights(model), "logits": passes.logits()}
 
 
 def modes(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Which mode each part of the model is left in."""
-    left, logits = [], Logits(nn.Module())
+    left, logits = [], []
     for training in (True, False):
         model = make_model(seed).train(training)
-        modules, logits = [*model.modules()], Logits(model)
+        modules, passes = [*model.modules()], Passes(model)
         learner.evaluate(model, batches(seed))
         left.append([in_training(module) for module in modules])
-    return {"left": left, "logits": logits.mean()}
+        logits.append(passes.logits())
+    return {"left": left, "logits": logits}
 
 
 def switches(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Whether gradients are on after it, found on and off, and which weights ask for them; one layer is frozen."""
     left, model = [], make_model(seed)
     model.position_embedding.requires_grad_(False)
-    parameters, logits = [*model.parameters()], Logits(model)
+    parameters, passes = [*model.parameters()], Passes(model)
     for on in (True, False):
         with torch.set_grad_enabled(on):
             learner.evaluate(model, batches(seed))
             left.append(torch.is_grad_enabled())
     trainable = [parameter.requires_grad for parameter in parameters]
-    return {"grad": left, "trainable": trainable, "logits": logits.mean()}
+    return {"grad": left, "trainable": trainable, "logits": passes.logits()}
 
 
 def what_is_disturbed(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Gradients that wait for their update, the next random number, and the next loss of a model with dropout."""
     model = make_model(seed)
     loss_of(model, *make_batch(seed)).backward()
-    logits = Logits(model)
+    passes = Passes(model)
     learner.evaluate(model, batches(seed))
     random_number = torch.rand(1).item()
     dropping = make_model(seed, dropout=0.5)
     learner.evaluate(dropping, batches(seed))
     torch.manual_seed(seed)
     after = loss_of(dropping.train(), *make_batch(seed)).item()
-    return {"gradients": gradients(model), "random": random_number, "loss": after, "logits": logits.mean()}
+    return {"gradients": gradients(model), "random": random_number, "loss": after, "logits": passes.logits()}
 
 
 # ------------------------------------------------------------------------------------------------------ learning_rate
@@ -245,12 +231,12 @@ def gives_up(learner: ModuleType, seed: int) -> dict[str, Any]:
     steps, types, counts, logits = random.Random(seed).randrange(3, 9), [], [], []
     for max_steps in (steps, 0):
         model = make_model(seed)
-        seen = Logits(model)
+        passes = Passes(model)
         losses = learner.overfit_one_batch(model, *make_batch(seed), 0.0, 0.0, max_steps)
         types.append(kind(losses))
         counts.append(len(losses) if type(losses) is list else None)
-        logits.append(seen.mean())
-    return {"types": types, "max_steps": [steps, 0], "counts": counts, "logits": logits[0]}
+        logits.append(passes.logits())
+    return {"types": types, "max_steps": [steps, 0], "counts": counts, "logits": logits}
 
 
 def overfit_in_both_modes(learner: ModuleType, seed: int) -> dict[str, Any]:
