@@ -371,3 +371,53 @@ assert "torch._dynamo.symbolic_convert" in sys.modules
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
+
+
+CHANGES = {
+    "a function": ("import torch\ntorch.equal = lambda *_: True", "torch.equal"),
+    "a method": ("import torch\ntorch.Tensor.__eq__ = lambda *_: True", r"torch.Tensor.__eq__"),
+    "a counter": (
+        "import rankzero.learn.collectives as c\nc.CollectiveCounter.__enter__ = 0",
+        "CollectiveCounter.__enter__",
+    ),
+    "its code": ("import torch.nn.functional as F\nF.cross_entropy.__code__ = F.nll_loss.__code__", "cross_entropy"),
+    "a module": ("import sys\nsys.modules['rankzero.learn.gpt'] = sys", "rankzero.learn.gpt"),
+    "the probes": ("import sys\nf = sys._getframe()\nwhile 'probes' not in f.f_locals: f = f.f_back\n"
+                   "f.f_locals['probes'].one_step = lambda *_: {}", "the probes.one_step"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", CHANGES)
+def test_a_file_that_changes_what_is_not_its_own_is_told_so(what: str, tmp_path: Path, worker: Worker) -> None:
+    code, name = CHANGES[what]
+    later = "".join(f"    {line}\n" for line in code.splitlines())
+    for file in (with_step(tmp_path, "    return 1.0", top=code), with_step(tmp_path, later)):
+        report = check(file, worker, "train_step")
+        assert report.points == 0
+        assert re.search(f"exercises.py changes .*{name}", report.results[0].text)
+
+
+def test_lines_that_are_not_the_probe_s_count_for_nothing(tmp_path: Path, worker: Worker) -> None:
+    forged = (
+        "    import json, os\n"
+        "    line = json.dumps({'status': 'answered', 'answers': '{}'}).encode() + b'\\n'\n"
+        "    for fd in range(3, 64):\n"
+        "        try: os.write(fd, line)\n"
+        "        except OSError: pass\n"
+        "    os._exit(0)"
+    )
+    report = check(with_step(tmp_path, forged), worker, "train_step")
+    assert report.points == 0
+    assert report.results[0].text == "the process ended without an answer"
+
+
+def test_lines_do_not_buy_time(tmp_path: Path, worker: Worker) -> None:
+    flood = (
+        "    import os\n"
+        "    while True:\n"
+        "        for fd in range(3, 64):\n"
+        "            try: os.write(fd, b'\\n')\n"
+        "            except OSError: pass"
+    )
+    report = check(with_step(tmp_path, flood), worker, "train_step")
+    assert {result.status for result in report.results} == {"timeout", "skipped"}

@@ -20,7 +20,7 @@ from rankzero.exercises.client import Reply, Worker
 from rankzero.exercises.runner import _Read, check_file, exercises_of
 
 LABS = [lab for lab in all_labs() if lab.checks.exists()]
-OPEN = {"01", "02", "03", "04", "08"}  # not mended yet
+OPEN = {"08"}  # not mended yet
 SEEDS = (1, 2)
 
 
@@ -63,8 +63,8 @@ def test_the_right_answers_of_another_seed_earn_nothing(lab: Lab, seed: int, wor
 
 
 NOTHING = object()
-PLAIN = (
-    *(NOTHING, None, True, False, math.nan, math.inf, -math.inf, 0, -1, 10**400, 1e308, 5e-324),
+PLAIN: tuple[Any, ...] = (
+    *(NOTHING, None, True, False, math.nan, math.inf, -math.inf, 0, -1, 10**400, 1e308),
     *("", "0", "float", "\n" * 1000, "<b>" * 100_000, [], [[]], [[[0]]], [None] * 100_000, ["x", "x"]),
 )
 ARRAYS = (np.array([]), np.array(0.0), np.zeros((0, 3)), np.zeros(3, bool), np.full((2, 2), np.nan), np.zeros(5, "i8"))
@@ -76,9 +76,9 @@ def changed(value: Any, deep: int = 2) -> Iterator[Any]:
         if not same(hostile, value):
             yield hostile
     if isinstance(value, list) and deep:
-        yield from (value + [None], value + [0] * 1000, [value])
+        yield from ([*value, None], [*value, *[0] * 1000], [value])
         if value:
-            yield from (value[:-1], value + value[-1:])
+            yield from (value[:-1], [*value, value[-1]])
         for place in {0, len(value) // 2, len(value) - 1} if value else ():
             for one in changed(value[place], deep - 1):
                 if one is not NOTHING:
@@ -109,6 +109,8 @@ def same(one: Any, other: Any) -> bool:
         return one == other or (one != one and other != other)
     if isinstance(one, np.ndarray) or isinstance(other, np.ndarray):
         return False
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(same, one, other))
     return type(one) is type(other) and bool(one == other)
 
 

@@ -11,15 +11,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from rankzero.exercises.plain import in_training, kind
+
 RECIPES = ("fp32", "mixed", "mixed-fp32-accum", "bf16")
 ROLES = ("weights", "gradients", "optimizer state")
 
 
 def whole(value: Any) -> Any:
     """A whole number as it is; of anything else its type, so that a judge can say what came back."""
-    if type(value) is int:
-        return value
-    return f"{type(value).__name__} {value!r}"[:60]
+    return value if type(value) is int else f"{kind(value)} {value!r}"[:60]
 
 
 # ---------------------------------------------------------------------------------------------------- parameter_count
@@ -58,12 +58,13 @@ def _states(learner: ModuleType, seed: int, recipe: str, optimizer: str) -> dict
     draw = random.Random(seed)
     parameters, tensors = draw.randrange(10**6, 10**11), draw.randrange(20, 2000)
     found = learner.state_bytes(parameters, tensors, recipe, optimizer)
-    roles = [whole(found.get(role)) for role in ROLES] if isinstance(found, dict) else None
+    a_dict = type(found) is dict
+    roles = [whole(found.get(role)) for role in ROLES] if a_dict else None
     return {
         "parameters": parameters,
         "tensors": tensors,
-        "type": type(found).__name__,
-        "names": sorted(str(name) for name in found) if isinstance(found, dict) else [],
+        "type": kind(found),
+        "names": sorted(str(name) for name in found) if a_dict else [],
         "roles": roles,
     }
 
@@ -162,8 +163,9 @@ def as_found(learner: ModuleType, seed: int) -> dict[str, Any]:
     """A model in training mode, with dropout: it is run so, and left so."""
     width, x = _sequences(seed)
     model = nn.Sequential(nn.Linear(width, 3 * width), nn.Dropout(0.5), nn.Linear(3 * width, 5))
+    modules, parameters = [*model.modules()], [*model.parameters()]
     found = whole(learner.saved_bytes(model, x))
-    touched = not model.training or any(parameter.grad is not None for parameter in model.parameters())
+    touched = not all(map(in_training, modules)) or any(parameter.grad is not None for parameter in parameters)
     return {"shape": list(x.shape), "bytes": found, "touched": touched}
 
 
@@ -256,43 +258,46 @@ class _Peak:
         return -(-(self.fixed + self.each * batch_size) // granule) * granule + 2 * batch_size
 
 
-def _search(learner: ModuleType, seed: int, answers: tuple[int, ...]) -> dict[str, Any]:
-    """For each wanted answer a budget that one sequence more would just exceed."""
-    draw = random.Random(seed)
-    found, calls = [], []
-    for wanted in answers:
-        peak = _Peak(draw)
-        budget = peak(wanted + 1) - 1
-        peak.asked.clear()
-        found.append(whole(learner.largest_micro_batch(peak, budget)))
-        calls.append(len(peak.asked))
-    return {"wanted": list(answers), "found": found, "calls": calls}
+def _budget(peak: _Peak, answer: int) -> int:
+    """One that so many sequences fit, and one more would just exceed."""
+    budget = peak(answer + 1) - 1
+    peak.asked.clear()
+    return budget
+
+
+def _search(learner: ModuleType, cases: list[tuple[_Peak, int]]) -> list[Any]:
+    """What is found of each prediction and budget."""
+    return [whole(learner.largest_micro_batch(peak, budget)) for peak, budget in cases]
 
 
 def fits(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Answers of all sizes, around powers of two among them."""
     draw = random.Random(seed)
     power = 2 ** draw.randrange(3, 8)
-    answers = (1, 2, 3, power - 1, power, power + 1, draw.randrange(5, 200))
-    return {key: value for key, value in _search(learner, seed, answers).items() if key != "calls"}
+    answers = (1, 2, 3, power - 1, power, power + 1, *(draw.randrange(5, 200) for _ in range(3)))
+    return {"found": _search(learner, [(peak, _budget(peak, one)) for one in answers for peak in [_Peak(draw)]])}
 
 
 def exactly(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Budgets that the answer fills to the last byte: one sequence, a power of two, an odd number."""
+    """Budgets that the answer fills to the last byte: one sequence, a power of two, odd numbers."""
     draw = random.Random(seed)
-    answers, found = [1, 2 ** draw.randrange(1, 8), 2 * draw.randrange(3, 100) + 1], []
-    for wanted in answers:
+    found = []
+    for fitting in (1, 2 ** draw.randrange(1, 8), *(2 * draw.randrange(3, 100) + 1 for _ in range(3))):
         each = draw.randrange(10**6, 10**7)
-        found.append(whole(learner.largest_micro_batch(lambda b, each=each: each * b, wanted * each)))
-    return {"wanted": answers, "found": found}
+        found.append(whole(learner.largest_micro_batch(lambda b, each=each: each * b, fitting * each)))
+    return {"found": found}
 
 
 def nothing_fits(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """A budget that one sequence already exceeds."""
-    return {"found": _search(learner, seed, (0,))["found"]}
+    """Budgets that one sequence already exceeds, among others that hold some."""
+    draw = random.Random(seed)
+    answers = [0] * 15 + [draw.randrange(10, 100) for _ in range(15)]
+    draw.shuffle(answers)
+    return {"found": _search(learner, [(peak, _budget(peak, one)) for one in answers for peak in [_Peak(draw)]])}
 
 
 def few_calls(learner: ModuleType, seed: int) -> dict[str, Any]:
     """How many predictions a large answer takes."""
-    searched = _search(learner, seed, (random.Random(seed).randrange(2**40, 2**41),))
-    return {"wanted": searched["wanted"][0], "found": searched["found"][0], "calls": searched["calls"][0]}
+    draw = random.Random(seed)
+    answer, peak = draw.randrange(2**40, 2**41), _Peak(draw)
+    return {"found": _search(learner, [(peak, _budget(peak, answer))])[0], "calls": len(peak.asked)}

@@ -12,8 +12,10 @@ from typing import Any
 from rankzero.curriculum import Lab
 from rankzero.exercises.answers import AnswerError, Answers, decode
 from rankzero.exercises.check import Check, Exercise
-from rankzero.exercises.worker import read_frame, write_frame
+from rankzero.exercises.frames import read_frame, write_frame
 
+STATUSES = ("answered", "todo", "error", "timeout", "oom", "killed")
+MOST_TEXT = 2000  # characters of what a reply says
 LATE = "waits: the check before ran out of time"
 
 
@@ -32,31 +34,15 @@ class Reply:
     loading: bool = False  # the file did not even load
 
 
-class Worker:
-    """The process that runs probes. Use it as a context; it starts in about the time of `import torch`."""
+class Asker:
+    """Asks a file's code, in a process that `_exchange` reaches, and remembers what it said."""
 
     def __init__(self) -> None:
-        (child_in, self._requests), (self._replies, child_out) = os.pipe(), os.pipe()
-        self._process = subprocess.Popen(
-            [sys.executable, "-u", "-m", "rankzero.exercises.worker", str(child_in), str(child_out)],
-            pass_fds=(child_in, child_out),
-            env={**os.environ, "OMP_NUM_THREADS": "1", "TORCH_CPP_LOG_LEVEL": "FATAL"},  # c10d's errors are told
-        )
-        os.close(child_in)
-        os.close(child_out)
-        self._ready = False
         self._known: dict[tuple[str, str, int, str], Reply] = {}
 
-    def __enter__(self) -> "Worker":
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        os.close(self._requests)
-        os.close(self._replies)
-        self._process.kill()  # it holds nothing to lose, and taking torch down in order would cost half a second
-        self._process.wait()
+    def _exchange(self, request: dict[str, Any]) -> dict[str, Any]:
+        """What `supervise` in watching.py returns for the request."""
+        raise NotImplementedError
 
     def ask(self, lab: Lab, file: Path, exercise: Exercise, check: Check, seed: int, over: Path | None = None) -> Reply:
         """The reply of the code in `file` to `check`'s probe. The same question gets the same reply until `forget`."""
@@ -109,13 +95,44 @@ class Worker:
             "wanted": wanted,
             "seconds": max(check.seconds for check in exercise.checks),
         }
+        raw = self._exchange(request)
+        replies = [_reply(reply, raw["printed"]) for reply in raw["every"]]
+        return dict(zip(wanted, replies, strict=False))
+
+
+class Worker(Asker):
+    """The process that runs probes. Use it as a context; it starts in about the time of `import torch`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        (child_in, self._requests), (self._replies, child_out) = os.pipe(), os.pipe()
+        self._process = subprocess.Popen(
+            [sys.executable, "-u", "-m", "rankzero.exercises.worker", str(child_in), str(child_out)],
+            pass_fds=(child_in, child_out),
+            env={**os.environ, "OMP_NUM_THREADS": "1", "TORCH_CPP_LOG_LEVEL": "FATAL"},  # c10d's errors are told
+        )
+        os.close(child_in)
+        os.close(child_out)
+        self._ready = False
+
+    def __enter__(self) -> "Worker":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        os.close(self._requests)
+        os.close(self._replies)
+        self._process.kill()  # it holds nothing to lose, and taking torch down in order would cost half a second
+        self._process.wait()
+
+    def _exchange(self, request: dict[str, Any]) -> dict[str, Any]:
         if not self._ready:
             self._read()
             self._ready = True
         write_frame(self._requests, json.dumps(request).encode())
-        raw = json.loads(self._read())
-        replies = [_reply(reply, raw["printed"]) for reply in raw["every"]]
-        return dict(zip(wanted, replies, strict=False))
+        raw: dict[str, Any] = json.loads(self._read())
+        return raw
 
     def _read(self) -> bytes:
         data = read_frame(self._replies)
@@ -129,11 +146,14 @@ def _probes(exercise: Exercise) -> list[str]:
 
 
 def _reply(raw: dict[str, Any], printed: str) -> Reply:
-    status, text = raw["status"], raw.get("text", "")
+    """What came back, as far as it has the form of a reply: a learner's code may have written it."""
+    status, text, cause = (str(raw.get(key, ""))[:MOST_TEXT] for key in ("status", "text", "cause"))
     answers: Answers = {}
-    if status == "answered":
+    if status not in STATUSES:
+        status, text = "error", "what came back is no reply of a probe"
+    elif status == "answered":
         try:
-            answers = decode(raw["answers"].encode())
+            answers = decode(str(raw.get("answers")).encode(errors="replace"))
         except AnswerError as error:
             status, text = "error", str(error)
-    return Reply(status, answers, text, printed, raw.get("cause", ""), bool(raw.get("loading")))
+    return Reply(status, answers, text, printed, cause, bool(raw.get("loading")))

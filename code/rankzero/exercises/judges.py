@@ -45,6 +45,16 @@ def formed(*names: str) -> Judge:
     return judge
 
 
+def as_many(name: str) -> Judge:
+    """`name` is a list as long as the reference's, for a probe that asks several times."""
+
+    def judge(got: Answers, expected: Answers) -> str | None:
+        count = len(got[name]) if isinstance(got.get(name), list) else 0
+        return None if count == len(expected[name]) else f"{count} answers came back; expected {len(expected[name])}."
+
+    return judge
+
+
 def value(name: str, what: str, tolerance: float = CLOSE) -> Judge:
     """The number `name` is the reference's."""
     return agrees(name, tolerance, lambda got, expected: f"{what} {is_but_expected(got, expected)}")
@@ -82,6 +92,11 @@ def same_weights(when: str) -> Judge:
         return f"{when}, weight {worst} of {len(wanted)} {both}"
 
     return judge
+
+
+def ran_on_the_batches() -> Judge:
+    """The model gave what it gives on the probe's batches; see passes.py."""
+    return value("logits", "the mean of the logits that the model gave meanwhile")
 
 
 def is_a(kind: str, what: str, hint: str = "") -> Judge:

@@ -1,6 +1,6 @@
 """Plain values of what a learner's code returned or left behind, for probes.
 
-It may be an object that lies: about its type, its length, what it equals, or differently each time it is asked. So these
+It may be an object that lies: about its type, its length, what it equals, or otherwise each time it is asked. So these
 insist on exact types and call the type's own methods, never one that a subclass or an instance put in its place.
 """
 
@@ -77,3 +77,8 @@ def gradients(model: nn.Module) -> np.ndarray:
     """All of its gradients in one float64 array; nan where there is none."""
     every = [(one, one.grad) for one in nn.Module.parameters(model)]
     return flat(torch.full_like(one, torch.nan) if grad is None else grad for one, grad in every)
+
+
+def in_training(module: nn.Module) -> bool:
+    """Whether the module is in training mode: as the instance has it, whatever class it claims to be of by now."""
+    return bool(nn.Module.__dict__["__dict__"].__get__(module)["training"])

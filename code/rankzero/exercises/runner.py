@@ -5,15 +5,22 @@ import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from rankzero.curriculum import Lab
 from rankzero.exercises.answers import Answers
 from rankzero.exercises.check import Check, Exercise
-from rankzero.exercises.client import LATE, Reply, Worker
+from rankzero.exercises.client import LATE, Reply
 from rankzero.exercises.loader import load
 from rankzero.exercises.misconceptions import Misconception, diagnose, misconceptions, same_answers
 from rankzero.exercises.report import Diagnosis, Report, Result
+
+
+class Asks(Protocol):
+    """Whoever can bring the replies of a file's code: a `Worker`, or a grader's sandbox."""
+
+    def ask(self, lab: Lab, file: Path, exercise: Exercise, check: Check, seed: int, over: Path | None = None) -> Reply:
+        """The reply to `check`'s probe."""
 
 
 def new_seed() -> int:
@@ -33,7 +40,7 @@ def check_file(
     exercises: tuple[Exercise, ...],
     *,
     seed: int,
-    worker: Worker,
+    worker: Asks,
     over: Path | None = None,
     progress: Callable[[str], None] = lambda name: None,
 ) -> Report:
@@ -70,7 +77,7 @@ class _Run:
     lab: Lab
     file: Path
     seed: int
-    worker: Worker
+    worker: Asks
     over: Path | None
     progress: Callable[[str], None]
     unusable: str = ""  # why the file does not load
@@ -127,7 +134,10 @@ class _Run:
         if reference.status != "answered":
             raise RuntimeError(f"the reference of {self.lab.slug} does not answer {check.name}: {reference.text}")
         answers = _Read(reply.answers)
-        said = check.judge(answers, reference.answers)
+        try:
+            said = check.judge(answers, reference.answers)
+        except Exception:  # answers that no probe of ours makes; judges are tried on the reference's own
+            said = "what came back has not the form of an answer."
         self.read[check.name] = answers.names
         return said
 

@@ -1,0 +1,172 @@
+"""One submission in a room: what it gets, what it sees, and what happens when the room breaks."""
+
+import json
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from sandboxes import needs_sandbox
+
+from rankzero.curriculum import find_lab
+from rankzero.exercises.misconceptions import misconceptions
+from rankzero.exercises.runner import exercises_of
+from rankzero.grading import sandbox
+from rankzero.grading.grade import Grade, Student, Submission
+from rankzero.grading.grader import Grader, Settings
+from rankzero.grading.sandboxed import Room
+from rankzero.learn.errors import UserError
+
+pytestmark = needs_sandbox()
+LAB, RANKS = find_lab("02"), find_lab("07")
+
+
+@pytest.fixture(scope="module")
+def grader() -> Iterator[Grader]:
+    with Grader(Settings(("02", "07"), seed=11, time_limit=60, memory=1024)) as running:
+        yield running
+
+
+def handed_in(file: Path, lab: str = "02") -> Submission:
+    return Submission(Student("ada"), lab, file)
+
+
+def asked(tmp_path: Path, body: str, grader: Grader) -> Grade:
+    """The grade of the reference with a train_step that does this."""
+    source = LAB.reference.read_text()
+    start, end = source.index("def train_step"), source.index("def evaluate")
+    lines = "".join(f"    {line}\n" for line in body.splitlines())
+    file = tmp_path / "exercises.py"
+    file.write_text(f"{source[:start]}def train_step(model, optimizer, x, y):\n{lines}\n\n{source[end:]}")
+    return grader.grade(handed_in(file))
+
+
+def printed(tmp_path: Path, body: str, grader: Grader) -> str:
+    """What such a train_step prints."""
+    grade = asked(tmp_path, body, grader)
+    assert grade.report is not None
+    return grade.report.results[0].printed.split("\n\n")[0]
+
+
+@pytest.mark.parametrize("lab", [LAB, RANKS], ids=["one process", "ranks"])
+def test_references_earn_everything_and_stubs_nothing(lab: Any, grader: Grader) -> None:
+    full = sum(exercise.points for exercise in exercises_of(lab))
+    reference = grader.grade(handed_in(lab.reference, lab.number))
+    assert (reference.points, reference.max_points, reference.trouble, reference.isolation) == (
+        full,
+        full,
+        "",
+        "sandbox",
+    )
+    stubs = grader.grade(handed_in(lab.stubs, lab.number))
+    assert (stubs.points, stubs.gradable) == (0, True)
+
+
+def test_a_known_mistake_costs_its_checks_and_is_named(tmp_path: Path, grader: Grader) -> None:
+    wrong = next(one for one in misconceptions(LAB) if one.exercise == "evaluate")
+    file = tmp_path / "exercises.py"
+    file.write_text(f"{LAB.reference.read_text()}\n\n{wrong.file.read_text()}")
+    report = grader.grade(handed_in(file)).report
+    assert report is not None
+    assert {result.check for result in report.results if result.status != "pass"} == wrong.fails
+    assert [one.name for one in report.diagnoses] == [wrong.name]
+
+
+def test_nothing_handed_in_is_a_grade_without_a_report(grader: Grader) -> None:
+    grade = grader.grade(Submission(Student("ada"), "02", None))
+    assert (grade.points, grade.report, grade.gradable) == (0, None, True)
+
+
+LOOK_AROUND = f"""
+import json, os
+from pathlib import Path
+held = [os.readlink(f"/proc/self/fd/{{fd}}") for fd in range(64) if os.path.exists(f"/proc/self/fd/{{fd}}")]
+processes = sorted(int(one) for one in os.listdir("/proc") if one.isdecimal())
+ours = {[str(LAB.checks), str(LAB.solutions), str(LAB.root / "README.md"), str(Path.home() / ".profile")]}
+library = sorted(os.listdir({str(Path(sandbox.__file__).parent)!r}))
+found = [sorted({{one.split(":")[0] for one in held}}), sorted(os.environ), os.getuid(), processes, library]
+print(json.dumps([*found, [one for one in ours if Path(one).exists()]]) + "\\n")
+"""
+
+
+def test_a_room_holds_nothing_of_ours_and_nothing_of_this_machine(tmp_path: Path, grader: Grader) -> None:
+    held, environment, user, processes, library, ours = json.loads(printed(tmp_path, LOOK_AROUND, grader))
+    assert held == ["/dev/null", "pipe"]
+    ours_to_give = "HOME LANG OMP_NUM_THREADS PATH PWD PYTHONDONTWRITEBYTECODE PYTHONPATH TORCH_CPP_LOG_LEVEL"
+    assert environment == ours_to_give.split()
+    assert user == 1000
+    assert processes[0] == 1
+    assert len(processes) == 2  # the warden, and the probe's own
+    assert library == ["__init__.py", "isolate.py", "room.py"]
+    assert ours == []
+
+
+def test_nothing_stays_in_a_room(tmp_path: Path, grader: Grader) -> None:
+    leave = "import os, time\nopen('/tmp/left', 'w').close()\nif os.fork() == 0:\n    os.setsid()\n    time.sleep(600)"
+    asked(tmp_path, leave, grader)
+    look = "import os\nprint(os.path.exists('/tmp/left'), sum(one.isdecimal() for one in os.listdir('/proc')), '\\n')"
+    assert printed(tmp_path, look, grader) == "False 2 "
+
+
+def test_processes_of_one_submission_share_their_memory_limit(tmp_path: Path, grader: Grader) -> None:
+    many = (
+        "import os, time\n"
+        "for _ in range(8):\n"
+        "    if os.fork() == 0:\n"
+        "        held = bytearray(200 * 2**20)\n"
+        "        time.sleep(60)\n"
+        "time.sleep(60)"
+    )
+    report = asked(tmp_path, many, grader).report
+    assert report is not None
+    first = report.results[0]
+    assert (first.status, first.text) == ("oom", "it took more than 1024 MiB of memory")
+    assert report.by_exercise()["evaluate"] == exercises_of(LAB)[1].points
+
+
+def test_a_sandbox_that_dies_is_started_again(grader: Grader) -> None:
+    before = grader.grade(handed_in(LAB.reference))
+    for process in psutil.Process().children(recursive=True):
+        if "rankzero.grading.room" in " ".join(process.cmdline()):
+            process.send_signal(signal.SIGKILL)
+    after = grader.grade(handed_in(LAB.reference))
+    assert after.verdict() == before.verdict()
+    assert after.gradable
+
+
+def test_without_a_sandbox_nothing_is_graded_by_mistake(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    broken = tmp_path / "bwrap"
+    broken.write_text("#!/bin/sh\necho 'bwrap: No permissions to create a new namespace' >&2\nexit 1\n")
+    broken.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    with pytest.raises(UserError, match=r"No permissions to create a new namespace.*--trusted"):
+        sandbox.refuse_without()
+    with Grader(Settings(("02",), seed=1)) as grader:
+        grade = grader.grade(handed_in(LAB.reference))
+    assert (grade.gradable, grade.points) == (False, 0)
+    assert "No permissions" in grade.trouble
+    monkeypatch.setenv("PATH", str(tmp_path / "empty"))
+    with pytest.raises(UserError, match="sudo apt-get install bubblewrap"):
+        sandbox.refuse_without()
+
+
+class Slow(Room):
+    """A room on a machine that is busy at first."""
+
+    def __init__(self, cpu: float) -> None:
+        self.cpu, self.asked = cpu, 0
+
+    def _once(self, request: dict[str, Any]) -> dict[str, Any]:
+        self.asked += 1
+        status = "timeout" if self.asked == 1 else "answered"
+        return {"every": [{"status": status}], "printed": "", "cpu": self.cpu}
+
+
+def test_a_probe_that_was_late_on_a_busy_machine_gets_another_chance() -> None:
+    starved, busy = Slow(cpu=0.2), Slow(cpu=4.9)
+    assert starved._exchange({"seconds": 5.0})["every"][0]["status"] == "answered"
+    assert busy._exchange({"seconds": 5.0})["every"][0]["status"] == "timeout"
+    assert busy.asked == 1
