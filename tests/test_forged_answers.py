@@ -20,7 +20,7 @@ from rankzero.exercises.client import Reply, Worker
 from rankzero.exercises.runner import _Read, check_file, exercises_of
 
 LABS = [lab for lab in all_labs() if lab.checks.exists()]
-OPEN = {"08"}  # not mended yet
+OPEN: set[str] = set()  # not mended yet
 SEEDS = (1, 2)
 
 

@@ -17,6 +17,11 @@ def whole(value: Any) -> bool:
     return type(value) is int and abs(value) < 10**15
 
 
+def count(value: Any) -> bool:
+    """How many there are: a whole number, 0 or more."""
+    return whole(value) and value >= 0
+
+
 def real(value: Any) -> bool:
     """A number, whole or not, nan and infinity included."""
     return type(value) is float or whole(value)
