@@ -41,7 +41,7 @@ def collective(value: Any) -> bool:
 
 def message_or_none(value: Any) -> bool:
     """The same of one that sends numbers; no text where there was none."""
-    return collective(value) and value != "barrier" or type(value) is str and not value
+    return (collective(value) and value != "barrier") or (type(value) is str and not value)
 
 
 def array_or_none(value: Any) -> bool:
