@@ -28,7 +28,7 @@ def _sizes(draw: random.Random) -> dict[str, int]:
         "vocab_size": draw.randrange(100, 60_000),
         "block_size": draw.randrange(16, 4096),
         "n_layer": draw.randrange(2, 80),
-        "hidden_dim": draw.randrange(2, 128) * 64,
+        "hidden_dim": draw.randrange(128, 8192),
     }
 
 
@@ -146,7 +146,7 @@ class _Heads(nn.Module):
 
 def _sequences(seed: int, dtype: torch.dtype = torch.float32) -> tuple[int, Tensor]:
     draw = random.Random(seed)
-    width = 2 * draw.randrange(4, 40)
+    width = 2 * draw.randrange(4, 120)
     torch.manual_seed(seed)
     rows = draw.choice([1, 3]), 2 * draw.randrange(2, 15) + 1  # odd, so that no weight has the batch's shape by chance
     return width, torch.randn(*rows, width, dtype=dtype)
@@ -184,7 +184,7 @@ def half(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 def square(learner: ModuleType, seed: int) -> dict[str, Any]:
     """An input of the same shape as the weight: shapes do not tell them apart."""
-    width, _ = _sequences(seed)
+    width = random.Random(seed).randrange(20, 500)
     model = nn.Linear(width, width, bias=False)
     return {"shape": [width, width], "bytes": whole(learner.saved_bytes(model, torch.randn(width, width)))}
 
