@@ -133,6 +133,17 @@ def test_ctrl_c_in_the_terminal_is_not_for_the_worker() -> None:
         assert check(LAB.reference, own, "learning_rate").points == 10
 
 
+def test_escape_sequences_of_a_learner_do_not_reach_the_terminal(tmp_path: Path, worker: Worker) -> None:
+    body = """
+    print("\\x1b]0;owned\\x07\\x1b[2J\\x9b2J [red]x[/] \\u202etxt\\u2069 \\u2028line")
+    raise ValueError("\\x1b[2J\\x1b]8;;http://evil.example\\x1b\\\\ \\u202e \\udc80 [bold]")"""
+    screen = shown(check(with_step(tmp_path, body), worker, "train_step"))
+    assert r"\x1b]0;owned\x07\x1b[2J\x9b2J [red]x[/] \u202etxt\u2069" in screen
+    assert re.search(r"line \d+: ValueError:\s+\\x1b\[2J.*\\udc80 \[bold\]", screen)
+    assert all(character == "\n" or character.isprintable() for character in screen)
+    screen.encode()  # no half of a surrogate pair either: printing it would end in a traceback
+
+
 def test_a_flood_of_prints_is_cut_and_the_verdict_stands(tmp_path: Path, worker: Worker) -> None:
     source = LAB.reference.read_text().replace(
         "    optimizer.zero_grad(set_to_none=True)\n",

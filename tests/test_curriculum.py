@@ -1,11 +1,14 @@
 """The curriculum is whole: every lab has its files, every page its sections, and a bad manifest says where."""
 
 import re
+import tomllib
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
-from rankzero.curriculum import ROOT, Lab, ManifestError, all_labs, find_lab
+from rankzero.curriculum import ROOT, Grading, Lab, ManifestError, all_labs, find_lab
+from rankzero.grading.late import parse_policy
 
 LABS = all_labs()
 SECTIONS = [
@@ -95,6 +98,20 @@ def test_a_good_manifest(tmp_path: Path) -> None:
     (lab,) = all_labs(make(tmp_path, GOOD))
     assert (lab.number, lab.title, lab.minutes, lab.needs) == ("05", "T", 10, ("cpu",))
     assert lab.page == tmp_path / "labs" / "lab-05-x.md"
+    assert (lab.grading.late, lab.grading.visibility) == ("none", "visible")
+
+
+def test_a_manifest_may_say_how_it_is_graded(tmp_path: Path) -> None:
+    table = '[grading]\nlate = "10% a day"\nvisibility = "after_published"\n'
+    (lab,) = all_labs(make(tmp_path, GOOD + table))
+    assert (lab.grading.late, lab.grading.visibility) == ("10% a day", "after_published")
+
+
+@each_lab()
+def test_a_late_policy_is_one_that_grading_knows_and_no_default_is_repeated(lab: Lab) -> None:
+    parse_policy(lab.grading.late)
+    said = tomllib.loads((lab.folder / "lab.toml").read_text(encoding="utf-8")).get("grading", {})
+    assert not said.items() & asdict(Grading()).items()
 
 
 @pytest.mark.parametrize(
@@ -108,6 +125,13 @@ def test_a_good_manifest(tmp_path: Path) -> None:
         (('["c"]', '["d"]'), r"key 'chapters' names handbook/d.md, which does not exist"),
         (('part = "P"', 'part = "P"\npoints = 3'), r"key 'points' is not known; the keys are title, part"),
         (('part = "P"', 'part = "P'), r"lab.toml: not valid TOML"),
+        (("minutes = 10", "minutes = 10\ngrading = 3"), r"key 'grading' is 3; it must be a table, \[grading\]"),
+        (('["cpu"]', '["cpu"]\n[grading]\npoints = 3'), r"key 'grading.points' is not known; the keys are late, vis"),
+        (('["cpu"]', '["cpu"]\n[grading]\nlate = 10'), r"key 'grading.late' is 10; it must be of type str"),
+        (
+            ('["cpu"]', '["cpu"]\n[grading]\nvisibility = "never"'),
+            r"lab.toml: key 'grading.visibility' is 'never'; it must be one of visible, hidden, after_due",
+        ),
     ],
 )
 def test_a_bad_manifest_names_file_and_key(tmp_path: Path, change: tuple[str, str], said: str) -> None:

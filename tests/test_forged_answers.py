@@ -1,9 +1,12 @@
 """Answers that nobody computed earn nothing: those of another seed, and hostile ones.
 
 A submission runs in one process with the probes, and may send whatever it likes in their place. So a judge takes only
-what the right code computes from this seed's inputs, and takes anything at all without breaking.
+what the right code computes from this seed's inputs, and takes anything at all without breaking. And a probe brings
+back what is there, whatever an object says of itself: `tests/attacks/lab-NN/` has files that try to look right, each
+with the points that it earns honestly (`EARNS`: 0, or points by exercise).
 """
 
+import ast
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,6 +22,7 @@ from rankzero.exercises.check import Check, Exercise
 from rankzero.exercises.client import Reply, Worker
 from rankzero.exercises.runner import _Read, check_file, exercises_of
 
+ATTACKS = sorted(Path(__file__).parent.glob("attacks/lab-*/*.py"))
 LABS = [lab for lab in all_labs() if lab.checks.exists()]
 OPEN: set[str] = set()  # not mended yet
 SEEDS = (1, 2)
@@ -41,20 +45,31 @@ def answers(worker: Worker, lab: Lab, exercise: Exercise, check: Check, seed: in
 
 
 @dataclass
-class Replaying:
-    """In a worker's place: sends the reference's right answers of another seed for whatever file it is asked about."""
+class Undiagnosed:
+    """In a worker's place: it knows no misconception, since no explanation is wanted here."""
 
     worker: Worker
-    recorded: int
 
     def ask(self, lab: Lab, file: Path, exercise: Exercise, check: Check, seed: int, over: Path | None = None) -> Reply:
         if over:
-            return Reply("error", text="no diagnosis is wanted")
-        return self.worker.ask(lab, lab.reference, exercise, check, seed if file == lab.reference else self.recorded)
+            return Reply("error", text="no explanation is wanted")
+        return self.worker.ask(lab, file, exercise, check, seed)
 
 
-@each_lab()
+@dataclass
+class Replaying(Undiagnosed):
+    """Sends the reference's right answers of another seed for whatever file it is asked about."""
+
+    recorded: int
+
+    def ask(self, lab: Lab, file: Path, exercise: Exercise, check: Check, seed: int, over: Path | None = None) -> Reply:
+        if file != lab.reference:
+            file, seed = lab.reference, self.recorded
+        return super().ask(lab, file, exercise, check, seed, over)
+
+
 @pytest.mark.parametrize("seed", SEEDS)
+@each_lab()
 def test_the_right_answers_of_another_seed_earn_nothing(lab: Lab, seed: int, worker: Worker) -> None:
     forger: Any = Replaying(worker, SEEDS[1] if seed == SEEDS[0] else SEEDS[0])
     report = check_file(lab, Path("forged.py"), exercises_of(lab), seed=seed, worker=forger)
@@ -65,7 +80,7 @@ def test_the_right_answers_of_another_seed_earn_nothing(lab: Lab, seed: int, wor
 NOTHING = object()
 PLAIN: tuple[Any, ...] = (
     *(NOTHING, None, True, False, math.nan, math.inf, -math.inf, 0, -1, 10**400, 1e308),
-    *("", "0", "float", "\n" * 1000, "<b>" * 100_000, [], [[]], [[[0]]], [None] * 100_000, ["x", "x"]),
+    *("", "0", "float", "\n" * 1000, "<b>" * 10_000, [], [[]], [[[0]]], [None] * 10_000, ["x", "x"]),
 )
 ARRAYS = (np.array([]), np.array(0.0), np.zeros((0, 3)), np.zeros(3, bool), np.full((2, 2), np.nan), np.zeros(5, "i8"))
 
@@ -145,3 +160,24 @@ def judged(check: Check, forged: Answers, right: Answers) -> str:
     if said is None:
         return "passes"
     return "" if 5 < len(said) < 500 and "\n" not in said else f"says {len(said)} characters, {said[:60]!r}"
+
+
+def earns(file: Path) -> dict[str, int]:
+    """By exercise, what its EARNS says."""
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    values = [
+        node.value for node in tree.body if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "EARNS"
+    ]
+    return ast.literal_eval(values[0]) or {}
+
+
+@pytest.mark.parametrize("file", ATTACKS, ids=lambda file: f"{file.parent.name}-{file.stem}")
+def test_a_file_that_tries_to_look_right_earns_what_it_does_right(file: Path, worker: Worker) -> None:
+    lab = next(one for one in LABS if one.slug.startswith(file.parent.name))
+    asked: Any = Undiagnosed(worker)
+    report = check_file(lab, file, exercises_of(lab), seed=3, worker=asked)
+    assert report.unusable == ""
+    points = {exercise.name: 0 for exercise in exercises_of(lab)}
+    for result in report.results:
+        points[result.exercise] += result.points
+    assert {name: earned for name, earned in points.items() if earned} == earns(file)

@@ -7,14 +7,15 @@ import importlib.util
 import itertools
 import sys
 import tomllib
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 
-# The manifest's keys and their types; every one is required.
+# The manifest's keys and their types; every one is required. A table [grading] may follow them.
 _KEYS: dict[str, type] = {
     "title": str,
     "part": str,
@@ -26,9 +27,20 @@ _KEYS: dict[str, type] = {
     "needs": list,
 }
 
+# Who sees a lab's points on Gradescope, and when: Gradescope's words.
+VISIBILITIES = ("visible", "hidden", "after_due_date", "after_published")
+
 
 class ManifestError(Exception):
     """A lab's manifest is wrong; the text names the file, the key and what is expected."""
+
+
+@dataclass(frozen=True)
+class Grading:
+    """How a class is graded in a lab whose manifest says nothing else: its table [grading]."""
+
+    late: str = "none"  # what handing in late costs, in the words of rankzero.grading.late
+    visibility: str = "visible"
 
 
 @dataclass(frozen=True)
@@ -46,6 +58,7 @@ class Lab:
     difficulty: str
     needs: tuple[str, ...]  # "cpu", "cuda" or "ranks": what it cannot run without
     root: Path
+    grading: Grading = field(default_factory=Grading)
 
     @property
     def folder(self) -> Path:
@@ -145,7 +158,7 @@ def _read(path: Path, root: Path) -> Lab:
             raise wrong(f"key '{key}' is {manifest[key]!r}; it must be of type {kind.__name__}.")
         if kind is list and not all(isinstance(item, str) for item in manifest[key]):
             raise wrong(f"key '{key}' is {manifest[key]!r}; it must be a list of strings.")
-    if unknown := sorted(set(manifest) - set(_KEYS)):
+    if unknown := sorted(set(manifest) - set(_KEYS) - {"grading"}):
         raise wrong(f"key '{unknown[0]}' is not known; the keys are {', '.join(_KEYS)}.")
     starter = path.parent / manifest["starter"]
     chapters = tuple(root / "handbook" / f"{name}.md" for name in manifest["chapters"])
@@ -159,5 +172,20 @@ def _read(path: Path, root: Path) -> Lab:
         chapters=chapters,
         needs=tuple(manifest["needs"]),
         root=root,
+        grading=_grading(manifest.get("grading", {}), wrong),
         **{key: manifest[key] for key in ("title", "part", "summary", "minutes", "difficulty")},
     )
+
+
+def _grading(table: Any, wrong: Callable[[str], ManifestError]) -> Grading:
+    if not isinstance(table, dict):
+        raise wrong(f"key 'grading' is {table!r}; it must be a table, [grading].")
+    known = [one.name for one in fields(Grading)]
+    for key, value in table.items():
+        if key not in known:
+            raise wrong(f"key 'grading.{key}' is not known; the keys are {', '.join(known)}.")
+        if not isinstance(value, str):
+            raise wrong(f"key 'grading.{key}' is {value!r}; it must be of type str.")
+    if (visibility := table.get("visibility", VISIBILITIES[0])) not in VISIBILITIES:
+        raise wrong(f"key 'grading.visibility' is {visibility!r}; it must be one of {', '.join(VISIBILITIES)}.")
+    return Grading(**table)

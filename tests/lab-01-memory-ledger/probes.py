@@ -4,6 +4,7 @@ Every answer is a count of bytes or numbers, so right means equal: there is no t
 """
 
 import random
+from collections.abc import Callable, Iterable
 from types import ModuleType
 from typing import Any
 
@@ -28,7 +29,7 @@ def _sizes(draw: random.Random) -> dict[str, int]:
         "vocab_size": draw.randrange(100, 60_000),
         "block_size": draw.randrange(16, 4096),
         "n_layer": draw.randrange(2, 80),
-        "hidden_dim": draw.randrange(2, 128) * 64,
+        "hidden_dim": draw.randrange(128, 8192),
     }
 
 
@@ -146,7 +147,7 @@ class _Heads(nn.Module):
 
 def _sequences(seed: int, dtype: torch.dtype = torch.float32) -> tuple[int, Tensor]:
     draw = random.Random(seed)
-    width = 2 * draw.randrange(4, 40)
+    width = 2 * draw.randrange(4, 120)
     torch.manual_seed(seed)
     rows = draw.choice([1, 3]), 2 * draw.randrange(2, 15) + 1  # odd, so that no weight has the batch's shape by chance
     return width, torch.randn(*rows, width, dtype=dtype)
@@ -184,7 +185,7 @@ def half(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 def square(learner: ModuleType, seed: int) -> dict[str, Any]:
     """An input of the same shape as the weight: shapes do not tell them apart."""
-    width, _ = _sequences(seed)
+    width = random.Random(seed).randrange(20, 500)
     model = nn.Linear(width, width, bias=False)
     return {"shape": [width, width], "bytes": whole(learner.saved_bytes(model, torch.randn(width, width)))}
 
@@ -258,46 +259,60 @@ class _Peak:
         return -(-(self.fixed + self.each * batch_size) // granule) * granule + 2 * batch_size
 
 
-def _budget(peak: _Peak, answer: int) -> int:
-    """One that so many sequences fit, and one more would just exceed."""
-    budget = peak(answer + 1) - 1
-    peak.asked.clear()
-    return budget
+Case = tuple[Callable[[int], int], int]  # a prediction and a budget
 
 
-def _search(learner: ModuleType, cases: list[tuple[_Peak, int]]) -> list[Any]:
-    """What is found of each prediction and budget."""
-    return [whole(learner.largest_micro_batch(peak, budget)) for peak, budget in cases]
+def _cases(draw: random.Random, answers: Iterable[int]) -> list[Case]:
+    """For each answer a budget that so many sequences fit, and one more would just exceed."""
+    cases: list[Case] = []
+    for answer in answers:
+        peak = _Peak(draw)
+        cases.append((peak, peak(answer + 1) - 1))
+        peak.asked.clear()
+    return cases
+
+
+def _search(learner: ModuleType, cases: list[Case]) -> dict[str, Any]:
+    """What is found in each case. No frame below the learner's code holds an answer."""
+    return {"found": [whole(learner.largest_micro_batch(peak, budget)) for peak, budget in cases]}
+
+
+def _of_all_sizes(draw: random.Random) -> list[Case]:
+    power = 2 ** draw.randrange(3, 8)
+    return _cases(draw, (1, 2, 3, power - 1, power, power + 1, *(draw.randrange(5, 200) for _ in range(3))))
 
 
 def fits(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Answers of all sizes, around powers of two among them."""
-    draw = random.Random(seed)
-    power = 2 ** draw.randrange(3, 8)
-    answers = (1, 2, 3, power - 1, power, power + 1, *(draw.randrange(5, 200) for _ in range(3)))
-    return {"found": _search(learner, [(peak, _budget(peak, one)) for one in answers for peak in [_Peak(draw)]])}
+    return _search(learner, _of_all_sizes(random.Random(seed)))
+
+
+def _filled(draw: random.Random) -> list[Case]:
+    answers = (1, 2 ** draw.randrange(1, 8), *(2 * draw.randrange(3, 100) + 1 for _ in range(3)))
+    sizes = [draw.randrange(10**6, 10**7) for _ in answers]
+    return [(each.__mul__, answer * each) for answer, each in zip(answers, sizes, strict=True)]
 
 
 def exactly(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Budgets that the answer fills to the last byte: one sequence, a power of two, odd numbers."""
-    draw = random.Random(seed)
-    found = []
-    for fitting in (1, 2 ** draw.randrange(1, 8), *(2 * draw.randrange(3, 100) + 1 for _ in range(3))):
-        each = draw.randrange(10**6, 10**7)
-        found.append(whole(learner.largest_micro_batch(lambda b, each=each: each * b, fitting * each)))
-    return {"found": found}
+    return _search(learner, _filled(random.Random(seed)))
+
+
+def _nothing_and_some(draw: random.Random) -> list[Case]:
+    answers = [0] * 15 + [draw.randrange(10, 100) for _ in range(15)]
+    draw.shuffle(answers)
+    return _cases(draw, answers)
 
 
 def nothing_fits(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Budgets that one sequence already exceeds, among others that hold some."""
-    draw = random.Random(seed)
-    answers = [0] * 15 + [draw.randrange(10, 100) for _ in range(15)]
-    draw.shuffle(answers)
-    return {"found": _search(learner, [(peak, _budget(peak, one)) for one in answers for peak in [_Peak(draw)]])}
+    return _search(learner, _nothing_and_some(random.Random(seed)))
 
 
 def few_calls(learner: ModuleType, seed: int) -> dict[str, Any]:
     """How many predictions a large answer takes."""
     draw = random.Random(seed)
-    answer, peak = draw.randrange(2**40, 2**41), _Peak(draw)
-    return {"found": _search(learner, [(peak, _budget(peak, answer))])[0], "calls": len(peak.asked)}
+    cases = _cases(draw, [draw.randrange(2**40, 2**41)])
+    peak: Any = cases[0][0]
+    found = _search(learner, cases)["found"][0]
+    return {"found": found, "calls": len(peak.asked)}

@@ -411,6 +411,7 @@ EXERCISES = (
                     agrees("uninterrupted", 0, lambda *_: "the run that saved goes on differently than without it."),
                     agrees("gradients", 0, lambda *_: "gradients that were there before it are changed after it."),
                 ),
+                requires=("checkpoint/weights",),
             ),
         ),
     ),

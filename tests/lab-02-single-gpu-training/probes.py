@@ -18,6 +18,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from rankzero.exercises.alone import alone
 from rankzero.exercises.passes import Passes
 from rankzero.exercises.plain import gradients, in_training, kind, number, numbers, weights
 from rankzero.learn.gpt import GPT, GPTConfig
@@ -257,26 +258,38 @@ def _go_on(model: nn.Module, optimizer: torch.optim.Optimizer, seed: int, steps:
     return losses
 
 
-def _save_and_load(learner: ModuleType, seed: int, dropout: float) -> dict[str, Any]:
-    with tempfile.TemporaryDirectory() as folder:
-        path, step = Path(folder) / "checkpoint.pt", random.Random(seed).randrange(100, 10**6)
-        model = make_model(seed, dropout)
-        optimizer = torch.optim.AdamW(model.parameters(), lr=0.05, betas=(0.8, 0.95))
-        learner.save_checkpoint(path, model, optimizer, step - 3)  # an older one, which the next is to replace
-        _go_on(model, optimizer, seed, range(3))
-        optimizer.param_groups[0]["lr"] = 0.02  # as a schedule does
-        learner.save_checkpoint(path, model, optimizer, step)
-        left = gradients(model)
-        uninterrupted = _go_on(model, optimizer, seed, range(3, 7))
-        learner.save_checkpoint(path.with_name("later.pt"), model, optimizer, step + 4)  # no concern of the first
+def _save(learner: ModuleType, path: Path, seed: int, dropout: float) -> dict[str, Any]:
+    step = _step(seed)
+    model = make_model(seed, dropout)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.05, betas=(0.8, 0.95))
+    learner.save_checkpoint(path, model, optimizer, step - 3)  # an older one, which the next is to replace
+    _go_on(model, optimizer, seed, range(3))
+    optimizer.param_groups[0]["lr"] = 0.02  # as a schedule does
+    learner.save_checkpoint(path, model, optimizer, step)
+    left = gradients(model)
+    uninterrupted = _go_on(model, optimizer, seed, range(3, 7))
+    learner.save_checkpoint(path.with_name("later.pt"), model, optimizer, step + 4)  # no concern of the first
+    return {"uninterrupted": uninterrupted, "gradients": left}
 
-        other = make_model(seed + 1, dropout)  # other weights, another state of the generator
-        fresh = torch.optim.AdamW(other.parameters(), lr=0.05)  # other settings
-        found = learner.load_checkpoint(path, other, fresh)
-        resumed = _go_on(other, fresh, seed, range(3, 7))
-    returned = {"type": kind(found), "step": number(found)}
-    losses = {"uninterrupted": uninterrupted, "first": resumed[:1], "later": resumed[1:]}
-    return losses | {"gradients": left} | returned
+
+def _step(seed: int) -> int:
+    return random.Random(seed).randrange(100, 10**6)
+
+
+def _load(learner: ModuleType, path: Path, seed: int, dropout: float) -> dict[str, Any]:
+    model = make_model(seed + 1, dropout)  # other weights, another state of the generator
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.05)  # other settings
+    step = learner.load_checkpoint(path, model, optimizer)
+    resumed = _go_on(model, optimizer, seed, range(3, 7))
+    return {"first": resumed[:1], "later": resumed[1:], "type": kind(step), "step": number(step)}
+
+
+def _save_and_load(learner: ModuleType, seed: int, dropout: float) -> dict[str, Any]:
+    """One process saves and ends; another loads, and has nothing but the file."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "checkpoint.pt"
+        saved = alone(learner, lambda: _save(learner, path, seed, dropout))
+        return saved | alone(learner, lambda: _load(learner, path, seed, dropout))
 
 
 def resume(learner: ModuleType, seed: int) -> dict[str, Any]:

@@ -67,26 +67,35 @@ def small_numbers(seed: int, count: int) -> Tensor:
 
 def one_tensor(learner: ModuleType, seed: int) -> dict[str, Any]:
     """One matrix of small numbers, as they are, in fp16."""
-    share = learner.share_lost([small_numbers(seed, 400).view(20, 20)], 1.0, torch.float16)
+    draw = random.Random(seed)
+    rows, columns = draw.randrange(12, 30), draw.randrange(12, 30)
+    share = learner.share_lost([small_numbers(seed, rows * columns).view(rows, columns)], 1.0, torch.float16)
     return {"type": kind(share), "share": number(share)}
 
 
 def zeros_among_them(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Many numbers that are zero already, and a gradient of zeros alone."""
-    gradient = torch.cat([small_numbers(seed, 100), torch.zeros(300)])
+    count = random.Random(seed).randrange(90, 290)
+    gradient = torch.cat([small_numbers(seed, count), torch.zeros(3 * count)])
     shares = [learner.share_lost(one, 1.0, torch.float16) for one in ([gradient], [torch.zeros(3)], [None])]
     return {"shares": [number(share) for share in shares]}
 
 
 def several_tensors(learner: ModuleType, seed: int) -> dict[str, Any]:
     """A large tensor of small numbers, a small one of large numbers, and a parameter without a gradient."""
-    gradients = [small_numbers(seed, 300), None, torch.ones(7, 3), small_numbers(seed + 1, 20).double()]
+    gradients = [
+        small_numbers(seed, random.Random(seed).randrange(200, 600)),
+        None,
+        torch.ones(7, 3),
+        small_numbers(seed + 1, 20).double(),
+    ]
     return {"share": number(learner.share_lost(iter(gradients), 1.0, torch.float16))}
 
 
 def scaled_and_in_bf16(learner: ModuleType, seed: int) -> dict[str, Any]:
     """The same numbers times scales up to one that is itself infinite in fp16, and in the other format."""
-    numbers, small = small_numbers(seed, 400), 2.0 ** random.Random(seed).randrange(2, 6)
+    draw = random.Random(seed)
+    numbers, small = small_numbers(seed, draw.randrange(300, 600)), 2.0 ** draw.randrange(2, 6)
     large = torch.full((50,), 10.0)  # inf in fp16 with the large scale, and not lost for that
     asked = [
         ([numbers], small, torch.float16),
@@ -243,9 +252,10 @@ def both(learner: ModuleType, seed: int) -> dict[str, Any]:
 def by_default(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Without a growth_interval: one good step after so many others, and whether that is as many as it takes."""
     draw = random.Random(seed)
-    before, start = [draw.randrange(5, 90), 99, 499, 999, 1998, 1999], 2.0 ** draw.randrange(-60, 200)
-    found = [learner.update_scale(start, good, True) for good in before]
-    return {"before": before, "start": start, "scales": [number(scale) for scale, _ in found]}
+    before = [draw.randrange(5, 90), 99, 499, 999, 1998, 1999]
+    starts = [2.0 ** draw.randrange(-60, 200) for _ in before]
+    found = [learner.update_scale(start, good, True) for start, good in zip(starts, before, strict=True)]
+    return {"before": before, "starts": starts, "scales": [number(scale) for scale, _ in found]}
 
 
 # ------------------------------------------------------------------------------------------------------------ unscale

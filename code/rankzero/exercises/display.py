@@ -4,12 +4,14 @@ import itertools
 import textwrap
 
 from rich.console import Console
+from rich.text import Text
 
 from rankzero.curriculum import Lab
 from rankzero.exercises.check import Exercise
 from rankzero.exercises.progress import first_open, of_lab
 from rankzero.exercises.report import Diagnosis, Report, Result
 from rankzero.exercises.runner import exercises_of
+from rankzero.exercises.visible import visible_report
 from rankzero.terminal import relative
 
 WORDS = {
@@ -32,7 +34,8 @@ def make_console() -> Console:
 
 
 def show(report: Report, exercises: tuple[Exercise, ...], console: Console) -> None:
-    """Prints a whole report."""
+    """Prints a whole report. What the learner's file had a say in steers neither the terminal nor rich."""
+    report = visible_report(report)
     if report.unusable:
         _line("error", f"{report.unusable} Nothing can be checked before that is mended.", console)
         console.print()
@@ -44,7 +47,7 @@ def show(report: Report, exercises: tuple[Exercise, ...], console: Console) -> N
                 _show_diagnosis(diagnosis, console)
         console.print()
     console.print(f"{report.points} of {report.max_points} points", style="bold", end="   ")
-    console.print(f"seed {report.seed}   {report.file}", soft_wrap=True)
+    console.print(Text(f"seed {report.seed}   {report.file}"), soft_wrap=True)
 
 
 def _show_exercise(exercise: Exercise, results: list[Result], console: Console) -> None:
@@ -57,20 +60,20 @@ def _show_exercise(exercise: Exercise, results: list[Result], console: Console) 
             continue
         for result in group:
             _line(status, says[result.check], console)
-        _paragraph(text, INDENT, console)
+        paragraph(text, INDENT, console)
     printed = next((result.printed for result in results if result.printed.strip()), "")
     if printed:
-        _paragraph("your code printed:", INDENT, console, "dim")
+        paragraph("your code printed:", INDENT, console, "dim")
         for line in printed.expandtabs().splitlines():
             room = console.width - INDENT - 2
             cut = line if len(line) <= room else f"{line[: room - 1]}…"
-            console.print(" " * (INDENT + 2) + cut, style="dim", soft_wrap=True)
+            console.print(Text(" " * (INDENT + 2) + cut), style="dim", soft_wrap=True)
 
 
 def _show_diagnosis(diagnosis: Diagnosis, console: Console) -> None:
-    _paragraph(f"This is a known mistake: {diagnosis.name.replace('_', ' ')}.", 2, console, "yellow")
-    _paragraph(diagnosis.explanation, 2, console)
-    _paragraph(f"Read {diagnosis.read}", 2, console, "dim")
+    paragraph(f"This is a known mistake: {diagnosis.name.replace('_', ' ')}.", 2, console, "yellow")
+    paragraph(diagnosis.explanation, 2, console)
+    paragraph(f"Read {diagnosis.read}", 2, console, "dim")
 
 
 def show_next(lab: Lab, report: Report, console: Console) -> None:
@@ -80,9 +83,9 @@ def show_next(lab: Lab, report: Report, console: Console) -> None:
     try:
         exercise = first_open(exercises_of(lab), of_lab(lab).points | report.by_exercise())
     except LookupError:
-        _paragraph(f"Lab {lab.number} is done. Next: Break It, in {relative(lab.page)}", 0, console, "green")
+        paragraph(f"Lab {lab.number} is done. Next: Break It, in {relative(lab.page)}", 0, console, "green")
     else:
-        _paragraph(f"Next: rankzero watch {lab.number} {exercise.name}", 0, console, "green")
+        paragraph(f"Next: rankzero watch {lab.number} {exercise.name}", 0, console, "green")
 
 
 def show_list(exercises: tuple[Exercise, ...], points: dict[str, int], console: Console) -> None:
@@ -99,20 +102,21 @@ def _line(status: str, text: str, console: Console) -> None:
     word, style = WORDS[status]
     first, *rest = textwrap.wrap(text, console.width - INDENT, break_on_hyphens=False) or [""]
     console.print(f"  {word:<{INDENT - 2}}", style=style, end="")
-    console.print(first, style="dim" if status == "skipped" else "", soft_wrap=True)
+    console.print(Text(first), style="dim" if status == "skipped" else "", soft_wrap=True)
     for line in rest:
-        console.print(" " * INDENT + line, soft_wrap=True)
+        console.print(Text(" " * INDENT + line), soft_wrap=True)
 
 
-def _paragraph(text: str, indent: int, console: Console, style: str = "") -> None:
+def paragraph(text: str, indent: int, console: Console, style: str = "") -> None:
+    """Prints text, wrapped and indented."""
     lines = [textwrap.wrap(part.strip(), console.width - indent, break_on_hyphens=False) for part in text.splitlines()]
     for line in itertools.chain.from_iterable(lines):
-        console.print(" " * indent + line, style=style, soft_wrap=True)
+        console.print(Text(" " * indent + line), style=style, soft_wrap=True)
 
 
 def show_hint(exercise: Exercise, tier: int, console: Console) -> None:
     """Prints the hint of that tier, counted from 1."""
     console.print(f"{exercise.name}, hint {tier} of {len(exercise.hints)}", style="bold")
-    _paragraph(exercise.hints[tier - 1], 0, console)
+    paragraph(exercise.hints[tier - 1], 0, console)
     if tier < len(exercise.hints):
         console.print("Ask again for the next one.", style="dim")

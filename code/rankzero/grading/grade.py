@@ -92,9 +92,14 @@ class Grade:
 
 def write_grade(grade: Grade, path: Path) -> None:
     """Writes the grade whole or not at all."""
+    write_whole(path, json.dumps(grade.as_dict(), indent=1))
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Writes the file whole or not at all, and its folder if need be."""
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
-    partial.write_text(json.dumps(grade.as_dict(), indent=1), encoding="utf-8")
+    partial.write_text(text, encoding="utf-8", newline="")
     partial.replace(path)
 
 

@@ -1,0 +1,184 @@
+"""Files of people one does not trust, in a folder: listed, and read only if whole, small and plain.
+
+No link is followed, and no FIFO or device is opened. What is refused stays in the list, so that it can be told.
+"""
+
+import errno
+import itertools
+import os
+import stat
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+MIB = 2**20
+MAX_ENTRIES = 20_000  # of one student's folder or archive
+MAX_DEPTH = 12
+# Folders that hold no submission, and may hold very much.
+SKIPPED = {"__MACOSX", "__pycache__", "node_modules", "venv", "env", "site-packages"}
+
+_KINDS = {stat.S_IFLNK: "a symbolic link", stat.S_IFDIR: "a folder", stat.S_IFIFO: "a FIFO", stat.S_IFSOCK: "a socket"}
+
+
+class RefusedError(Exception):
+    """This file, folder or archive is not read; the text says why, and fits after its name: 'is a symbolic link'."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A file in a folder or an archive, or something that was refused there."""
+
+    path: tuple[str, ...]  # from the folder's or the archive's top
+    modified: float  # seconds since 1970; 0 if nobody knows
+    read: Callable[[int], bytes]  # all of it, if it is a plain file of at most so many bytes; else RefusedError
+    why: str = ""  # it is refused, as its place or kind says already
+
+
+def refused(path: tuple[str, ...], why: str, modified: float = 0.0) -> Entry:
+    """What is there and is not read."""
+
+    def read(_: int) -> bytes:
+        raise RefusedError(why)
+
+    return Entry(path, modified, read, why)
+
+
+def is_skipped(name: str) -> bool:
+    """Whether nothing is looked for in a folder of that name: hidden ones, environments, caches."""
+    return name.startswith(".") or name in SKIPPED
+
+
+def list_folder(root: Path, place: tuple[str, ...]) -> list[Entry]:
+    """All files in the folder `root/place`, by path from there. RefusedError if it is a link or holds too much."""
+    found: list[Entry] = []
+    left = MAX_ENTRIES
+
+    def walk(folder: int, path: tuple[str, ...]) -> None:
+        nonlocal left
+        with os.scandir(folder) as listing:
+            items = list(itertools.islice(listing, left + 1))
+            left -= len(items)
+            if left < 0:
+                raise RefusedError(f"holds more than {MAX_ENTRIES:,} files")
+            for item in sorted(items, key=lambda one: one.name):
+                here, status = (*path, item.name), item.stat(follow_symlinks=False)
+                if is_skipped(item.name):
+                    continue
+                if not stat.S_ISDIR(status.st_mode):
+                    found.append(one_file(root, place, here, status))
+                    continue
+                if item.name.lower().endswith(".py"):
+                    found.append(refused(here, "is a folder"))
+                if len(here) > MAX_DEPTH:
+                    found.append(refused(here, f"lies deeper than {MAX_DEPTH} folders"))
+                    continue
+                try:
+                    inner = _open(item.name, folder, os.O_DIRECTORY)
+                except OSError as error:
+                    found.append(refused(here, why(error)))
+                    continue
+                try:
+                    walk(inner, here)
+                finally:
+                    os.close(inner)
+
+    try:
+        folder = _open_below(root, place, os.O_DIRECTORY)
+        try:
+            walk(folder, ())
+        finally:
+            os.close(folder)
+    except OSError as error:
+        raise RefusedError(why(error)) from None
+    return found
+
+
+def list_names(root: Path, place: tuple[str, ...] = ()) -> dict[str, os.stat_result]:
+    """What stands in the folder `root/place` itself, by name. RefusedError if it cannot be listed."""
+    try:
+        folder = _open_below(root, place, os.O_DIRECTORY)
+        try:
+            with os.scandir(folder) as listing:
+                return {
+                    item.name: item.stat(follow_symlinks=False) for item in sorted(listing, key=lambda one: one.name)
+                }
+        finally:
+            os.close(folder)
+    except OSError as error:
+        raise RefusedError(why(error)) from None
+
+
+def one_file(root: Path, place: tuple[str, ...], path: tuple[str, ...], status: os.stat_result) -> Entry:
+    """What is no folder at `root/place/path`, by its path: a file, or something that is refused."""
+    if not stat.S_ISREG(status.st_mode):
+        return refused(path, _not_plain(status, None) or "", status.st_mtime)
+    return Entry(path, status.st_mtime, lambda cap: read_plain(root, place + path, cap))
+
+
+def read_plain(root: Path, place: tuple[str, ...], cap: int) -> bytes:
+    """The whole of the plain file `root/place`, as it is at one moment. RefusedError otherwise."""
+    try:
+        for _ in range(3):
+            with open_plain(root, place, cap) as file:
+                before = os.fstat(file.fileno())
+                data = file.read(cap + 1)
+                after = os.fstat(file.fileno())
+            same = (before.st_size, before.st_mtime_ns) == (after.st_size, after.st_mtime_ns)
+            if same and len(data) == after.st_size:
+                return data
+    except OSError as error:
+        raise RefusedError(why(error)) from None
+    raise RefusedError("changes while it is read")
+
+
+def open_plain(root: Path, place: tuple[str, ...], cap: int) -> BinaryIO:
+    """The plain file `root/place` of at most `cap` bytes, open. RefusedError for anything else, OSError as ever."""
+    number = _open_below(root, place, 0)
+    if reason := _not_plain(os.fstat(number), cap):
+        os.close(number)
+        raise RefusedError(reason)
+    return os.fdopen(number, "rb")
+
+
+def _open_below(root: Path, place: tuple[str, ...], flags: int) -> int:
+    """Step by step, so that no folder on the way is a link, or can be swapped for one meanwhile."""
+    at = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    for step, name in enumerate(place, start=1):
+        try:
+            below = _open(name, at, flags if step == len(place) else os.O_DIRECTORY)
+        finally:
+            os.close(at)
+        at = below
+    return at
+
+
+def _open(name: str, at: int, flags: int) -> int:
+    status = os.lstat(name, dir_fd=at)  # before it is opened: opening a device may do something
+    wanted = stat.S_ISDIR if flags & os.O_DIRECTORY else stat.S_ISREG
+    if not wanted(status.st_mode):
+        raise RefusedError(_not_plain(status, None) or "is no folder")
+    try:
+        return os.open(name, flags | os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=at)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENOTDIR):
+            raise RefusedError("is a symbolic link") from None
+        raise
+
+
+def _not_plain(status: os.stat_result, cap: int | None) -> str | None:
+    if not stat.S_ISREG(status.st_mode):
+        return f"is {_KINDS.get(stat.S_IFMT(status.st_mode), 'a device')}"
+    if status.st_nlink > 1:
+        return f"is a hard link: the same file has {status.st_nlink} names"
+    return too_large(status.st_size, cap) if cap is not None else None
+
+
+def too_large(size: int, cap: int) -> str | None:
+    """What to say of a file that is."""
+    return f"has {size:,} bytes, and {cap:,} are the most" if size > cap else None
+
+
+def why(error: OSError) -> str:
+    """What to say of a file that gave this error."""
+    return f"cannot be read ({error.strerror or type(error).__name__})"

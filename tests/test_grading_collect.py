@@ -1,0 +1,592 @@
+"""What students hand in is found in whatever layout, copied, and refused where it is not a plain small file."""
+
+import gzip
+import io
+import os
+import socket
+import stat
+import struct
+import tarfile
+import zipfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+from rankzero.curriculum import find_lab
+from rankzero.grading import folders
+from rankzero.grading.collect import collect
+from rankzero.grading.grade import Student, Submission
+from rankzero.grading.roster import Roster
+from rankzero.learn.errors import UserError
+
+TWO, FOUR = find_lab("02"), find_lab("04")
+STUB = TWO.stubs.read_bytes()
+ADA = Student("ada1", "Lovelace", "Ada", "ada@x.org")
+BOB = Student("bob2", "Byrne", "Bob", "bob@x.org")
+ROSTER = Roster((ADA, BOB), {"countess": ADA, "bob-b": BOB})
+MOODLE = "Ada Lovelace_12345_assignsubmission_file_"
+METADATA = """---
+submission_111:
+  :submitters:
+  - :name: Ada Lovelace
+    :sid: ada1
+    :email: ada@x.org
+  - :name: Bob Byrne
+    :sid: bob2
+    :email: bob@x.org
+  :created_at: 2026-11-20 17:05:58.404936000 Z
+  :score: 0.0
+submission_112:
+  :submitters:
+  - :name: Zed Zimmer
+    :sid: '0042'
+    :email: zed@x.org
+  :created_at: 2026-11-20 18:00:00.000000000 Z
+"""
+
+Tree = Mapping[str, str | bytes]
+
+
+def make(folder: Path, tree: Tree) -> Path:
+    for name, text in tree.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return folder
+
+
+def zipped(tree: Tree) -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, text in tree.items():
+            archive.writestr(zipfile.ZipInfo(name, (2026, 11, 20, 12, 0, 0)), text)
+    return file.getvalue()
+
+
+def tarred(tree: Tree, change: Callable[[tarfile.TarInfo], None] = lambda info: None) -> bytes:
+    file = io.BytesIO()
+    with tarfile.open(fileobj=file, mode="w:gz") as archive:
+        for name, text in tree.items():
+            data = text if isinstance(text, bytes) else text.encode()
+            info = tarfile.TarInfo(name)
+            info.size, info.mtime = len(data), 1_700_000_000
+            change(info)
+            archive.addfile(info, io.BytesIO(data))
+    return file.getvalue()
+
+
+def grades(source: Path, *labs: str, roster: Roster | None = None) -> dict[tuple[str, str], Submission]:
+    found = collect(source, [find_lab(lab) for lab in labs or ("02",)], source.parent / "out", roster)
+    return {(one.student.student_id, one.lab): one for one in found}
+
+
+def texts(found: Mapping[tuple[str, str], Submission]) -> dict[tuple[str, str], str | None]:
+    return {key: one.file.read_text() if one.file else None for key, one in found.items()}
+
+
+def only(found: Mapping[tuple[str, str], Submission]) -> Submission:
+    assert len(found) == 1
+    return next(iter(found.values()))
+
+
+# Layouts -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "tree",
+    [
+        {"ada1/exercises.py": "A", "bob2/exercises.py": "B"},
+        {"ada1/lab-02/exercises.py": "A", "bob2/work/lab-02/exercises.py": "B"},
+        {"ada1/Lab 2/Exercises.py": "A", "bob2/homework/exercises.py": "B"},
+        {"ada1/code/lab-02-single-gpu-training/exercises.py": "A", "bob2/rank-zero-main/work/lab-02/exercises.py": "B"},
+        {"ada1.py": "A", "bob2_exercises.py": "B"},
+        {"ada1.zip": zipped({"exercises.py": "A"}), "bob2.tar.gz": tarred({"lab-02/exercises.py": "B"})},
+        {"ada1/mine.zip": zipped({"work/lab-02/exercises.py": "A"}), "bob2/exercises.py": "B"},
+        {"lab-02/ada1/exercises.py": "A", "lab-02/bob2.zip": zipped({"exercises.py": "B"}), "lab-04/x/y.txt": ""},
+        {"lab-02.zip": zipped({"ada1/exercises.py": "A", "bob2/exercises.py": "B"})},
+        {"submitted/ada1/lab-02/exercises.py": "A", "submitted/bob2/lab-02/exercises.py": "B", "gradebook.db": "?"},
+    ],
+    ids=["plain", "labs", "odd names", "clones", "files", "archives", "inner", "by lab", "lab archives", "nbgrader"],
+)
+def test_a_layout_is_recognized(tmp_path: Path, tree: Tree) -> None:
+    found = grades(make(tmp_path / "subs", tree))
+    assert texts(found) == {("ada1", "02"): "A", ("bob2", "02"): "B"}
+    assert all(not one.notes and len(one.sha256) == 64 for one in found.values())
+    assert found["ada1", "02"].file == tmp_path / "out" / "submissions" / "02" / "ada1" / "exercises.py"
+    assert stat.S_IMODE((tmp_path / "out/submissions/02/ada1/exercises.py").lstat().st_mode) == 0o644
+
+
+@pytest.mark.parametrize("pack", [zipped, tarred])
+@pytest.mark.parametrize("top", ["", "class/"])
+def test_the_class_may_be_one_archive(tmp_path: Path, pack: Callable[[Tree], bytes], top: str) -> None:
+    source = tmp_path / ("class.zip" if pack is zipped else "class.tar.gz")
+    source.write_bytes(pack({f"{top}ada1/exercises.py": "A", f"{top}bob2/exercises.py": "B", f"{top}bob2/x.pdf": "?"}))
+    assert texts(grades(source)) == {("ada1", "02"): "A", ("bob2", "02"): "B"}
+
+
+@pytest.mark.parametrize("archive", [False, True])
+def test_moodle(tmp_path: Path, archive: bool) -> None:
+    tree: Tree = {
+        f"{MOODLE}/exercises.py": "A",
+        "Group 1-Bob Byrne_77_assignsubmission_file_exercises.py": "B",
+        "Bob Byrne_77_assignsubmission_onlinetext_": "",
+        "Zoë Zed_9_assignsubmission_file_/exercises.py": "Z",
+    }
+    source = tmp_path / "subs.zip" if archive else make(tmp_path / "subs", tree)
+    if archive:
+        source.write_bytes(zipped(tree))
+    found = grades(source, roster=ROSTER)
+    assert texts(found) == {("ada1", "02"): "A", ("bob2", "02"): "B", ("Zoë Zed", "02"): "Z"}
+    assert found["Zoë Zed", "02"].notes == ("Zoë Zed_9_assignsubmission_file_ is not in the roster.",)
+    assert set(texts(grades(source))) >= {("Ada Lovelace", "02"), ("Zoë Zed", "02")}
+
+
+def test_two_people_of_one_name_stay_two(tmp_path: Path) -> None:
+    tree = {f"{MOODLE}/exercises.py": "A", f"{MOODLE.replace('5', '6')}/exercises.py": "B"}
+    found = grades(make(tmp_path / "subs", tree), roster=ROSTER)
+    assert sorted(text for text in texts(found).values() if text) == ["A", "B"]
+    assert found["ada1", "02"].file is None
+
+
+def test_canvas(tmp_path: Path) -> None:
+    tree: Tree = {
+        "lovelaceada_LATE_1234_5678_exercises.py": "older",
+        "lovelaceada_1234_5999_exercises-1.py": "A",
+        "byrnebob_77_88_work.zip": zipped({"lab-02/exercises.py": "B"}),
+        "zedzoe_1_2_exercises.py": "Z",
+        "notes.txt": "",
+    }
+    source = make(tmp_path / "subs", tree)
+    os.utime(source / "lovelaceada_LATE_1234_5678_exercises.py", (2e9, 2e9))
+    found = grades(source, roster=ROSTER)
+    assert texts(found) == {("ada1", "02"): "A", ("bob2", "02"): "B", ("zedzoe", "02"): "Z"}
+    assert found["ada1", "02"].notes == (
+        "lovelaceada_LATE_1234_5678_exercises.py was handed in too and is not graded: "
+        "lovelaceada_1234_5999_exercises-1.py is.",
+    )
+
+
+@pytest.mark.parametrize("form", ["folder", "wrapped", "zip", "tar.gz"])
+def test_gradescope(tmp_path: Path, form: str) -> None:
+    top = "" if form == "folder" else "assignment_7_export/"
+    files = {
+        "submission_metadata.yml": METADATA,
+        "submission_111/exercises.py": "A",
+        "submission_112/exercises.py": "Z",
+    }
+    tree = {f"{top}{name}": text for name, text in files.items()}
+    source = tmp_path / f"subs.{form}"
+    if form in ("zip", "tar.gz"):
+        source.write_bytes(zipped(tree) if form == "zip" else tarred(tree))
+    else:
+        make(source, tree)
+    found = grades(source, roster=ROSTER)
+    assert texts(found) == {("ada1", "02"): "A", ("bob2", "02"): "A", ("0042", "02"): "Z"}
+    assert found["ada1", "02"].notes == ("Handed in together with bob2.",)
+    assert found["ada1", "02"].submitted_at == "2026-11-20T17:05:58.404936+00:00"
+    assert found["0042", "02"].student == Student("0042", "Zimmer", "Zed", "zed@x.org")
+
+
+@pytest.mark.parametrize("text", ["a: [", "[" * 200_000, b"\xff\xfe\x00"])
+def test_gradescope_metadata_that_is_none(tmp_path: Path, text: str | bytes) -> None:
+    source = make(tmp_path / "subs", {"submission_metadata.yml": text, "submission_1/exercises.py": "A"})
+    with pytest.raises(UserError, match=r"submission_metadata.yml is not valid YAML.*: export the submissions"):
+        grades(source)
+
+
+@pytest.mark.parametrize("text", ["- 1", "", "&a [*a]", "!!python/object/apply:os.abort []", "submission_1: [1, {}]"])
+def test_gradescope_metadata_of_another_kind(tmp_path: Path, text: str) -> None:
+    source = make(tmp_path / "subs", {"submission_metadata.yml": text, "submission_1/exercises.py": "A"})
+    assert texts(grades(source)) == {("submission_1", "02"): "A"}
+
+
+def test_a_group_whose_ids_contradict_is_nobody_of_the_roster(tmp_path: Path) -> None:
+    text = METADATA.replace("ada@x.org", "bob@x.org", 1)
+    found = grades(
+        make(tmp_path / "subs", {"submission_metadata.yml": text, "submission_111/exercises.py": "?"}), roster=ROSTER
+    )
+    assert texts(found) == {("ada1", "02"): None, ("bob2", "02"): "?", ("submission_111", "02"): "?"}
+
+
+def test_github_classroom(tmp_path: Path) -> None:
+    stub: Tree = {
+        "code/lab-02-single-gpu-training/exercises.py": STUB,
+        "solutions/lab-02-single-gpu-training/exercises.py": "!",
+    }
+    tree: dict[str, str | bytes] = {
+        f"lab-02-{user}/{name}": text for user in ("Countess", "bob-b", "x-bob-b") for name, text in stub.items()
+    }
+    tree |= {f"lab-02-{user}/work/lab-02/exercises.py": user for user in ("Countess", "bob-b")}
+    source = make(tmp_path / "subs", tree)
+    found = grades(source, roster=ROSTER)
+    assert texts(found) == {("ada1", "02"): "Countess", ("bob2", "02"): "bob-b", ("x-bob-b", "02"): STUB.decode()}
+    assert found["ada1", "02"].notes == ()
+    assert "is as it was given: nothing is written in it." in found["x-bob-b", "02"].notes[-1]
+    assert ("bob-b", "02") in grades(source)
+
+
+def test_github_classroom_with_a_title_of_its_own(tmp_path: Path) -> None:
+    tree = {"hw-one-Countess/exercises.py": "A", "hw-one-bob-b/exercises.py": "B"}
+    assert texts(grades(make(tmp_path / "subs", tree), roster=ROSTER)) == {("ada1", "02"): "A", ("bob2", "02"): "B"}
+
+
+def test_a_user_name_is_no_id_where_user_names_are_known(tmp_path: Path) -> None:
+    """Somebody who calls himself ada1 on GitHub is not the student ada1."""
+    found = grades(
+        make(tmp_path / "subs", {"lab-02-ada1/exercises.py": "!", "lab-02-bob-b/exercises.py": "B"}), roster=ROSTER
+    )
+    assert texts(found) == {("ada1", "02"): None, ("bob2", "02"): "B", ("lab-02-ada1", "02"): "!"}
+
+
+def test_several_labs(tmp_path: Path) -> None:
+    tree = {
+        "ada1/work/lab-02/exercises.py": "A2",
+        "ada1/work/lab-04/exercises.py": "A4",
+        "bob2/exercises.py": "whose?",
+        "lab-04-zed/exercises.py": "Z4",
+    }
+    found = grades(make(tmp_path / "subs", tree), "02", "04")
+    assert {key: text for key, text in texts(found).items() if text} == {
+        ("ada1", "02"): "A2", ("ada1", "04"): "A4", ("zed", "04"): "Z4",
+    }  # fmt: skip
+    assert found["bob2", "04"].notes == ("No exercises.py for lab 04 was found in bob2; there is bob2/exercises.py.",)
+
+
+def test_roster_order_nothing_handed_in_and_strangers(tmp_path: Path) -> None:
+    source = make(tmp_path / "subs", {"ADA1/exercises.py": "A", "zed/exercises.py": "Z", "bob2/main.py": "?"})
+    found = collect(source, [TWO], tmp_path / "out", Roster((BOB, ADA, Student("carol"))))
+    assert [(one.student.student_id, bool(one.file), one.notes) for one in found] == [
+        ("bob2", False, ("No exercises.py for lab 02 was found in bob2; there is bob2/main.py.",)),
+        ("ada1", True, ()),
+        ("carol", False, ("Nothing was handed in.",)),
+        ("zed", True, ("zed is not in the roster.",)),
+    ]
+
+
+def test_of_several_files_one_is_taken_and_the_others_are_named(tmp_path: Path) -> None:
+    tree = {"ada1/exercises.py": "top", "ada1/work/lab-02/exercises.py": "work", "ada1/lab-02/exercises (1).py": "copy"}
+    one = only(grades(make(tmp_path / "a", tree)))
+    assert one.file
+    assert one.file.read_text() == "work"
+    assert [note.split(" was handed in too")[0] for note in one.notes] == [
+        "ada1/lab-02/exercises (1).py", "ada1/exercises.py",
+    ]  # fmt: skip
+    tree = {"ada1/old/exercises.py": "1", "ada1/new/exercises.py": "2", "bob2/exercises.py": "B"}
+    one = grades(make(tmp_path / "b", tree))["ada1", "02"]
+    assert (one.file, len(one.notes)) == (None, 1)
+    assert "Several files could be the one for lab 02: ada1/new/exercises.py, ada1/old/exercises.py" in one.notes[0]
+
+
+def test_the_newer_of_two_places_counts(tmp_path: Path) -> None:
+    source = make(tmp_path / "subs", {"ada1/exercises.py": "older", "ada1.zip": zipped({"exercises.py": "newer"})})
+    os.utime(source / "ada1/exercises.py", (1e9, 1e9))
+    one = only(grades(source))
+    assert one.file
+    assert one.file.read_text() == "newer"
+    assert one.notes == ("ada1/exercises.py was handed in too and is not graded: ada1.zip/exercises.py is.",)
+
+
+def test_when_it_was_handed_in(tmp_path: Path) -> None:
+    tree = {f"submitted/{name}/lab-02/exercises.py": name for name in ("a", "b", "c", "d")}
+    stamps = {
+        "a": "2026-11-20 10:00:00.000000 UTC",
+        "b": "2026-11-20 10:00:00 America/Los_Angeles",
+        "c": "soon",
+        "d": "",
+    }
+    tree |= {f"submitted/{name}/lab-02/timestamp.txt": text for name, text in stamps.items()}
+    source = make(tmp_path / "subs", tree)
+    for name in stamps:
+        os.utime(source / f"submitted/{name}/lab-02/exercises.py", (1_700_000_000, 1_700_000_000))
+    found = grades(source)
+    assert found["a", "02"].submitted_at == "2026-11-20T10:00:00+00:00"
+    assert found["b", "02"].submitted_at == "2026-11-20T10:00:00-08:00"
+    assert found["c", "02"].submitted_at == "2023-11-14T22:13:20+00:00"
+    assert "timestamp.txt is not understood" in found["c", "02"].notes[0]
+    (source / "submitted").rename(source / "others")  # then timestamp.txt is the student's own word
+    os.utime(
+        make(source, {"others/e.zip": zipped({"exercises.py": ""})}) / "others/e.zip", (1_700_000_000, 1_700_000_000)
+    )
+    found = grades(source / "others")
+    assert {found[name, "02"].submitted_at for name in ("a", "b", "e")} == {"2023-11-14T22:13:20+00:00"}
+
+
+def test_the_notebook_is_kept_as_a_record(tmp_path: Path) -> None:
+    tree = {"ada1/exercises.py": "A", "ada1/lab-02-single-gpu-training.ipynb": '{"mine": 1}'}
+    one = only(grades(make(tmp_path / "subs", tree)))
+    assert one.file
+    assert sorted(path.name for path in one.file.parent.iterdir()) == ["exercises.py", "notebook.ipynb"]
+
+
+# What is hostile -----------------------------------------------------------------------------------------------------
+
+
+def good(tmp_path: Path) -> Path:
+    return make(tmp_path / "subs", {"zoe/exercises.py": "good", "eve/note.txt": ""})
+
+
+def refusal(source: Path) -> str:
+    """Eve's notes; she gets nothing collected, and the others are not held up."""
+    found = grades(source)
+    assert texts(found)["zoe", "02"] == "good"
+    assert texts(found)["eve", "02"] is None
+    return " ".join(found["eve", "02"].notes)
+
+
+def odd_file(kind: str, path: Path, secret: Path) -> None:
+    if kind == "a symbolic link":
+        path.symlink_to(secret)
+    elif kind == "a hard link":
+        os.link(secret, path)
+    elif kind == "a FIFO":
+        os.mkfifo(path)
+    elif kind == "a socket":
+        with socket.socket(socket.AF_UNIX) as server:
+            here = os.open(path.parent, os.O_RDONLY)
+            server.bind(f"/proc/self/fd/{here}/{path.name}")
+            os.close(here)
+    elif kind == "a folder":
+        path.mkdir()
+    elif kind == "a device":
+        try:
+            os.mknod(path, stat.S_IFCHR, os.makedev(1, 5))  # /dev/zero, which has no end
+        except PermissionError:
+            pytest.skip("only root makes devices")
+
+
+@pytest.mark.parametrize("kind", ["a symbolic link", "a hard link", "a FIFO", "a socket", "a folder", "a device"])
+@pytest.mark.parametrize("place", ["eve/exercises.py", "eve/work/lab-02/exercises.py"])
+def test_only_a_plain_file_is_read(tmp_path: Path, kind: str, place: str) -> None:
+    source = good(tmp_path)
+    secret = tmp_path / "secret.py"
+    secret.write_text("the answers")
+    (source / place).parent.mkdir(parents=True, exist_ok=True)
+    odd_file(kind, source / place, secret)
+    assert f"{place} is {kind}" in refusal(source)
+
+
+@pytest.mark.parametrize("kind", ["a symbolic link", "a FIFO", "a socket"])
+def test_an_odd_thing_in_place_of_a_folder(tmp_path: Path, kind: str) -> None:
+    source = make(tmp_path / "subs", {"zoe/exercises.py": "good"})
+    make(tmp_path / "elsewhere", {"exercises.py": "the answers"})
+    odd_file(kind, source / "eve", tmp_path / "elsewhere")
+    assert f"eve is {kind}." in refusal(source)
+
+
+def test_a_folder_on_the_way_that_is_a_link(tmp_path: Path) -> None:
+    source = good(tmp_path)
+    make(tmp_path / "elsewhere", {"lab-02/exercises.py": "the answers"})
+    (source / "eve/work").symlink_to(tmp_path / "elsewhere")
+    assert "eve/work is a symbolic link." in refusal(source)
+
+
+def test_a_folder_swapped_for_a_link_after_it_was_listed(tmp_path: Path) -> None:
+    source = make(tmp_path / "subs", {"eve/lab-02/exercises.py": "mine"})
+    (entry,) = folders.list_folder(source, ("eve",))
+    (source / "eve/lab-02").rename(source / "eve/was")
+    make(tmp_path / "elsewhere", {"exercises.py": "the answers"})
+    (source / "eve/lab-02").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(folders.RefusedError, match="is a symbolic link"):
+        entry.read(100)
+
+
+def test_a_file_that_changes_while_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = make(good(tmp_path), {"eve/exercises.py": "1"})
+    fstat = os.fstat
+
+    def grow(number: int) -> os.stat_result:
+        status = fstat(number)
+        if status.st_size < 100 and stat.S_ISREG(status.st_mode):
+            with (source / "eve/exercises.py").open("a") as file:
+                file.write("1")
+        return status
+
+    monkeypatch.setattr(os, "fstat", grow)
+    with pytest.raises(folders.RefusedError, match="changes while it is read"):
+        folders.read_plain(source, ("eve", "exercises.py"), 1000)
+
+
+def test_a_file_that_may_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = make(good(tmp_path), {"eve/lab-02/exercises.py": "1", "eve/secret/x.py": "2"})
+    original = os.open
+
+    def guarded(path: str, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
+        if path in ("secret", "lab-02"):
+            raise PermissionError(13, "Permission denied")
+        return original(path, flags, mode, dir_fd=dir_fd)
+
+    monkeypatch.setattr(os, "open", guarded)
+    assert "eve/lab-02 cannot be read (Permission denied)." in refusal(source)
+
+
+def test_sizes_are_capped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = good(tmp_path)
+    with (source / "eve/exercises.py").open("wb") as file:
+        file.truncate(2**40)  # sparse: a terabyte of nothing
+    assert "eve/exercises.py has 1,099,511,627,776 bytes, and 1,048,576 are the most." in refusal(source)
+    (source / "eve/exercises.py").unlink()
+    make(source, {f"eve/{'d/' * 20}exercises.py": "deep"})
+    assert "eve/d/d/d/d/d/d/d/d/d/d/d/d/d lies deeper than 12 folders." in refusal(source)
+    monkeypatch.setattr(folders, "MAX_ENTRIES", 50)
+    make(source, {f"eve/{number}.txt": "" for number in range(60)})
+    assert "eve holds more than 50 files." in refusal(source)
+
+
+def bomb(compression: int = zipfile.ZIP_DEFLATED) -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", compression) as archive:
+        archive.writestr("exercises.py", b"#" * 1_000_000)
+    return file.getvalue()
+
+
+def lying(data: bytes) -> bytes:
+    """The archive with a size of 10 in its table, whatever there is."""
+    place = data.rindex(b"PK\x01\x02")
+    return data[: place + 24] + struct.pack("<I", 10) + data[place + 28 :]
+
+
+def encrypted(data: bytes) -> bytes:
+    place = data.rindex(b"PK\x01\x02")
+    return data[: place + 8] + b"\x01\x00" + data[place + 10 :]
+
+
+def link_in_zip() -> bytes:
+    info = zipfile.ZipInfo("exercises.py")
+    info.create_system, info.external_attr = 3, (stat.S_IFLNK | 0o777) << 16
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr(info, "/etc/passwd")
+    return file.getvalue()
+
+
+def of_type(kind: bytes) -> Callable[[tarfile.TarInfo], None]:
+    def change(info: tarfile.TarInfo) -> None:
+        info.type, info.linkname, info.size = kind, "/etc/passwd", 0
+
+    return change
+
+
+def endless_tar() -> bytes:
+    return gzip.compress(tarred({"exercises.py": "x"})[:0] + b"x" * 100 + b"\0" * 80_000_000, 9)
+
+
+ARCHIVES = {
+    "traversal": ("zip", zipped({"../../exercises.py": "x"}), "leads out of its archive"),
+    "traversal in tar": ("tar.gz", tarred({"lab-02/../../exercises.py": "x"}), "leads out of its archive"),
+    "absolute": ("zip", zipped({"/exercises.py": "x"}), "leads out of its archive"),
+    "drive": ("zip", zipped({"C:/exercises.py": "x"}), "leads out of its archive"),
+    "backslashes": ("tar.gz", tarred({"lab-02\\exercises.py": "x"}), "leads out of its archive"),
+    "encrypted": ("zip", encrypted(zipped({"exercises.py": "x"})), "is encrypted"),
+    "corrupt": ("zip", zipped({"exercises.py": "x" * 999})[:60], "is no archive (BadZipFile)"),
+    "corrupt bytes": ("zip", zipped({"exercises.py": "abc" * 99}).replace(b"abc", b"abd"), "is no archive"),
+    "empty": ("zip", b"", "is no archive"),
+    "no gzip": ("tar.gz", b"hello" * 500, "is no archive"),
+    "cut": ("tar.gz", tarred({"exercises.py": os.urandom(9000)})[:4000], "is no archive"),
+    "bomb": ("zip", bomb(), "swells to more than 200 times its packed size"),
+    "lying bomb": ("zip", lying(bomb()), "is corrupt in its archive"),
+    "bz2 bomb": ("zip", bomb(zipfile.ZIP_BZIP2), "is packed in another way than deflate"),
+    "tar bomb": ("tar.gz", tarred({"x.bin": b"\0" * 3_000_000, "exercises.py": b"#" * 3_000_000}), "unpacks to more"),
+    "link": ("zip", link_in_zip(), "is a symbolic link"),
+    "link in tar": ("tar.gz", tarred({"exercises.py": ""}, of_type(tarfile.SYMTYPE)), "is a symbolic link"),
+    "hard link in tar": ("tar.gz", tarred({"exercises.py": ""}, of_type(tarfile.LNKTYPE)), "is a hard link"),
+    "FIFO in tar": ("tar.gz", tarred({"exercises.py": ""}, of_type(tarfile.FIFOTYPE)), "is no plain file"),
+    "folder": ("zip", zipped({"exercises.py/": ""}), "is a folder"),
+    "many": ("zip", zipped({f"{number}": "" for number in range(20_001)}), "holds more than 20,000 files"),
+    "archive inside": ("zip", zipped({"inner.zip": zipped({"exercises.py": "x"})}), "No exercises.py"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", ARCHIVES)
+def test_a_hostile_archive_is_a_note(tmp_path: Path, what: str) -> None:
+    kind, data, said = ARCHIVES[what]
+    source = make(tmp_path / "subs", {"zoe/exercises.py": "good", f"eve.{kind}": data})
+    assert said in refusal(source) or (what == "corrupt bytes" and "corrupt" in refusal(source))
+    assert {path.name for path in tmp_path.iterdir()} == {"subs", "out"}
+
+
+def test_an_archive_in_the_class_archive_is_not_opened(tmp_path: Path) -> None:
+    source = tmp_path / "subs.zip"
+    source.write_bytes(zipped({"zoe/exercises.py": "good", "eve/mine.zip": zipped({"exercises.py": "x"})}))
+    assert "eve/mine.zip is an archive inside an archive, which is not opened: unpack" in refusal(source)
+
+
+NAMES = [
+    "a\nb",
+    "a\x1b[2Jb",
+    "a\u202eb",
+    os.fsdecode(b"a\xff\xfeb"),
+    "n" * 250,
+    "CON",
+    "-rf",
+    "a;b$(c)",
+    "<b>x</b>",
+    "=1+1",
+]
+
+
+def test_odd_names_of_students(tmp_path: Path) -> None:
+    source = make(tmp_path / "subs", {f"{name}/exercises.py": str(place) for place, name in enumerate(NAMES)})
+    found = grades(source)
+    assert sorted(text for text in texts(found).values() if text) == sorted(str(place) for place in range(len(NAMES)))
+    for one in found.values():
+        assert one.student.student_id.isprintable()
+        assert one.student.student_id.encode()
+        assert one.file
+        assert one.file.parent.name.isascii()
+
+
+def test_names_equal_up_to_case_or_spelling_stay_apart(tmp_path: Path) -> None:
+    source = make(tmp_path / "subs", {f"{name}/exercises.py": name for name in ("é", "e\u0301", "Ann", "ann")})
+    found = grades(source)
+    assert texts(found) == {(name, "02"): name for name in ("é", "e\u0301", "Ann", "ann")}
+    assert len({str(one.file).lower() for one in found.values()}) == 4
+    assert all("differs only in case" in one.notes[0] for one in found.values())
+
+
+def test_collecting_again_replaces_the_copy_whole(tmp_path: Path) -> None:
+    source = make(tmp_path / "subs", {"ada1/exercises.py": "first"})
+    before = only(grades(source))
+    make(source, {"ada1/exercises.py": "second"})
+    after = only(grades(source))
+    assert before.sha256 != after.sha256
+    assert after.file
+    assert after.file.read_text() == "second"
+    assert [path.name for path in after.file.parent.iterdir()] == ["exercises.py"]
+
+
+# The whole is wrong --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("tree", "said"),
+    [
+        (None, "does not exist: name the folder or the archive"),
+        ({}, "holds nothing that looks like a submission"),
+        ({"readme.txt": "", "ada/essay.pdf": ""}, "holds nothing that looks like a submission"),
+        ({"exercises.py": "A"}, "is one student's own folder, not one of many students'"),
+        ({"work/lab-02/exercises.py": "A"}, "is one student's own folder"),
+        ({"lab-02/exercises.py": "A"}, "is one student's own folder"),
+        ({"lab-04/ada/exercises.py": "A"}, "holds nothing that looks like a submission"),
+    ],
+)
+def test_a_wrong_place_is_said_before_any_work(tmp_path: Path, tree: Tree | None, said: str) -> None:
+    if tree is not None:
+        (tmp_path / "subs").mkdir()
+        make(tmp_path / "subs", tree)
+    with pytest.raises(UserError, match=said):
+        grades(tmp_path / "subs")
+    assert not (tmp_path / "out").exists()
+
+
+def test_other_wrong_places(tmp_path: Path) -> None:
+    source = make(tmp_path / "subs", {"ada/exercises.py": "A"})
+    for out in (source, source / "out", tmp_path):
+        with pytest.raises(UserError, match="lie one in the other: choose another folder with --out"):
+            collect(source, [TWO], out)
+    (tmp_path / "class.rar").write_text("")
+    with pytest.raises(UserError, match=r"class.rar is neither a folder nor a .zip or .tar.gz"):
+        grades(tmp_path / "class.rar")
+    (tmp_path / "class.zip").write_text("")
+    with pytest.raises(UserError, match=r"class.zip is no archive \(BadZipFile\)"):
+        grades(tmp_path / "class.zip")

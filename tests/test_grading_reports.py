@@ -1,0 +1,523 @@
+"""What graded people get to read: pages, gradebook, Gradescope, GitHub Classroom, terminal. Hostile text included."""
+
+import base64
+import csv
+import io
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from rich.console import Console
+
+from rankzero.curriculum import find_lab
+from rankzero.exercises.report import Diagnosis, Report, Result
+from rankzero.exercises.runner import exercises_of
+from rankzero.exercises.visible import MARKS, visible
+from rankzero.grading import classroom, feedback, gradebook, gradescope, pages
+from rankzero.grading.grade import Flag, Grade, Student, Submission
+from rankzero.grading.names import safe_name
+from rankzero.learn.errors import UserError
+
+LAB = find_lab("02")
+CHECKS = [(one.name, check) for one in exercises_of(LAB) for check in one.checks]
+STUDENT = Student("s7", "Lovelace", "Ada", "ada@example.edu")
+DIAGNOSIS = Diagnosis(
+    "train_step",
+    "cleared_too_late",
+    "The gradients are cleared after the update, not before.",
+    "handbook/training-loop.md#the-order-is-the-algorithm",
+)
+DUE = {"02": "2026-11-18T23:59:00+01:00"}
+
+NASTY = [
+    "<script>alert(1)</script>",
+    "\"><img src=x onerror=alert(1)>'",
+    "</style><svg onload=alert(1)>",
+    "</title><iframe src=javascript:alert(1)></iframe>",
+    "{{ 7 * 7 }}{% include '/etc/passwd' %}",
+    "javascript:alert(1)//",
+    "url(http://evil.example/x.png);}</style>",
+    "&lt;b&gt; &amp; &#60;i>",
+    "]]><!--",
+    "\x1b[2J\x1b]0;owned\x07\x9b31m",
+    "\u202egnp.exe\u2069\u200b\ufeff\u2028\x00\r\n",
+    "half a pair \ud83d",
+    "z" + "\u0300" * 80,
+    "[red]markup[/red] :skull: [link=http://evil.example]x[/link]",
+    "::notice title=Autograding report::{}\n::set-env::x ##[add-mask]x",
+    "=HYPERLINK(1)",
+    "x" * 100_000,
+]
+NAMES = {"meta", "html", "head", "title", "style", "body", "header", "main", "nav", "section", "div", "p", "span"}
+NAMES |= {"h1", "h2", "h3", "h4", "ul", "ol", "li", "a", "table", "caption", "thead", "tbody", "tr", "th", "td", "dl"}
+NAMES |= {"dt", "dd", "pre", "code", "em", "strong", "details", "summary", "svg", "line", "rect", "text"}
+ATTRIBUTES = {
+    "lang",
+    "charset",
+    "http-equiv",
+    "content",
+    "name",
+    "class",
+    "role",
+    "aria-label",
+    "aria-labelledby",
+    "id",
+}
+ATTRIBUTES |= {"href", "scope", "tabindex", "aria-hidden", "aria-level", "style", "open", "start", "rel", "viewbox"}
+ATTRIBUTES |= {"x", "y", "x1", "x2", "y1", "y2", "width", "height", "transform"}
+
+
+def graded(failing: tuple[str, ...] = (), text: str = "the loss is 1; expected 2.", **changes: Any) -> Grade:
+    """A grade in which these checks fail."""
+    results = tuple(
+        Result(check.name, exercise, "fail", 0, check.points, text, "printed this\n")
+        if check.name in failing
+        else Result(check.name, exercise, "pass", check.points, check.points)
+        for exercise, check in CHECKS
+    )
+    report = Report("02", "/out/submissions/02/s7/exercises.py", 7, results, (DIAGNOSIS,) if failing else ())
+    submission = Submission(STUDENT, "02", Path("exercises.py"), "ab" * 32, "2026-11-19T20:00:00+01:00")
+    whole: dict[str, Any] = {
+        "submission": submission,
+        "seed": 7,
+        "version": "0.1.0",
+        "isolation": "sandbox",
+        "graded_at": "2026-11-21T18:40:12+00:00",
+        "seconds": 0.5,
+        "max_points": 50,
+        "report": report,
+    }
+    return Grade(**whole | changes)
+
+
+def of(student: Student, grade: Grade, **changes: Any) -> Grade:
+    return replace(grade, submission=replace(grade.submission, student=student, **changes))
+
+
+GOOD = graded()
+POOR = graded(("train_step/stale", "train_step/steps"))
+LATE = graded(("train_step/stale",), late_days=1, late_penalty=5.0)
+MISSING = replace(graded(report=None), submission=Submission(STUDENT, "02", None))
+TROUBLE = graded(report=None, trouble="the sandbox did not start.")
+UNUSABLE = replace(
+    POOR,
+    report=replace(
+        POOR.report or Report("", "", 0, (), ()),
+        results=tuple(Result(check.name, name, "error", 0, check.points, "broken") for name, check in CHECKS),
+        diagnoses=(),
+        unusable="exercises.py, line 3: invalid syntax.",
+    ),
+)
+
+
+def hostile(text: str, number: int = 0) -> Grade:
+    """A grade in which a student has put `text` everywhere they can."""
+    student = Student(f"{number}{text}", text, text, text)
+    grade = of(student, graded(("train_step/stale", "evaluate/mode"), text), notes=(text,) * 50, submitted_at=text)
+    assert grade.report
+    printed = replace(
+        grade.report,
+        results=tuple(replace(result, printed=text) for result in grade.report.results),
+        unusable=text if number % 3 == 1 else "",
+    )
+    flags = tuple(Flag(text, text, 3) for _ in range(50))
+    trouble = text if number % 3 == 2 else ""
+    return replace(grade, report=printed, flags=flags, trouble=trouble, late_days=2, late_penalty=1.5)
+
+
+ALL_HOSTILE = [hostile(text, number) for number, text in enumerate(NASTY)]
+
+
+class Page(HTMLParser):
+    """A page taken to pieces: its elements with their attributes, and its text."""
+
+    VOID = ("meta", "line", "rect")
+
+    def __init__(self, source: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str]]] = []
+        self.open: list[str] = []
+        self.text = ""
+        self.feed(source)
+        self.close()
+        assert not self.open, f"never closed: {self.open}"
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, {name: value or "" for name, value in attrs}))
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, {name: value or "" for name, value in attrs}))
+
+    def handle_data(self, data: str) -> None:
+        if not self.open or self.open[-1] != "style":
+            self.text += f" {data} "
+
+    def handle_comment(self, data: str) -> None:
+        raise AssertionError(f"a comment: {data}")
+
+    def all(self, attribute: str) -> list[str]:
+        return [attributes[attribute] for _, attributes in self.elements if attribute in attributes]
+
+    @property
+    def words(self) -> str:
+        return re.sub(r" ([:;,.])", r"\1", " ".join(self.text.split()))
+
+
+def student_page(*grades: Grade, **settings: Any) -> Page:
+    return Page(pages.student_page(grades, pages.Settings(**settings)))
+
+
+def class_page(tmp_path: Path, *grades: Grade, **settings: Any) -> Page:
+    pages.write_pages(grades, tmp_path, pages.Settings(**settings))
+    return Page((tmp_path / "index.html").read_text(encoding="utf-8"))
+
+
+def strings(value: Any) -> Iterator[str]:
+    """All strings in a piece of JSON."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for one in value.values() if isinstance(value, dict) else value:
+            yield from strings(one)
+
+
+def harmless(text: str) -> bool:
+    """Whether nothing in `text` steers what shows it."""
+    return all(character in "\n\t" or character.isprintable() or character in " \xa0" for character in text)
+
+
+# Pages
+
+
+def test_a_student_learns_what_is_wrong_why_where_to_read_and_how_to_repeat_it() -> None:
+    words = student_page(POOR).words
+    for said in (
+        "Ada Lovelace",
+        "s7 · ada@example.edu",
+        "47 of 50 points",
+        "3 points are open. Begin with train_step",
+        "is not misled by gradients that were there before the loss is 1; expected 2.",
+        "A known mistake: cleared too late The gradients are cleared after the update, not before.",
+        "Read The order is the algorithm, in Training loop handbook/training-loop.md#the-order-is-the-algorithm",
+        "Your code printed printed this",
+        "rankzero hint 02 train_step",
+        "rankzero check 02 --file exercises.py --seed 7",
+        "19 November 2026, 20:00 +01:00",
+        "ab" * 32,
+    ):
+        assert said in words, said
+    assert words.count("passes") >= len(CHECKS) - 2
+    assert words.count("the loss is 1; expected 2.") == 1, "two checks with one cause, which is said once"
+
+
+def test_a_student_page_says_why_points_were_taken_off() -> None:
+    words = student_page(LATE, due=DUE).words
+    assert "44 of 50 points" in words
+    assert (
+        "Your code earned 49. 5 were taken off: it was handed in 1 day late; it was due 18 November 2026, 23:59"
+        in words
+    )
+    tiny = replace(LATE, late_penalty=100.0)
+    assert "Your code earned 49. 49 were taken off" in student_page(tiny).words, "never below 0"
+
+
+def test_a_student_page_says_that_grading_failed_and_that_nothing_was_handed_in() -> None:
+    words = student_page(TROUBLE).words
+    assert "could not be graded, and that is no zero" in words
+    assert "the sandbox did not start." in words
+    assert "of 50 points" not in words
+    words = student_page(MISSING, due=DUE).words
+    assert "Nothing was handed in." in words
+    assert "It was due 18 November 2026, 23:59 +01:00" in words
+    words = student_page(UNUSABLE).words
+    assert "does not load" in words
+    assert "exercises.py, line 3: invalid syntax." in words
+    assert "Every check passes." in student_page(GOOD).words
+
+
+def test_both_kinds_of_pages_say_on_top_that_there_was_no_sandbox(tmp_path: Path) -> None:
+    trusted = replace(GOOD, isolation="trusted")
+    for page in (student_page(trusted), class_page(tmp_path, trusted)):
+        body = page.words.index("Graded without a sandbox.")
+        assert body < page.words.index("Rank Zero ·")
+    assert "Graded without a sandbox" not in class_page(tmp_path, GOOD).words + student_page(GOOD).words
+
+
+def test_the_class_page_counts(tmp_path: Path) -> None:
+    people = [
+        of(Student(f"s{n}", f"L{n:02}", "F"), grade) for n, grade in enumerate([GOOD, POOR, POOR, LATE, UNUSABLE])
+    ]
+    more = [of(Student("s8", "Missing", "M"), MISSING), of(Student("s9", "Trouble", "T"), TROUBLE)]
+    flagged = replace(people[1], flags=(Flag("import", "imports os", 12),), seconds=9.25)
+    page = class_page(tmp_path, people[0], flagged, *people[2:], *more)
+    words = page.words
+    assert "7 students, 1 lab" in words
+    assert "graded 5 missing 1 not gradable 1 late 1 to look at 1" in words
+    assert "F L03 1 day 5" in words
+    assert "T Trouble: the sandbox did not start." in words
+    assert "F L01 import, line 12: imports os" in words
+    assert "F L01 9.2" in words
+    assert "cleared too late 3 · 75 %" in words, "of the four that load"
+    assert "follows each batch alone when called again 2 4" in words, "two fail, four points lost"
+    assert "is not misled by gradients that were there before 3 3" in words
+    assert "the median is 47 of 50 points, 1 have them all." in words
+    assert "4 files that load; 1 does not, and lost everything" in words
+    assert "M Missing s8 missing T Trouble s9 not graded" in words
+    assert sorted(href for href in page.all("href") if href.startswith("students/")) == sorted(
+        [f"students/s{n}.html" for n in (0, 1, 2, 3, 4, 8, 9)]
+        + [f"students/s{n}.html" for n in (0, 1, 1, 2, 3, 3, 4, 9)]
+    ), "in the table once, and where they are spoken of: late, slow, to look at, not gradable"
+
+
+def test_every_score_falls_into_one_bar(tmp_path: Path) -> None:
+    from rankzero.grading.figures import LabStatistics
+
+    scores = [0, 4.5, 5, 44, 49, 49.5, 50]
+    grades = tuple(replace(GOOD, late_penalty=50 - score) for score in scores)
+    assert LabStatistics(LAB, grades).bins == [2, 1, 0, 0, 0, 0, 0, 0, 1, 2, 1]
+
+
+def test_pages_run_nothing_and_fetch_nothing(tmp_path: Path) -> None:
+    pages.write_pages([*ALL_HOSTILE, POOR], tmp_path, pages.Settings())
+    files = sorted(tmp_path.rglob("*.html"))
+    assert len(files) == len(NASTY) + 2
+    for file in files:
+        source = file.read_text(encoding="utf-8")
+        page = Page(source)
+        policy = [one["content"] for _, one in page.elements if one.get("http-equiv") == "Content-Security-Policy"]
+        assert policy[0].startswith("default-src 'none'; style-src 'unsafe-inline'; img-src data:")
+        assert {tag for tag, _ in page.elements} <= NAMES
+        assert {name for _, attributes in page.elements for name in attributes} <= ATTRIBUTES
+        assert source.count("<style") == source.count("</style") == 1
+        assert not re.search(r"url\(|@import", source.split("<style>")[1].split("</style")[0])
+        for href in page.all("href"):
+            assert re.fullmatch(r"#[\w-]+|students/[\w@.-]+\.html", href), href
+            assert href[0] == "#" or (tmp_path / href).is_file()
+        for style in page.all("style"):
+            assert re.fullmatch(r"width:[\d.]+%", style)
+        ids = page.all("id")
+        assert len(ids) == len(set(ids))
+        assert {href[1:] for href in page.all("href") if href[0] == "#"} <= set(ids)
+
+
+@pytest.mark.parametrize("number", range(len(NASTY)))
+def test_hostile_text_is_shown_as_text(number: int) -> None:
+    grade = ALL_HOSTILE[number]
+    source = pages.student_page([grade], pages.Settings())
+    page, tame = Page(source), Page(pages.student_page([hostile("tame", number)], pages.Settings()))
+    assert page.elements == tame.elements, "the same elements with the same attributes, whatever the text"
+    assert harmless(page.text)
+    assert len(source) < 250_000
+    assert " ".join(visible(NASTY[number], 150).split())[:100] in " ".join(page.text.split())
+
+
+def test_a_reference_becomes_a_link_below_the_books_address() -> None:
+    assert student_page(POOR).all("href") == ["#02-train_step"]
+    links = student_page(POOR, book="https://example.edu/book/").all("href")
+    assert links == ["#02-train_step", "https://example.edu/book/handbook/training-loop.md#the-order-is-the-algorithm"]
+    with pytest.raises(UserError, match="'javascript:x' must begin with https://"):
+        pages.Settings(book="javascript:x")
+
+
+def test_a_large_hostile_class_still_makes_a_small_page(tmp_path: Path) -> None:
+    many = [of(Student(f"s{n}", NASTY[n % len(NASTY)]), ALL_HOSTILE[n % len(NASTY)]) for n in range(300)]
+    labs = [find_lab("02")]
+    page = pages.class_page(pages._by_student(many), labs, many, pages.Settings())
+    assert len(page.encode()) < 1_000_000
+
+
+# Gradebook
+
+
+def rows(tmp_path: Path, *grades: Grade) -> list[dict[str, str]]:
+    gradebook.write_csv(grades, tmp_path / "grades.csv", DUE)
+    with (tmp_path / "grades.csv").open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_the_gradebook_has_nbgraders_columns(tmp_path: Path) -> None:
+    first = rows(tmp_path, LATE)[0]
+    assert (tmp_path / "grades.csv").read_text().splitlines()[0] == (
+        "assignment,duedate,timestamp,student_id,last_name,first_name,email,"
+        "raw_score,late_submission_penalty,score,max_score"
+    )
+    assert list(first.values()) == [
+        *("lab-02", "2026-11-18 22:59:00", "2026-11-19 19:00:00"),
+        *("s7", "Lovelace", "Ada", "ada@example.edu"),
+        *("49.0", "5.0", "44.0", "50.0"),
+    ]
+
+
+def test_no_score_is_no_zero_and_no_submission_is_one(tmp_path: Path) -> None:
+    scores = ("timestamp", "raw_score", "late_submission_penalty", "score", "max_score")
+    missing, trouble = (rows(tmp_path, grade)[0] for grade in (MISSING, TROUBLE))
+    assert [missing[key] for key in scores] == ["", "0.0", "0.0", "0.0", "50.0"]
+    assert [trouble[key] for key in scores[1:]] == ["", "", "", "50.0"]
+
+
+FORMULAS = r"""=1+1|+1|-1|@SUM(A1)|  =1|"=1|'=1|%0A=1| '" -1|\u201c=1|\uff1d1|\ufe661|\uff0b1|\uff0d1|\uff201|\u22121"""
+
+
+@pytest.mark.parametrize(
+    "text", [*FORMULAS.encode().decode("unicode_escape").split("|"), "|c", "\t=1", "\r=1", "\n=1", "\xa0=1"]
+)
+def test_no_cell_is_a_formula(tmp_path: Path, text: str) -> None:
+    row = rows(tmp_path, of(Student(text, text, text, text), GOOD))[0]
+    for key in ("student_id", "last_name", "first_name", "email"):
+        assert row[key][0] in "'\\", "an apostrophe, or an escaped control character"
+        assert harmless(row[key])
+        assert "\n" not in row[key]
+    raw = (tmp_path / "grades.csv").read_text(encoding="utf-8").splitlines()[1]
+    assert raw.endswith(",50.0,0.0,50.0,50.0"), "numbers are not quoted"
+
+
+def test_hostile_names_keep_to_their_row_and_cell(tmp_path: Path) -> None:
+    cut = of(Student('a";=1+1;"', "x;=1", "y,=1", "z\n=1"), GOOD)
+    found = rows(tmp_path, *ALL_HOSTILE, cut)
+    assert len(found) == len(NASTY) + 1
+    assert all(None not in row and None not in row.values() for row in found)
+    raw = (tmp_path / "grades.csv").read_text(encoding="utf-8").splitlines()
+    assert len(raw) == len(NASTY) + 2
+    semicolons = list(csv.reader(raw, delimiter=";"))
+    assert not any(part.startswith(("=", '"=')) for row in semicolons for part in row)
+
+
+# Gradescope and GitHub Classroom
+
+
+def schema(name: str, part: str = "") -> dict[str, Any]:
+    whole = json.loads((Path(__file__).parent / "schemas" / f"{name}.json").read_text())
+    jsonschema.Draft202012Validator.check_schema(whole)
+    return {**whole, "$ref": f"#/$defs/{part}"} if part else whole
+
+
+def valid(found: dict[str, Any], *name: str) -> bool:
+    return jsonschema.Draft202012Validator(schema(*name)).is_valid(found)
+
+
+@pytest.mark.parametrize("grade", [GOOD, POOR, LATE, MISSING, UNUSABLE, *ALL_HOSTILE])
+def test_gradescope_takes_the_results(grade: Grade) -> None:
+    found = gradescope.results(grade, LAB)
+    assert valid(found, "gradescope-results")
+    assert valid(found, "gradescope-results", "scored") == grade.gradable
+    assert not valid({**found, "visibility": "never"}, "gradescope-results"), "the schema has teeth"
+    if grade.gradable:
+        assert found["score"] == grade.score
+        assert sum(test["score"] for test in found["tests"]) == grade.points
+    assert all(harmless(text) for test in found.get("tests", []) for text in strings(test))
+    assert harmless(found["output"])
+    assert len(json.dumps(found)) < 250_000
+    assert found["extra_data"]["gradable"] == grade.gradable
+
+
+def test_gradescope_is_told_what_is_wrong_and_what_was_graded() -> None:
+    found = gradescope.results(LATE, LAB)
+    failed = [test for test in found["tests"] if test["status"] == "failed"]
+    assert [(test["number"], test["score"], test["max_score"], test["tags"]) for test in failed] == [
+        ("1.4", 0, 1, ["train_step", "fail"])
+    ]
+    assert failed[0]["name"] == "train_step is not misled by gradients that were there before"
+    assert failed[0]["output"] == (
+        "the loss is 1; expected 2.\n\nA known mistake, cleared too late: The gradients are cleared after the update, "
+        "not before.\nRead handbook/training-loop.md#the-order-is-the-algorithm\n\nThe code printed:\nprinted this\n"
+    )
+    assert found["output"].splitlines() == [
+        "49 of 50 points.",
+        "Handed in 1 day late: 5 taken off, which leaves 44.",
+        "To repeat it: rankzero check 02 --file exercises.py --seed 7",
+    ]
+    assert found["extra_data"] == {
+        "schema": "rankzero-gradescope/1",
+        "lab": "02",
+        "student": "s7",
+        "submission_sha256": "ab" * 32,
+        "submitted_at": "2026-11-19T20:00:00+01:00",
+        "graded_at": "2026-11-21T18:40:12+00:00",
+        "version": "0.1.0",
+        "seed": 7,
+        "gradable": True,
+        "isolation": "sandbox",
+    }
+
+
+def test_what_could_not_be_graded_has_no_score_anywhere() -> None:
+    found = gradescope.results(TROUBLE, LAB)
+    assert valid(found, "gradescope-results")
+    assert not {"score", "tests"} & set(found)
+    assert "that is no zero" in found["output"]
+    assert found["extra_data"]["gradable"] is False
+    result = classroom.results(TROUBLE, LAB)
+    assert (result["status"], result["max_score"]) == ("error", 0), "the reporter then sends no points"
+    assert "that is no zero" in result["tests"][0]["message"]
+
+
+@pytest.mark.parametrize("grade", [GOOD, POOR, LATE, MISSING, TROUBLE, UNUSABLE, *ALL_HOSTILE])
+def test_classroom_takes_the_result(grade: Grade) -> None:
+    found = classroom.results(grade, LAB)
+    assert valid(found, "github-classroom-result")
+    assert not valid({**found, "status": "passed"}, "github-classroom-result"), "the schema has teeth"
+    assert json.loads(base64.b64decode(classroom.encoded(found))) == found
+    assert sum(test["score"] for test in found["tests"]) == (grade.score if grade.gradable else 0)
+    for text in strings(found):
+        assert harmless(text)
+        assert not any(line.lstrip().startswith("::") or "##[" in line for line in text.splitlines())
+
+
+def test_the_files_lie_where_the_layout_says(tmp_path: Path) -> None:
+    for grade in ALL_HOSTILE:
+        gradescope.write(grade, LAB, tmp_path)
+        classroom.write(grade, LAB, tmp_path)
+        name = safe_name(grade.submission.student.student_id)
+        for folder in ("gradescope", "classroom"):
+            assert json.loads((tmp_path / folder / "02" / f"{name}.json").read_text(encoding="ascii"))
+
+
+# Terminal
+
+
+def printed(grade: Grade, **options: Any) -> str:
+    console = Console(file=io.StringIO(), width=80, **options)
+    feedback.show(grade, console)
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+def test_feedback_in_the_terminal() -> None:
+    words = " ".join(printed(LATE).split())
+    assert words.startswith("Ada Lovelace (s7), Lab 02: Single-GPU training loop")
+    assert "This is a known mistake: cleared too late." in words
+    assert "49 of 50 points" in words
+    assert "Handed in 1 day late: 5 taken off, which leaves 44." in words
+    assert "that is no zero" in printed(TROUBLE)
+    assert "Nothing was handed in" in printed(MISSING)
+    assert printed(replace(GOOD, isolation="trusted")).splitlines()[1].startswith("Graded without a sandbox")
+
+
+@pytest.mark.parametrize("grade", ALL_HOSTILE)
+def test_hostile_text_steers_no_terminal(grade: Grade) -> None:
+    text = printed(grade, force_terminal=True, color_system=None)
+    assert harmless(text)
+    text.encode()
+    assert len(text) < 150_000
+    if "[red]" in grade.submission.student.last_name:
+        assert "[red]markup[/red] :skull: [link=http://evil.example]x[/link]" in " ".join(text.split())
+
+
+def test_visible_leaves_what_can_be_seen() -> None:
+    for fine in ("Zoë Ångström", "明 王", "Nguyễn Văn", "naïve\n\tline", "🙂", "e\u0301" * 9):
+        assert visible(fine) == fine
+    assert visible("a\u202eb\x1b[0m\ud800\u200b\r") == r"a\u202eb\x1b[0m\ud800\u200b\r"
+    assert visible("z" + "\u0300" * 80).count("\u0300") == MARKS
+    assert visible("x" * 50, limit=10) == "x" * 10 + "…"
+    assert visible("\x00" * 50, limit=10) == r"\x00\x00\x00" + "…", "what is shown is short, not only what was given"

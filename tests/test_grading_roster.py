@@ -1,0 +1,193 @@
+"""Rosters, due dates, late policies and the names of files, as instructors write them."""
+
+import random
+import re
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from rankzero.grading.late import late_seconds, parse_policy, parse_when
+from rankzero.grading.names import safe_name, shown
+from rankzero.grading.roster import Roster, read_roster
+from rankzero.learn.errors import UserError
+
+HOUR = 3600
+DAY = 24 * HOUR
+
+
+def write(tmp_path: Path, text: str | bytes) -> Path:
+    path = tmp_path / "roster.csv"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "student_id,last_name,first_name,email\nada1,Lovelace,Ada,ada@x.org\n",
+        "\ufeffstudent_id;last_name;first_name;email\r\nada1;Lovelace;Ada;ada@x.org\r\n\r\n",
+        "id,first_name,last_name,email,lms_user_id\nada1,Ada,Lovelace,ada@x.org,77\n",
+        "First Name,Last Name,SID,Email,Sections\nAda,Lovelace,ada1,ada@x.org,2\n",
+        "Name,Student ID,Email\n Ada  Lovelace ,ada1,ada@x.org\n",
+        'Full Name,Student ID,Email\n"Lovelace, Ada",ada1,ada@x.org\n',
+        "First name\tSurname\tID number\tEmail address\nAda\tLovelace\tada1\tada@x.org\n",
+    ],
+    ids=["ours", "semicolons and BOM", "nbgrader", "Gradescope export", "one name", "last, first", "Moodle"],
+)
+def test_a_roster_is_read_as_course_systems_write_it(tmp_path: Path, text: str) -> None:
+    (ada,) = read_roster(write(tmp_path, text)).students
+    assert (ada.student_id, ada.last_name, ada.first_name, ada.email) == ("ada1", "Lovelace", "Ada", "ada@x.org")
+
+
+def test_github_classrooms_roster_knows_user_names(tmp_path: Path) -> None:
+    text = '"identifier","github_username","github_id","name"\n"ada1","Countess","7","Ada L"\n"bob2","","",""\n'
+    roster = read_roster(write(tmp_path, text))
+    assert [one.student_id for one in roster.students] == ["ada1", "bob2"]
+    found = roster.find("countess")
+    assert found is not None
+    assert found.student_id == "ada1"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", r"roster.csv is empty: its first line must name its columns"),
+        ("name,email\nA,b\n", r"roster.csv, line 1: the column student_id is missing; there is 'name', 'email'"),
+        ("student_id\nada\nbob\nada\n", r"roster.csv, line 4: student_id 'ada' is on line 2 already"),
+        ("student_id\ne\u0301\n\u00e9\n", r"line 3: student_id 'é' is on line 2 already"),
+        ("student_id,github_username\na,X\nb,x\n", r"line 3: github_username 'x' is on line 2 already"),
+        ("student_id,email\n ,a@x\n", r"roster.csv, line 2: the student's id is empty"),
+        (b"student_id,name\na,Ana\nb,Jos\xe9\n", r"roster.csv, line 3: byte 0xe9 is no UTF-8: save the roster as CSV"),
+        ("student_id,email\na,b,c\n", r"line 2: there is a value more than there are columns, 'c': quote it"),
+        ('student_id\n"a\n', r"not valid CSV"),
+        ("student_id\na\0b\n", r"line 2: not valid CSV"),
+        ("student_id,email,E-mail\na,b,c\n", r"line 1: the column 'email' is there twice"),
+        ("student_id\n", r"roster.csv has a header but no students"),
+    ],
+)
+def test_a_bad_roster_names_file_line_and_value(tmp_path: Path, text: str | bytes, said: str) -> None:
+    with pytest.raises(UserError, match=said):
+        read_roster(write(tmp_path, text))
+
+
+def test_a_roster_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"roster .*none.csv cannot be read \(No such file or directory\)"):
+        read_roster(tmp_path / "none.csv")
+
+
+def test_a_name_finds_its_student_and_an_ambiguous_one_nobody(tmp_path: Path) -> None:
+    rows = ["id,first_name,last_name,email", "a1,Ada,Lovelace,ada@x.org", "A1,Bo,Lee,bo@x.org", "c3,Bo,Lee,ada@y.org"]
+    roster = read_roster(write(tmp_path, "\n".join(rows)))
+
+    def found(name: str) -> str | None:
+        student = roster.find(name)
+        return student.student_id if student else None
+
+    assert [found(name) for name in ("a1", "A1", "C3", "ADA@X.ORG")] == ["a1", "A1", "c3", "a1"]
+    assert {found(name) for name in ("Ada Lovelace", "lovelace, ada", "lovelaceada", "Ａda  lovelace")} == {"a1"}
+    assert {found(name) for name in ("Bo Lee", "ada", "", "nobody")} == {None}
+    assert found("bo") == "A1"
+    assert Roster(()).find("") is None
+
+
+@pytest.mark.parametrize(
+    ("policy", "hours", "penalty"),
+    [
+        ("none", 1000, 0),
+        ("No penalty", 1000, 0),
+        ("10% a day", 0, 0),
+        ("10% a day", 0.001, 5),
+        ("10% a day", 24, 5),
+        ("10% a day", 24.001, 10),
+        ("10%/day", 25, 10),
+        ("10 % per day", 25, 10),
+        ("2.5 percent each day", 25, 2.5),
+        ("33% a day", 25, 33),
+        ("33% a day", 24 * 5, 50),
+        ("10% a day, at most 3 days", 72, 15),
+        ("10% a day, at most 3 days", 72.1, 50),
+        ("10%/day up to 3 days", 72.1, 50),
+        ("10% a day after 2 hours", 2, 0),
+        ("10% a day after 2 hours", 26, 5),
+        ("10% a day after 2 hours", 26.1, 10),
+        ("10% a day, grace 30 min", 0.4, 0),
+        ("10% a day after 1.5 h, at most 1 day", 25.6, 50),
+        ("refuse", 0.001, 50),
+        ("refuse after 2 hours", 2, 0),
+        ("refused after 2 hours", 2.1, 50),
+    ],
+)
+def test_what_late_costs_of_50_points(policy: str, hours: float, penalty: float) -> None:
+    assert parse_policy(policy).penalty(50, hours * HOUR) == penalty
+
+
+@pytest.mark.parametrize(
+    "text", ["", "10", "10%", "-5% a day", "0% a day", "101% a day", "10% a week", "none after 2 h"]
+)
+def test_a_policy_that_is_not_understood_shows_those_that_are(text: str) -> None:
+    with pytest.raises(UserError, match=rf"the late policy '{text}' is not understood: write one of \"none\", \"10% a"):
+        parse_policy(text)
+
+
+def test_moments_have_a_zone(monkeypatch: pytest.MonkeyPatch) -> None:
+    noon = parse_when("2026-12-01 12:00+01:00")
+    for same in ("2026-12-01T11:00Z", "2026-12-01 11:00:00.000000 UTC", "2026-12-01 12:00 Europe/Berlin"):
+        assert parse_when(same) == noon
+    assert parse_when("2026-12-01 12:00").utcoffset() is not None
+    assert late_seconds("2026-12-01T11:30:00+00:00", noon) == HOUR / 2
+    assert late_seconds((noon - timedelta(days=1)).isoformat(), noon) == late_seconds("", noon) == 0
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "tomorrow",
+        "2026-12-01",
+        "2026-13-01 10:00",
+        "2026-12-01 10:00 Mars/Base",
+        "٢026-12-01 10:00",
+        "2026-12-01 10:00 ../../etc/passwd",
+    ],
+)
+def test_no_moment_shows_how_to_write_one(text: str) -> None:
+    with pytest.raises(UserError, match=re.escape('is no date with a time: write it as "2026-12-01 23:59+01:00"')):
+        parse_when(text)
+
+
+ODD = [
+    "",
+    ".",
+    "..",
+    "CON",
+    "con.txt",
+    "-rf",
+    "a/b",
+    "a\\b",
+    "a\nb",
+    "é",
+    "e\u0301",
+    "\u202eevil",
+    "x" * 300,
+    "\udcff",
+    "Ada",
+    "ADA",
+]
+
+
+def test_safe_names_are_safe_and_their_own() -> None:
+    letters = "abAB01._-@ /\\\n\x00é\u0301\u202e\udc80😀"
+    rng = random.Random(0)
+    ids = {"".join(rng.choices(letters, k=rng.randrange(12))) for _ in range(5000)} | set(ODD)
+    ids |= {safe_name(one) for one in ids}  # an id may look like another's file
+    names = {one: safe_name(one) for one in ids}
+    assert all(re.fullmatch(r"[A-Za-z0-9_@][A-Za-z0-9._@-]{0,59}", name) and name[-1] != "." for name in names.values())
+    assert len({name.lower() for name in names.values()}) == len(ids)
+    assert not {"con", "con.txt", "nul"} & {name.lower() for name in names.values()}
+    assert [safe_name(one) for one in ("ada", "ada.l-2@x.org", "s1234567")] == ["ada", "ada.l-2@x.org", "s1234567"]
+
+
+def test_shown_text_stays_on_its_line() -> None:
+    assert shown("a\nb\x1b[2J\u202e\udcff\u2028é") == r"a\x0ab\x1b[2J\u202e\xff\u2028é"
+    assert len(shown("x" * 300)) == 80
