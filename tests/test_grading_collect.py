@@ -1,6 +1,5 @@
 """What students hand in is found in whatever layout, copied, and refused where it is not a plain small file."""
 
-import gzip
 import io
 import os
 import socket
@@ -467,10 +466,6 @@ def of_type(kind: bytes) -> Callable[[tarfile.TarInfo], None]:
     return change
 
 
-def endless_tar() -> bytes:
-    return gzip.compress(tarred({"exercises.py": "x"})[:0] + b"x" * 100 + b"\0" * 80_000_000, 9)
-
-
 ARCHIVES = {
     "traversal": ("zip", zipped({"../../exercises.py": "x"}), "leads out of its archive"),
     "traversal in tar": ("tar.gz", tarred({"lab-02/../../exercises.py": "x"}), "leads out of its archive"),
@@ -479,7 +474,7 @@ ARCHIVES = {
     "backslashes": ("tar.gz", tarred({"lab-02\\exercises.py": "x"}), "leads out of its archive"),
     "encrypted": ("zip", encrypted(zipped({"exercises.py": "x"})), "is encrypted"),
     "corrupt": ("zip", zipped({"exercises.py": "x" * 999})[:60], "is no archive (BadZipFile)"),
-    "corrupt bytes": ("zip", zipped({"exercises.py": "abc" * 99}).replace(b"abc", b"abd"), "is no archive"),
+    "corrupt bytes": ("zip", zipped({"exercises.py": "abc" * 99}).replace(b"PK\x03\x04", b"PK\x03\x05"), "is corrupt"),
     "empty": ("zip", b"", "is no archive"),
     "no gzip": ("tar.gz", b"hello" * 500, "is no archive"),
     "cut": ("tar.gz", tarred({"exercises.py": os.urandom(9000)})[:4000], "is no archive"),
@@ -501,7 +496,8 @@ ARCHIVES = {
 def test_a_hostile_archive_is_a_note(tmp_path: Path, what: str) -> None:
     kind, data, said = ARCHIVES[what]
     source = make(tmp_path / "subs", {"zoe/exercises.py": "good", f"eve.{kind}": data})
-    assert said in refusal(source) or (what == "corrupt bytes" and "corrupt" in refusal(source))
+    assert said in refusal(source)
+    assert f"eve.{kind}/eve.{kind}" not in refusal(source)
     assert {path.name for path in tmp_path.iterdir()} == {"subs", "out"}
 
 
