@@ -70,16 +70,30 @@ def _from_json(value: Any) -> Any:
 def equal(one: Any, other: Any, tolerance: float = 0.0) -> bool:
     """Whether two answers agree: numbers within `tolerance` (absolute, and relative to `other`), all else exactly.
 
-    nan equals nan, and a bool or a string never equals a number.
+    nan equals nan, and a bool or a string never equals a number. Never raises: `one` may be hostile.
     """
     if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
-        if one.shape != other.shape:
+        if one.shape != other.shape or one.dtype.kind != other.dtype.kind:
             return False
         return bool(np.allclose(one, other, rtol=tolerance, atol=tolerance, equal_nan=True))
     if isinstance(one, list) and isinstance(other, list):
         return len(one) == len(other) and all(equal(a, b, tolerance) for a, b in zip(one, other, strict=True))
     if type(one) in (int, float) and type(other) in (int, float):
-        if math.isnan(one) or math.isnan(other):
-            return math.isnan(one) and math.isnan(other)
-        return one == other or (math.isfinite(other) and abs(one - other) <= tolerance * (1 + abs(other)))
-    return type(one) is type(other) and bool(one == other)
+        return one == other or (one != one and other != other) or _near(one, other, tolerance)
+    return type(one) is type(other) and not isinstance(one, np.ndarray) and bool(one == other)
+
+
+def _near(one: float, other: float, tolerance: float) -> bool:
+    try:
+        return math.isfinite(other) and abs(one - other) <= tolerance * (1 + abs(other))
+    except OverflowError:  # an int that no float can hold
+        return False
+
+
+def formed_like(one: Any, other: Any) -> bool:
+    """Whether two answers are of the same types, lengths and shapes, whatever their values."""
+    if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
+        return one.shape == other.shape and one.dtype == other.dtype
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(formed_like(a, b) for a, b in zip(one, other, strict=True))
+    return type(one) is type(other)

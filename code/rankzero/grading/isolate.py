@@ -104,7 +104,7 @@ def furnish() -> None:
     with socket.socket() as one:
         name = struct.pack("16sh", b"lo", 0x41)  # IFF_UP | IFF_RUNNING
         fcntl.ioctl(one, 0x8914, name)  # SIOCSIFFLAGS
-    for buffer in ("tcp_rmem", "tcp_wmem"):  # without a limit, buffers grow to megabytes
+    for buffer in ("tcp_rmem", "tcp_wmem"):  # without a limit they grow to megabytes
         Path(f"/proc/sys/net/ipv4/{buffer}").write_text(f"4096 131072 {SOCKET_BYTES}")
     socket.sethostname("room")
     Path("/proc/sys/user/max_user_namespaces").write_text("0")  # a new one would bring capabilities

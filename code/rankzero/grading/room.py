@@ -5,7 +5,7 @@ namespaces (isolate.py) and forks their first process, the warden. The warden ge
 through a socket of its own, and forks a process for each (exercises/watching.py), which nobody trusts. When the host
 kills the warden, the kernel ends everything in the room.
 
-Run as `python -m rankzero.grading.room CONTROL_FD` by `Host` in sandbox.py.
+Run as `python -m rankzero.grading.room CONTROL_FD [cold]` by `Host` in sandbox.py.
 """
 
 import json
@@ -30,9 +30,10 @@ SHARING = 12
 FILE = Path("/tmp/exercises.py")
 
 
-def host(control: socket.socket) -> None:
+def host(control: socket.socket, *, warm: bool = True) -> None:
     """Opens a room for each message that brings a socket, and closes it at the next message."""
-    warm_up()
+    if warm:
+        warm_up()
     control.send(b"ready")
     while True:
         message, sockets, *_ = socket.recv_fds(control, 4096, 1)
@@ -131,4 +132,4 @@ def _memory(process: str) -> int:
 
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    host(socket.socket(fileno=int(sys.argv[1])))
+    host(socket.socket(fileno=int(sys.argv[1])), warm="cold" not in sys.argv)
