@@ -1,5 +1,6 @@
 """Each attack of the corpus gets what it earns, and nobody else notices it; nor does the machine."""
 
+import ast
 import os
 import signal
 import threading
@@ -18,6 +19,7 @@ from rankzero.exercises.watching import supervise
 from rankzero.grading.attacks import Attack, Canaries, attacks, recorded, says_against
 from rankzero.grading.grade import Grade, Student, Submission
 from rankzero.grading.grader import Grader, Settings
+from rankzero.grading.sandbox import INSIDE
 from rankzero.grading.sandboxed import Shared
 
 # The first attack whose answers look like no right one waits for all known mistakes, and for a lab of ranks.
@@ -82,6 +84,17 @@ def test_an_attack_gets_what_it_earns_and_harms_nobody(attack: Attack, scene: Sc
 
 def test_the_sandbox_is_as_large_as_before_all_attacks(scene: Scene) -> None:
     assert scene.resident() < scene.size + GROWTH
+
+
+def test_what_probes_import_is_inside() -> None:
+    wanted = {
+        f"{node.module.removeprefix('rankzero.').replace('.', '/')}.py"
+        for lab in all_labs()
+        if lab.probes.exists()
+        for node in ast.walk(ast.parse(lab.probes.read_text()))
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("rankzero.")
+    }
+    assert {path for path in wanted if path not in INSIDE and not path.startswith("learn/")} == set()
 
 
 def test_the_corpus_has_attacks_on_several_labs() -> None:
