@@ -15,6 +15,7 @@ from sandboxes import needs_sandbox
 
 from rankzero.curriculum import all_labs, find_lab
 from rankzero.exercises.client import Worker
+from rankzero.exercises.runner import exercises_of
 from rankzero.exercises.watching import supervise
 from rankzero.grading.attacks import Attack, Canaries, attacks, recorded, says_against
 from rankzero.grading.grade import Grade, Student, Submission
@@ -32,12 +33,17 @@ GROWTH = 32 * 2**20  # bytes that a warm sandbox may grow while it grades all at
 
 
 class Scene:
-    """A warm sandbox in which attacks and an honest neighbor are graded by turns."""
+    """A warm sandbox in which attacks and an honest neighbor, who has written one exercise, are graded by turns."""
 
     def __init__(self, grader: Grader, ours: Shared, canaries: Canaries, folder: Path) -> None:
         self.grader, self.ours, self.canaries, self._settings = grader, ours, canaries, grader.settings
         self._file = folder / "exercises.py"
-        self.neighbor = self.graded(LAB.reference.read_bytes()).verdict()
+        self.reference = self.graded(LAB.reference.read_bytes()).verdict()
+        self.full = sum(exercise.points for exercise in exercises_of(LAB))
+        whole = LAB.reference.read_text()
+        written = whole[whole.index("def learning_rate") : whole.index("def overfit_one_batch")]
+        self.halfway = f"{LAB.stubs.read_text()}\n\n{written}".encode()
+        self.neighbor = self.graded(self.halfway).verdict()
         self.processes = self.running()
         self.size = self.resident()
 
@@ -76,25 +82,25 @@ def test_an_attack_gets_what_it_earns_and_harms_nobody(attack: Attack, scene: Sc
     assert says_against(attack, grade) == ""
     assert scene.canaries.touched() == []
     assert scene.running() == scene.processes, "something is left, or the sandbox had to be started again"
-    if not attack.changes and grade.seconds < 0.5:
+    if not attack.changes and (THOROUGH or 0 < attack.earns < scene.full):
         assert scene.attacked(attack).verdict() == grade.verdict()
-    neighbor = scene.graded(LAB.reference.read_bytes())
-    assert neighbor.verdict() == scene.neighbor
+    assert scene.graded(scene.halfway).verdict() == scene.neighbor
 
 
-def test_the_sandbox_is_as_large_as_before_all_attacks(scene: Scene) -> None:
+def test_the_sandbox_is_as_good_and_as_large_as_before_all_attacks(scene: Scene) -> None:
+    assert scene.graded(LAB.reference.read_bytes()).verdict() == scene.reference
     assert scene.resident() < scene.size + GROWTH
 
 
 def test_what_probes_import_is_inside() -> None:
     wanted = {
-        f"{node.module.removeprefix('rankzero.').replace('.', '/')}.py"
+        f"{str(node.module).removeprefix('rankzero.').replace('.', '/')}.py"
         for lab in all_labs()
         if lab.probes.exists()
         for node in ast.walk(ast.parse(lab.probes.read_text()))
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("rankzero.")
     }
-    assert {path for path in wanted if path not in INSIDE and not path.startswith("learn/")} == set()
+    assert {path for path in wanted if path not in (*INSIDE, "exercises.py") and not path.startswith("learn/")} == set()
 
 
 def test_the_corpus_has_attacks_on_several_labs() -> None:
@@ -114,7 +120,7 @@ def test_a_room_that_is_killed_in_the_middle_is_opened_again(scene: Scene) -> No
     submission = Submission(Student("ada"), "02", LAB.reference)
     grade = scene.grader.grade(submission, progress=kill_once)
     assert killed
-    assert grade.verdict() == scene.graded(LAB.reference.read_bytes()).verdict() == scene.neighbor
+    assert grade.verdict() == scene.reference
 
 
 def test_a_room_that_is_killed_whenever_it_opens_is_nobodys_zero(scene: Scene) -> None:
@@ -125,7 +131,7 @@ def test_a_room_that_is_killed_whenever_it_opens_is_nobodys_zero(scene: Scene) -
     grade = scene.grader.grade(Submission(Student("ada"), "02", LAB.reference), progress=kill)
     assert not grade.gradable
     assert grade.report is None
-    assert scene.graded(LAB.reference.read_bytes()).verdict() == scene.neighbor
+    assert scene.graded(LAB.reference.read_bytes()).verdict() == scene.reference
 
 
 def test_probes_that_do_not_load_are_nobodys_zero(tmp_path: Path) -> None:
@@ -149,5 +155,5 @@ def test_a_fork_bomb_beside_it_takes_nothing_from_an_honest_submission(scene: Sc
     thread = threading.Thread(target=attack)
     thread.start()
     while thread.is_alive():
-        assert scene.graded(LAB.reference.read_bytes()).verdict() == scene.neighbor
+        assert scene.graded(LAB.reference.read_bytes()).verdict() == scene.reference
     thread.join()

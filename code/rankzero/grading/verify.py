@@ -94,10 +94,12 @@ def _points(points: int, grade: Grade) -> str:
 def _mistake(one: Misconception, grade: Grade) -> str:
     if grade.trouble or grade.report is None:
         return f"it cannot be graded ({grade.trouble})"
-    failed = {result.check for result in grade.report.results if result.status not in ("pass", "skipped")}
+    # Other exercises may use what is wrong here, and fail too.
+    results = [result for result in grade.report.results if result.exercise == one.exercise]
+    failed = {result.check for result in results if result.status not in ("pass", "skipped")}
     if failed != one.fails:
         return f"it fails {', '.join(sorted(failed)) or 'nothing'}; expected {', '.join(sorted(one.fails))}"
-    named = [diagnosis.name for diagnosis in grade.report.diagnoses]
+    named = [diagnosis.name for diagnosis in grade.report.diagnoses if diagnosis.exercise == one.exercise]
     return "" if named == [one.name] else f"it is taken for {', '.join(named) or 'no known mistake'}"
 
 
