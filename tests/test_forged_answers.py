@@ -24,7 +24,7 @@ from rankzero.exercises.runner import _Read, check_file, exercises_of
 
 ATTACKS = sorted(Path(__file__).parent.glob("attacks/lab-*/*.py"))
 LABS = [lab for lab in all_labs() if lab.checks.exists()]
-OPEN = {"05", "06", "07", "08"}  # not mended yet
+OPEN: set[str] = set()  # not mended yet
 SEEDS = (1, 2)
 
 
@@ -124,6 +124,8 @@ def same(one: Any, other: Any) -> bool:
         return one == other or (one != one and other != other)
     if isinstance(one, np.ndarray) or isinstance(other, np.ndarray):
         return False
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(same, one, other))
     return type(one) is type(other) and bool(one == other)
 
 

@@ -15,6 +15,7 @@ from rich.table import Table
 
 from rankzero.curriculum import Lab, ManifestError, all_labs, find_lab
 from rankzero.exercises.commands import commands
+from rankzero.grading.commands import commands as grading
 from rankzero.ledger.commands import commands as planning
 from rankzero.terminal import Json, console, fail, relative, sentences
 
@@ -31,9 +32,10 @@ app = typer.Typer(
 @app.command()
 def doctor(as_json: Json = False) -> None:
     """Says in plain words what this machine can run. Exit code 1 if something will fail."""
-    from rankzero.learn.machine import examine  # torch takes seconds to import; --help should not wait for it
+    from rankzero.grading import sandbox  # torch takes seconds to import; --help should not wait for it
+    from rankzero.learn.machine import examine
 
-    findings = examine()
+    findings = [*examine(), sandbox.examine()]
     labs = all_labs()
     if as_json:
         print(json.dumps([dataclasses.asdict(finding) for finding in findings], indent=2))
@@ -129,6 +131,7 @@ def claims(
 
 app.add_typer(planning)  # plan
 app.add_typer(commands)  # start, check, watch, hint, status, reset
+app.add_typer(grading)  # grade, feedback
 
 
 def _next(lab: Lab) -> None:

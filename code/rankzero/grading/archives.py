@@ -1,7 +1,6 @@
 """Archives of people one does not trust: listed, and single members read into memory, within limits.
 
-Nothing is unpacked to disk, so no name leads anywhere and no link is followed; those are told all the same. An archive
-inside an archive is not opened.
+Nothing is unpacked to disk, so no name leads anywhere and no link is followed; those are told all the same.
 """
 
 import gzip
@@ -156,9 +155,7 @@ class Archive:
                     if reason:
                         yield refused(path, reason, info.mtime)
                         continue
-                    member = tar.extractfile(info)
-                    assert member is not None  # it is a plain file
-                    data = _read(cast(BinaryIO, member), cap)
+                    data = _read(cast(BinaryIO, tar.extractfile(info)), cap)
                     yield Entry(path, info.mtime, _held(data))
 
     def _count(self, members: int) -> None:

@@ -1,5 +1,6 @@
 """Who grades: threads of this machine, each with a warm sandbox of its own, or the machines of a Ray cluster."""
 
+import logging
 import queue
 import tempfile
 import threading
@@ -59,7 +60,7 @@ def run_on_ray(todo: Sequence[Submission], settings: Settings, jobs: int) -> Ite
     except ImportError:
         raise UserError("--executor ray needs Ray: `pip install -e '.[ray]'` brings it.") from None
     if not ray.is_initialized():
-        ray.init(include_dashboard=False, log_to_driver=False, logging_level="ERROR", configure_logging=False)
+        ray.init(include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR, configure_logging=False)
     remote = ray.remote(num_cpus=1)(_RayGrader)
     pool = ActorPool([remote.remote(settings) for _ in range(min(jobs, len(todo)))])
     sent = [(one, one.file.read_bytes() if one.file else b"") for one in todo]

@@ -2,7 +2,7 @@
 
 import json
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -82,8 +82,10 @@ class Grade:
         return {"schema": SCHEMA, **values, **derived}
 
     def verdict(self) -> dict[str, Any]:
-        """What must be the same whenever the same submission is graded with the same seed: all but times and places."""
-        values = self.as_dict()
+        """What must be the same whenever the same submission is graded with the same seed: no times, no places, and
+        nothing of how it compares with others'.
+        """
+        values = replace(self, flags=tuple(flag for flag in self.flags if flag.kind != "identical")).as_dict()
         del values["graded_at"], values["seconds"], values["submission"]["file"]
         if values["report"]:
             del values["report"]["file"]

@@ -10,10 +10,13 @@ import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 from rankzero.curriculum import ROOT, Lab
 from rankzero.learn.errors import UserError
-from rankzero.learn.machine import Finding
+
+if TYPE_CHECKING:
+    from rankzero.learn.machine import Finding
 
 INSTALL = "sudo apt-get install bubblewrap"
 NOBODY = 65534
@@ -37,22 +40,25 @@ def missing() -> str:
     if not shutil.which("bwrap"):
         return f"bubblewrap is not installed (`{INSTALL}`)"
     try:
-        with Host(()) as host, host.room(2**30):
+        with Host((), warm=False) as host, host.room(2**30):
             return ""
     except SandboxError as error:
         return f"bubblewrap does not work here ({error})"
 
 
 class Host:
-    """One warm process in a sandbox. Use it as a context; it starts in about the time of `import torch`."""
+    """One warm process in a sandbox. Use it as a context; it starts in about the time of `import torch`.
 
-    def __init__(self, labs: Iterable[Lab]) -> None:
+    One that is not `warm` can only open rooms, at once.
+    """
+
+    def __init__(self, labs: Iterable[Lab], *, warm: bool = True) -> None:
         self._control, inside = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with inside, contextlib.ExitStack() as files:
             passwd = files.enter_context(_holds("student:x:1000:1000::/tmp:/bin/false\n"))
             hosts = files.enter_context(_holds("127.0.0.1 localhost room\n"))
             self._process = subprocess.Popen(
-                _command([lab.probes for lab in labs], passwd, hosts, inside.fileno()),
+                [*_command([lab.probes for lab in labs], passwd, hosts, inside.fileno()), *([] if warm else ["cold"])],
                 pass_fds=(passwd, hosts, inside.fileno()),
                 stdin=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
@@ -156,8 +162,10 @@ def _command(probes: list[Path], passwd: int, hosts: int, control: int) -> list[
     return [*outer, *become, "bwrap", *shut, "--ro-bind", "/", "/", *own, *run]
 
 
-def examine() -> Finding:
+def examine() -> "Finding":
     """For the doctor: whether submissions can be graded here."""
+    from rankzero.learn.machine import Finding  # which imports torch; a grader leaves that to its other processes
+
     if why := missing():
         return Finding("sandbox", "limit", f"{why}. Labs run; `rankzero grade` can only grade with --trusted.")
     return Finding("sandbox", "ok", "bubblewrap has just shut a process in, so `rankzero grade` works")

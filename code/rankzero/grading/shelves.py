@@ -119,7 +119,7 @@ def of_archive(
         with shelf.archive(place) as archive:
             found = archive.entries(cap_of)
     except RefusedError as error:
-        return [refused(shown_as or entry.path, str(error), entry.modified)]
+        return [refused(shown_as, str(error), entry.modified)]
     return [replace(one, path=(*shown_as[:-1], *one.path), modified=entry.modified) for one in found]
 
 

@@ -1,0 +1,169 @@
+"""A whole class: graded as predicted, twice the same, after a kill too, and on Ray; and what the command says."""
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from classes import Expected, earned, hand_in, write_class
+from sandboxes import needs_sandbox
+from typer.testing import CliRunner
+
+from rankzero import cli
+from rankzero.curriculum import find_lab
+from rankzero.grading.grade import read_grade
+
+pytestmark = needs_sandbox()
+LAB = find_lab("02")
+COUNT = 200 if os.environ.get("RANKZERO_SEEDS") else 12  # `make prove` takes a real class
+runner = CliRunner()
+
+
+def run(*arguments: object) -> tuple[int, str]:
+    result = runner.invoke(cli.app, [str(argument) for argument in arguments])
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result.exit_code, " ".join(result.output.split())
+
+
+def verdicts(out: Path) -> dict[str, Any]:
+    """All of each grade but times and places, by student."""
+    files = sorted((out / "grades").glob("*/*.json"))
+    return {f"{file.parent.name}/{file.stem}": read_grade(file).verdict() for file in files}
+
+
+@pytest.fixture(scope="module")
+def handed_in(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Expected]:
+    folder = tmp_path_factory.mktemp("class")
+    return folder, write_class(folder, LAB, COUNT)
+
+
+@pytest.fixture(scope="module")
+def graded(handed_in: tuple[Path, Expected], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The class, graded with seed 5."""
+    out = tmp_path_factory.mktemp("graded") / "out"
+    code, said = run("grade", handed_in[0], "--lab", "02", "--out", out, "--seed", 5, "--json")
+    assert code == 0, said
+    assert json.loads(said)["graded"] == COUNT
+    return out
+
+
+def test_each_grade_is_as_predicted(handed_in: tuple[Path, Expected], graded: Path) -> None:
+    assert earned(graded, LAB, handed_in[1]) == handed_in[1]
+    with (graded / "grades.csv").open(newline="") as file:
+        scores = {row["student_id"]: float(row["score"]) for row in csv.DictReader(file)}
+    assert scores == {name.split("/")[1]: one["score"] for name, one in verdicts(graded).items()}
+    assert (graded / "index.html").stat().st_size > 1000
+    assert {file.stem for file in (graded / "students").iterdir()} == set(handed_in[1])
+    gradescope = json.loads((graded / "gradescope" / "02" / "student-000.json").read_text())
+    classroom = json.loads((graded / "classroom" / "02" / "student-000.json").read_text())
+    assert (gradescope["score"], classroom["max_score"]) == (50, 50)
+    assert "50 of 50" in run("feedback", graded, "student-000")[1]
+
+
+def test_a_kill_in_the_middle_costs_nothing(handed_in: tuple[Path, Expected], graded: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    command = [sys.executable, "-m", "rankzero.cli", "grade", str(handed_in[0]), "--lab", "02", "--out", str(out)]
+    process = subprocess.Popen([*command, "--seed", "5", "--jobs", "1"], stdout=subprocess.DEVNULL)
+    deadline = time.monotonic() + 120
+    while len(list(out.glob("grades/02/*.json"))) < COUNT // 3:
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    started = psutil.Process(process.pid).children(recursive=True)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    _, alive = psutil.wait_procs(started, timeout=10)
+    assert not alive
+    kept = verdicts(out)
+    assert COUNT // 3 <= len(kept) < COUNT
+    assert not list(out.glob("**/*.partial"))
+    again = run("grade", handed_in[0], "--lab", "02", "--out", out)
+    assert again[0] == 2
+    assert "--resume" in again[1]
+    assert run("grade", handed_in[0], "--lab", "02", "--out", out, "--resume")[0] == 0
+    assert verdicts(out) == verdicts(graded)
+
+
+def test_a_resumed_run_grades_only_what_is_new_or_changed(graded: Path, tmp_path: Path) -> None:
+    few, out = tmp_path / "few", tmp_path / "out"
+    write_class(few, LAB, 3)
+    assert run("grade", few, "--lab", "02", "--out", out, "--seed", 5)[0] == 0
+    before = {name: (out / "grades" / "02" / f"{name}.json").read_text() for name in ("student-000", "student-001")}
+    hand_in(few / "student-001", LAB.reference.read_text())
+    hand_in(few / "new", LAB.reference.read_text())
+    assert run("grade", few, "--lab", "02", "--out", out, "--resume")[0] == 0
+    assert (out / "grades" / "02" / "student-000.json").read_text() == before["student-000"]
+    found = verdicts(out)
+    assert [found[f"02/{name}"]["points"] for name in ("student-000", "student-001", "new")] == [50, 50, 50]
+    assert {one["seed"] for one in found.values()} == {5}
+    said = run("grade", few, "--lab", "02", "--out", out, "--resume", "--seed", 6)[1]
+    assert "the run to resume has seed 5; another seed needs another --out" in said
+
+
+def test_lateness_and_the_roster_are_taken_as_they_are_now(tmp_path: Path) -> None:
+    subs, out, roster = tmp_path / "subs", tmp_path / "out", tmp_path / "roster.csv"
+    write_class(subs, LAB, 1)
+    roster.write_text(
+        "student_id,last_name,first_name,email\nstudent-000,Lovelace,Ada,ada@example.org\nabsent,No,One,\n"
+    )
+    first = ["grade", subs, "--lab", "02", "--out", out, "--roster", roster, "--due", "2023-11-14 12:00Z"]
+    assert run(*first, "--late", "10% a day")[0] == 0
+    assert [read_grade(out / "grades" / "02" / f"{name}.json").score for name in ("student-000", "absent")] == [45, 0]
+    assert run(*first, "--late", "10% a day after 12 hours", "--resume")[0] == 0
+    assert read_grade(out / "grades" / "02" / "student-000.json").score == 50
+    assert "Ada Lovelace" in (out / "students" / "student-000.html").read_text()
+
+
+def test_without_a_sandbox_every_page_says_so(tmp_path: Path) -> None:
+    subs, out = tmp_path / "subs", tmp_path / "out"
+    expected = write_class(subs, LAB, 3)
+    assert run("grade", subs, "--lab", "02", "--out", out, "--trusted", "--seed", 5)[0] == 0
+    assert earned(out, LAB, expected) == expected
+    for page in [out / "index.html", *(out / "students").iterdir()]:
+        assert "without a sandbox" in page.read_text()
+
+
+def test_ray_grades_alike(graded: Path, handed_in: tuple[Path, Expected], tmp_path: Path) -> None:
+    ray = pytest.importorskip("ray")
+    few = tmp_path / "few"
+    names = sorted(write_class(few, LAB, 6))
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+    try:
+        out = tmp_path / "out"
+        options = ["--seed", 5, "--executor", "ray", "--jobs", 2]
+        assert run("grade", few, "--lab", "02", "--out", out, *options)[0] == 0
+    finally:
+        ray.shutdown()
+    local = verdicts(graded)
+    assert verdicts(out) == {f"02/{name}": local[f"02/{name}"] for name in names}
+
+
+BAD = {
+    "no submissions": (["grade"], "name the submissions, a --lab and an --out"),
+    "a lab that is none": (["grade", "{subs}", "--lab", "99", "--out", "{out}"], "there is no lab '99'"),
+    "a folder that is none": (["grade", "{subs}/none", "--lab", "02", "--out", "{out}"], "none"),
+    "a policy": (["grade", "{subs}", "--lab", "02", "--out", "{out}", "--late", "harsh"], "'harsh' is not understood"),
+    "a date": (["grade", "{subs}", "--lab", "02", "--out", "{out}", "--due", "soon"], "'soon' is no date"),
+    "a roster": (["grade", "{subs}", "--lab", "02", "--out", "{out}", "--roster", "{subs}/no.csv"], "no.csv"),
+    "OUT is not empty": (["grade", "{subs}", "--lab", "02", "--out", "{subs}"], "holds other files"),
+    "no such student": (["feedback", "{subs}", "ada"], "holds no grade of 'ada'"),
+}
+
+
+@pytest.mark.parametrize("what", BAD)
+def test_bad_input_is_one_sentence_before_any_work(what: str, tmp_path: Path) -> None:
+    subs, out = tmp_path / "subs", tmp_path / "out"
+    write_class(subs, LAB, 1)
+    arguments, sentence = BAD[what]
+    code, said = run(*(argument.format(subs=subs, out=out) for argument in arguments))
+    assert code == 2
+    assert sentence in said
+    assert said.startswith("rankzero: ")
+    assert not out.exists()

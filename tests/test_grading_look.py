@@ -1,0 +1,392 @@
+"""The look at a submission's text: nothing is found in honest work, something in each of these attacks."""
+
+import ast
+import random
+import re
+from collections.abc import Mapping
+
+import pytest
+
+from rankzero.curriculum import Lab, all_labs, find_lab
+from rankzero.grading.alike import FREE_NODES, LEAST, shapes
+from rankzero.grading.look import look, same_code
+
+LABS = all_labs()
+LAB = find_lab("02")
+REFERENCE = LAB.reference.read_text(encoding="utf-8")
+STUB = LAB.stubs.read_text(encoding="utf-8")
+
+# What it does: (the kind it must be flagged as, the line, the text).
+ATTACKS = {
+    "reads the reference from the caller's frame": ("frames", "import sys\nx = sys._getframe(1).f_back.f_locals"),
+    "the same through inspect": ("frames", "from inspect import currentframe as c\nx = c()"),
+    "the same through an error": ("frames", "try:\n    1 / 0\nexcept Exception as e:\n    x = e.__traceback__"),
+    "the same through getattr": ("frames", "def f(g):\n    return getattr(g, 'gi_frame')"),
+    "finds the reference among all objects": ("frames", "import gc\nfor o in gc.get_objects():\n    pass"),
+    "finds every class": ("frames", "x = ().__class__.__base__.__subclasses__()"),
+    "leaves before the checks": ("processes", "import os\nos._exit(0)"),
+    "runs a shell": ("processes", "import os as quiet\nquiet.system('id')"),
+    "starts a program": ("processes", "from subprocess import run"),
+    "forks": ("processes", "from os import fork\nfork()"),
+    "kills its parent": ("processes", "import os\nos.kill(os.getppid(), 9)"),
+    "writes at exit": ("processes", "import atexit\natexit.register(print)"),
+    "leaves by an exception": ("processes", "raise SystemExit(0)"),
+    "watches from a thread": ("processes", "import threading"),
+    "reads memory": ("processes", "import ctypes"),
+    "imports the grader": ("grader", "from rankzero.exercises import judges"),
+    "looks for the grader": ("grader", "import sys\nx = sys.modules['rankzero.exercises.worker']"),
+    "imports by name": ("grader", "x = __import__('o' + 's')"),
+    "imports the checks": ("grader", "import checks"),
+    "writes to the pipe": ("files", "import os\nos.write(3, b'{}')"),
+    "reads the environment": ("files", "import os\nx = os.environ['TOKEN']"),
+    "reads its process": ("files", "x = open('/proc/self/maps').read()"),
+    "reads the solutions": ("files", "from pathlib import Path\nx = (Path(__file__).parent / 'x').read_text()"),
+    "sends the inputs away": ("network", "import socket"),
+    "fetches the answers": ("network", "import urllib.request as u\nx = u.urlopen('http://x.org')"),
+    "makes all tensors equal": ("patching", "import torch\ntorch.equal = lambda a, b: True"),
+    "the same by setattr": ("patching", "import torch\nsetattr(torch.testing, 'assert_close', print)"),
+    "the same by another name": ("patching", "import torch\nt = torch\nt.allclose = print"),
+    "the same in a table": ("patching", "import torch\ntorch.__dict__['equal'] = print"),
+    "changes the built-ins": ("patching", "import builtins\nbuiltins.sum = max"),
+    "an answer equal to all": ("objects", "class Right:\n    def __eq__(self, other):\n        return True"),
+    "a number that decides": ("objects", "class Loss(float):\n    pass"),
+    "an array that decides": ("objects", "import torch\nclass T(torch.Tensor):\n    pass"),
+    "the same without a class": ("objects", "Right = type('Right', (), {'__eq__': print})"),
+    "takes all names": ("hidden", "from os import *\n_exit(0)"),
+    "leaves by another name": ("processes", "import os\n[os][0]._exit(0)"),
+    "runs what is packed": ("hidden", "import base64\nexec(base64.b64decode('cHJpbnQoMSk='))"),
+    "the same unpickled": ("hidden", "from pickle import loads"),
+    "evaluates text": ("hidden", "e = eval\ne('1')"),
+    "holds long text": ("hidden", f"x = {'a' * 600!r}"),
+    "holds a long number": ("hidden", f"x = 0x{'f' * 200}"),
+    "holds a table of answers": ("hidden", f"x = {list(range(200))}"),
+    "reads its own docstring": ("hidden", "def f():\n    return f.__doc__"),
+    "computes the name": ("hidden", "def f(o, n):\n    return getattr(o, n[::-1])"),
+    "turns the text around": ("hidden", "x = 1  # \u202e evil"),
+    "looks like another name": ("hidden", "ｘ = 1"),
+    "hides to the right": ("hidden", f"x = 1;{' ' * 120}y = 2"),
+    "hides the encoding": ("hidden", "# coding: utf-7\nx = 1"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("lab", LABS, ids=lambda lab: lab.slug)
+def test_honest_work_has_no_flags(lab: Lab) -> None:
+    files = [lab.reference, lab.stubs, *lab.solutions.glob("wrong/*.py")]
+    assert len(files) > 20
+    assert {file.name: flags for file in files if (flags := look(file.read_bytes()))} == {}
+
+
+@pytest.mark.parametrize("what", ATTACKS)
+def test_an_attack_has_a_flag(what: str) -> None:
+    kind, text = ATTACKS[what]
+    flags = look(f"{REFERENCE}\n{text}\n" if "coding" not in text else text)
+    assert kind in {flag.kind for flag in flags}
+    assert all(re.search(r"\w", flag.text) and flag.text.isprintable() for flag in flags)
+    assert all(flag.line > REFERENCE.count("\n") for flag in flags) or "coding" in text
+
+
+def test_a_flag_names_what_and_where_once() -> None:
+    flags = look("import os\n\nos.fork()\nos.fork()\nimport torch\ntorch.equal = 1\n")
+    assert [(flag.kind, flag.text, flag.line) for flag in flags] == [
+        ("processes", "uses os.fork", 3),
+        ("patching", "changes torch.equal", 6),
+    ]
+
+
+def test_there_are_never_more_flags_than_one_can_read() -> None:
+    flags = look("import os\n" + "".join(f"import torch\ntorch.a{number} = 1\n" for number in range(100)))
+    assert len(flags) == 30
+    assert flags[-1].text == "71 flags more"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "", "\0", b"\xff\xfe\x00", "(" * 100_000, "-" * 100_000 + "1", "x" + ".a" * 50_000, "1" + "+1" * 50_000,
+        "lambda:" * 5000 + "1", "[" * 90 + "]" * 90, "if 1:\n" * 50, "\ud800", b"# coding: nonsense\nx",
+        "x = '" + "a" * 10_000_000 + "'", b"\x00" * 300_000, f"x = {'9' * 5000}", "x = 0x" + "f" * 9000, "def f(:",
+        b"\xef\xbb\xbfx", "f'{' * 9", "'\\N{nothing}'", "match x:\n case [" + "[" * 300, "\x0c\x1b[2J",
+        "@a\n" * 20_000 + "def f(): pass",
+        "x" + "[0]" * 900, "x" + "()" * 900,
+    ],
+    ids=range(25),
+)  # fmt: skip
+def test_nothing_makes_it_raise(source: str | bytes) -> None:
+    assert isinstance(look(source), tuple)
+    assert isinstance(same_code({"a": source, "b": source}, STUB, source), dict)
+
+
+def test_noise_does_not_make_it_raise() -> None:
+    rng = random.Random(0)
+    data = REFERENCE.encode()
+    for _ in range(60):
+        noisy = bytearray(data)
+        for _ in range(rng.randrange(1, 8)):
+            noisy[rng.randrange(len(noisy))] = rng.randrange(256)
+        look(bytes(noisy))
+
+
+# The same code -------------------------------------------------------------------------------------------------------
+
+
+class Renamed(ast.NodeTransformer):
+    """Other names for variables and arguments, and no docstrings."""
+
+    def visit_Name(self, node: ast.Name) -> ast.Name:
+        node.id = self.other(node.id)
+        return node
+
+    def visit_arg(self, node: ast.arg) -> ast.arg:
+        node.arg, node.annotation = self.other(node.arg), None
+        return node
+
+    def other(self, name: str) -> str:
+        return name if name in self.kept else f"my_{name}"
+
+    def __init__(self, text: str) -> None:
+        self.kept = set(re.findall(r"^(?:from .* )?import (.*)$", text, re.MULTILINE))
+        self.kept = {word for line in self.kept for word in re.findall(r"\w+", line)} | {"min", "int", "len", "float"}
+
+
+def renamed(text: str) -> str:
+    return ast.unparse(Renamed(text).visit(ast.parse(text)))
+
+
+# Right answers to Lab 02's longest functions, each as another person would write it.
+HEAD = "import math\nimport torch\nimport torch.nn.functional as F\nfrom torch import nn\n"
+VARIANTS = [
+    """
+def train_step(model, optimizer, x, y):
+    optimizer.zero_grad()
+    logits = model(x)
+    loss = F.cross_entropy(logits.view(-1, logits.size(-1)), y.view(-1))
+    loss.backward()
+    optimizer.step()
+    return loss.item()
+def evaluate(model, batches):
+    training = model.training
+    model.eval()
+    loss_sum = 0.0
+    count = 0
+    with torch.no_grad():
+        for x, y in batches:
+            logits = model(x)
+            loss = F.cross_entropy(logits.view(-1, logits.size(-1)), y.view(-1), reduction="sum")
+            loss_sum += loss.item()
+            count += y.numel()
+    model.train(training)
+    return loss_sum / count
+def learning_rate(step, peak, warmup_steps, total_steps, floor):
+    if step < warmup_steps:
+        return peak * (step + 1) / warmup_steps
+    if step >= total_steps:
+        return floor
+    progress = (step - warmup_steps) / (total_steps - warmup_steps)
+    return floor + 0.5 * (peak - floor) * (1 + math.cos(math.pi * progress))
+def overfit_one_batch(model, x, y, lr, target, max_steps):
+    optimizer = torch.optim.AdamW(model.parameters(), lr=lr)
+    losses = []
+    for _ in range(max_steps):
+        loss = train_step(model, optimizer, x, y)
+        losses.append(loss)
+        if loss < target:
+            break
+    return losses
+""",
+    """
+def train_step(model, optimizer, x, y):
+    optimizer.zero_grad()
+    logits = model(x)
+    B, T, V = logits.shape
+    loss = F.cross_entropy(logits.view(B * T, V), y.view(B * T))
+    loss.backward()
+    optimizer.step()
+    return loss.item()
+@torch.no_grad()
+def evaluate(model, batches):
+    mode = model.training
+    model.eval()
+    total, n = 0.0, 0
+    for x, y in batches:
+        logits = model(x)
+        B, T, V = logits.shape
+        total += F.cross_entropy(logits.view(B * T, V), y.view(B * T)).item() * B * T
+        n += B * T
+    model.train(mode)
+    return total / n
+def learning_rate(step, peak, warmup_steps, total_steps, floor):
+    if step < warmup_steps:
+        return peak * (step + 1) / warmup_steps
+    if step >= total_steps:
+        return floor
+    progress = (step - warmup_steps) / (total_steps - warmup_steps)
+    return floor + (peak - floor) * 0.5 * (1 + math.cos(math.pi * progress))
+def overfit_one_batch(model, x, y, lr, target, max_steps):
+    optimizer = torch.optim.AdamW(model.parameters(), lr=lr)
+    losses = []
+    for _ in range(max_steps):
+        losses.append(train_step(model, optimizer, x, y))
+        if losses[-1] < target:
+            break
+    return losses
+""",
+    """
+def train_step(model, optimizer, x, y):
+    optimizer.zero_grad()
+    out = model(x)
+    loss = nn.CrossEntropyLoss()(out.reshape(-1, out.shape[-1]), y.reshape(-1))
+    loss.backward()
+    optimizer.step()
+    return float(loss)
+def evaluate(model, batches):
+    before = model.training
+    model.eval()
+    losses, sizes = [], []
+    with torch.inference_mode():
+        for x, y in batches:
+            out = model(x)
+            losses.append(nn.CrossEntropyLoss(reduction="sum")(out.reshape(-1, out.shape[-1]), y.reshape(-1)).item())
+            sizes.append(y.numel())
+    model.train(before)
+    return sum(losses) / sum(sizes)
+def learning_rate(step, peak, warmup_steps, total_steps, floor):
+    if step < warmup_steps:
+        return (step + 1) / warmup_steps * peak
+    t = (min(step, total_steps) - warmup_steps) / (total_steps - warmup_steps)
+    return floor + (peak - floor) * (1 + math.cos(math.pi * t)) / 2
+def overfit_one_batch(model, x, y, lr, target, max_steps):
+    opt = torch.optim.AdamW(model.parameters(), lr=lr)
+    history = []
+    for _ in range(max_steps):
+        l = train_step(model, opt, x, y)
+        history.append(l)
+        if l < target:
+            return history
+    return history
+""",
+    """
+def train_step(model, optimizer, x, y):
+    optimizer.zero_grad()
+    loss = F.cross_entropy(model(x).transpose(1, 2), y)
+    loss.backward()
+    optimizer.step()
+    return loss.item()
+@torch.no_grad()
+def evaluate(model, batches):
+    was_training = model.training
+    model.eval()
+    total = 0.0
+    tokens = 0
+    for x, y in batches:
+        total += F.cross_entropy(model(x).transpose(1, 2), y, reduction="sum").item()
+        tokens += y.numel()
+    model.train(was_training)
+    return total / tokens
+def learning_rate(step, peak, warmup_steps, total_steps, floor):
+    if warmup_steps > 0 and step < warmup_steps:
+        return peak * (step + 1) / warmup_steps
+    if step >= total_steps:
+        return floor
+    progress = (step - warmup_steps) / (total_steps - warmup_steps)
+    cosine = 0.5 * (1 + math.cos(math.pi * progress))
+    return floor + (peak - floor) * cosine
+def overfit_one_batch(model, x, y, lr, target, max_steps):
+    optimizer = torch.optim.AdamW(model.parameters(), lr=lr)
+    losses = []
+    for step in range(max_steps):
+        loss = train_step(model, optimizer, x, y)
+        losses.append(loss)
+        if loss < target:
+            break
+    return losses
+""",
+    """
+def train_step(model, optimizer, x, y):
+    optimizer.zero_grad()
+    logits = model(x)
+    loss = F.cross_entropy(logits.view(-1, logits.size(-1)), y.view(-1))
+    loss.backward()
+    optimizer.step()
+    return loss.item()
+def evaluate(model, batches):
+    was_training = model.training
+    model.eval()
+    try:
+        total, count = 0.0, 0
+        with torch.no_grad():
+            for x, y in batches:
+                logits = model(x)
+                total += F.cross_entropy(logits.flatten(0, 1), y.flatten(), reduction="sum").item()
+                count += y.numel()
+    finally:
+        model.train(was_training)
+    return total / count
+def learning_rate(step, peak, warmup_steps, total_steps, floor):
+    if step < warmup_steps:
+        return peak * (step + 1) / warmup_steps
+    elif step < total_steps:
+        ratio = (step - warmup_steps) / (total_steps - warmup_steps)
+        return floor + (peak - floor) * 0.5 * (1.0 + math.cos(math.pi * ratio))
+    else:
+        return floor
+def overfit_one_batch(model, x, y, lr, target, max_steps):
+    optimizer = torch.optim.AdamW(model.parameters(), lr=lr)
+    losses = []
+    step = 0
+    while step < max_steps:
+        loss = train_step(model, optimizer, x, y)
+        losses.append(loss)
+        step += 1
+        if loss < target:
+            break
+    return losses
+""",
+]
+CLASS = {f"student{number}": HEAD + text for number, text in enumerate(VARIANTS)} | {"reference": REFERENCE}
+
+
+def common(one: str, other: str) -> int:
+    """Nodes beyond the free ones, in functions that both have."""
+    shared = {shape.digest for shape in shapes(one).values()} & {shape.digest for shape in shapes(other).values()}
+    return sum(max(0, shape.nodes - FREE_NODES) for shape in shapes(one).values() if shape.digest in shared)
+
+
+def test_right_answers_of_several_people_share_little_and_are_not_accused() -> None:
+    pairs = [(one, other) for one in CLASS.values() for other in CLASS.values() if one < other]
+    amounts = sorted(common(*pair) for pair in pairs)
+    assert amounts[-1] <= LEAST // 2
+    assert amounts[-1] > 0, "some short function is written alike, or this would prove nothing"
+    assert same_code(CLASS, STUB) == {}
+
+
+def test_a_renamed_copy_is_found_on_both_sides() -> None:
+    flags = same_code(CLASS | {"copy": renamed(CLASS["student2"])}, STUB)
+    assert set(flags) == {"copy", "student2"}
+    (flag,) = flags["copy"]
+    assert flag.kind == "identical"
+    assert flag.text == "evaluate, learning_rate, overfit_one_batch, train_step: the same code up to names as student2"
+
+
+@pytest.mark.parametrize("lab", LABS, ids=lambda lab: lab.slug)
+def test_a_renamed_copy_of_the_published_solution_is_found(lab: Lab) -> None:
+    text = lab.reference.read_text(encoding="utf-8")
+    found = same_code(
+        {"copy": renamed(text), "stub": lab.stubs.read_text(encoding="utf-8")}, lab.stubs.read_bytes(), text
+    )
+    assert "the published solution" in found["copy"][0].text
+    assert set(found) == {"copy"}
+
+
+def test_what_a_good_part_of_the_class_writes_alike_accuses_nobody() -> None:
+    people: Mapping[str, str] = {f"s{number}": CLASS["student0"] for number in range(5)}
+    assert same_code(people, STUB) == {}
+    assert len(same_code(dict(list(people.items())[:3]), STUB)) == 3
+
+
+def test_known_wrong_solutions_are_not_taken_for_each_other() -> None:
+    """They change the same few functions of one reference in many small ways, and each is another code."""
+    for lab in LABS:
+        digests = [
+            frozenset(shapes(file.read_text(encoding="utf-8")).items()) for file in lab.solutions.glob("wrong/*.py")
+        ]
+        assert len(set(digests)) == len(digests)
