@@ -8,10 +8,10 @@ READY := .venv/ready
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help test prove lint claims sync doctor list benchmark clean
+.PHONY: help test prove lint claims sync doctor list benchmark benchmark-grading clean
 
 help: ## list the commands
-	@grep -hE '^[a-z%-]+[^=]*:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([^:]+):.*## /\1\t/' | sed "s/%/NN/" | awk -F'\t' '{printf "  make %-14s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z%-]+[^=]*:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([^:]+):.*## /\1\t/' | sed "s/%/NN/" | awk -F'\t' '{printf "  make %-18s %s\n", $$1, $$2}'
 
 lab-%: $(READY) ## run a lab's starter, as in `make lab-02` or `make lab-02 ARGS="--steps 50"`
 	@$(BIN)/rankzero run $* $(ARGS)
@@ -46,6 +46,9 @@ list: $(READY) ## list the labs
 benchmark: $(READY) ## measure what meter, log and evaluation cost a training run (minutes)
 	@$(BIN)/python benchmarks/loop_overhead.py $(ARGS)
 
+benchmark-grading: $(READY) .venv/benchmark ## measure how long grading takes, beside nbgrader (minutes)
+	@$(BIN)/python benchmarks/grading.py $(ARGS)
+
 clean: ## remove .venv and caches; runs/ is kept
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache code/rankzero.egg-info
 
@@ -54,6 +57,10 @@ $(READY): requirements.txt pyproject.toml
 	@echo 'Setting up .venv with $(PYTHON) (once; torch is large, so this can take minutes)'
 	@$(PYTHON) -m venv .venv || { echo 'Python cannot make a virtual environment: on Debian and Ubuntu, install python3-venv.'; exit 1; }
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[test]'
+	@touch $@
+
+.venv/benchmark: $(READY)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[benchmark]'
 	@touch $@
 
 .venv/notebook: $(READY)

@@ -16,6 +16,7 @@ from rankzero.exercises.frames import read_frame, write_frame
 
 STATUSES = ("answered", "todo", "error", "timeout", "oom", "killed")
 MOST_TEXT = 2000  # characters of what a reply says
+PLAIN = ("PATH", "PYTHONPATH", "LANG", "LC_ALL", "TZ")  # of the environment, what keeps no secret
 LATE = "waits: the check before ran out of time"
 
 
@@ -101,15 +102,23 @@ class Asker:
 
 
 class Worker(Asker):
-    """The process that runs probes. Use it as a context; it starts in about the time of `import torch`."""
+    """The process that runs probes. Use it as a context; it starts in about the time of `import torch`.
 
-    def __init__(self) -> None:
+    Root may name another `user`, by number, who then runs it, without root's groups and environment.
+    """
+
+    def __init__(self, user: int | None = None) -> None:
         super().__init__()
         (child_in, self._requests), (self._replies, child_out) = os.pipe(), os.pipe()
+        mine = os.environ if user is None else {name: os.environ[name] for name in PLAIN if name in os.environ}
         self._process = subprocess.Popen(
             [sys.executable, "-u", "-m", "rankzero.exercises.worker", str(child_in), str(child_out)],
             pass_fds=(child_in, child_out),
-            env={**os.environ, "OMP_NUM_THREADS": "1", "TORCH_CPP_LOG_LEVEL": "FATAL"},  # c10d's errors are told
+            env={**mine, "OMP_NUM_THREADS": "1", "TORCH_CPP_LOG_LEVEL": "FATAL"},  # c10d's errors are told
+            user=user,
+            group=user,
+            extra_groups=None if user is None else [],
+            cwd=None if user is None else "/",
         )
         os.close(child_in)
         os.close(child_out)
@@ -126,10 +135,14 @@ class Worker(Asker):
         self._process.kill()  # it holds nothing to lose, and taking torch down in order would cost half a second
         self._process.wait()
 
-    def _exchange(self, request: dict[str, Any]) -> dict[str, Any]:
+    def wait(self) -> None:
+        """Until it is ready. RuntimeError if it never will be."""
         if not self._ready:
             self._read()
             self._ready = True
+
+    def _exchange(self, request: dict[str, Any]) -> dict[str, Any]:
+        self.wait()
         write_frame(self._requests, json.dumps(request).encode())
         raw: dict[str, Any] = json.loads(self._read())
         return raw

@@ -10,10 +10,13 @@ import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 from rankzero.curriculum import ROOT, Lab
 from rankzero.learn.errors import UserError
-from rankzero.learn.machine import Finding
+
+if TYPE_CHECKING:
+    from rankzero.learn.machine import Finding
 
 INSTALL = "sudo apt-get install bubblewrap"
 NOBODY = 65534
@@ -159,8 +162,10 @@ def _command(probes: list[Path], passwd: int, hosts: int, control: int) -> list[
     return [*outer, *become, "bwrap", *shut, "--ro-bind", "/", "/", *own, *run]
 
 
-def examine() -> Finding:
+def examine() -> "Finding":
     """For the doctor: whether submissions can be graded here."""
+    from rankzero.learn.machine import Finding  # which imports torch; a grader leaves that to its other processes
+
     if why := missing():
         return Finding("sandbox", "limit", f"{why}. Labs run; `rankzero grade` can only grade with --trusted.")
     return Finding("sandbox", "ok", "bubblewrap has just shut a process in, so `rankzero grade` works")

@@ -1,0 +1,99 @@
+"""Lab 02's exercises as an nbgrader notebook that asks the same of a submission as `rankzero grade` does.
+
+A solution cell for each exercise, cut out of the submission's exercises.py; for each check a test cell with the check's
+points, which runs the check's probe on the notebook's functions and on the reference's, and judges. So the reference
+and the judges are inside the process that they judge, as they must be in a notebook grader: a cell of a submission can
+read or replace them. The points come out the same for whoever does not.
+"""
+
+import ast
+from collections.abc import Iterator
+
+import nbformat
+from nbformat.notebooknode import NotebookNode
+
+from rankzero.curriculum import Lab
+from rankzero.exercises.check import Check
+from rankzero.exercises.runner import exercises_of
+
+# The first of the locked cells. Answers are kept for the checks that share a probe, as `check_file` keeps them.
+JUDGING = """
+import __main__
+import functools
+import torch
+from rankzero.curriculum import find_lab
+from rankzero.exercises.loader import load
+
+torch.set_num_threads(1)
+lab = find_lab("{number}")
+probes, reference = load(lab.probes), load(lab.reference)
+checks = {{check.name: check for exercise in load(lab.checks).EXERCISES for check in exercise.checks}}
+passed = set()
+
+
+@functools.cache
+def answers(probe, module):
+    torch.set_grad_enabled(True)
+    return getattr(probes, probe)(module, {seed})
+
+
+def passes(name):
+    check = checks[name]
+    missing = set(check.requires) - passed
+    assert not missing, f"waits for {{missing}}"
+    said = check.judge(answers(check.probe, __main__), answers(check.probe, reference))
+    assert not said, said
+    passed.add(name)
+"""
+
+
+def notebook(lab: Lab, solution: str, seed: int, over: dict[str, str] | None = None) -> NotebookNode:
+    """The notebook with the answers of `solution`, an exercises.py. `over` adds to an exercise's cell."""
+    head, pieces = cut(lab, solution)
+    cells = [cell("head", head), cell("judging", JUDGING.format(number=lab.number, seed=seed))]
+    for exercise in exercises_of(lab):
+        source = pieces[exercise.name] + (over or {}).get(exercise.name, "")
+        cells.append(cell(exercise.name, source, solution=True))
+        cells += [test_cell(check) for check in exercise.checks]
+    made = nbformat.v4.new_notebook(cells=cells)
+    made.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    for number, one in enumerate(made.cells):
+        one["id"] = f"cell-{number}"
+    return made
+
+
+def cut(lab: Lab, source: str) -> tuple[str, dict[str, str]]:
+    """What comes before the first exercise, and each exercise's part of the file, by its name."""
+    starts = [(line, name) for name, line in first_lines(lab, source)]
+    lines = source.splitlines(keepends=True)
+    ends = [line for line, _ in starts[1:]] + [len(lines)]
+    pieces = {name: "".join(lines[line:end]).strip() for (line, name), end in zip(starts, ends, strict=True)}
+    return "".join(lines[: starts[0][0]]).strip(), pieces
+
+
+def first_lines(lab: Lab, source: str) -> Iterator[tuple[str, int]]:
+    """Each exercise with the line, from 0, on which its first function begins."""
+    lines = {one.name: one.lineno - 1 for one in ast.parse(source).body if isinstance(one, ast.FunctionDef)}
+    for exercise in exercises_of(lab):
+        yield exercise.name, min(lines[function] for function in exercise.functions)
+
+
+def test_cell(check: Check) -> NotebookNode:
+    """The autograded test of one check. Its body is hidden from the version that students get."""
+    source = f'### BEGIN HIDDEN TESTS\npasses("{check.name}")\n### END HIDDEN TESTS'
+    return cell(check.name.replace("/", "--"), source, points=check.points)
+
+
+def cell(name: str, source: str, *, solution: bool = False, points: int = 0) -> NotebookNode:
+    """A code cell with nbgrader's metadata: locked unless it is a solution, a test if it gives points."""
+    made = nbformat.v4.new_code_cell(source)
+    made.metadata["nbgrader"] = {
+        "schema_version": 3,
+        "grade_id": name,
+        "solution": solution,
+        "locked": not solution,
+        "grade": points > 0,
+        "task": False,
+        **({"points": points} if points else {}),
+    }
+    return made

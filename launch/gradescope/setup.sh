@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# Gradescope runs this as root, once, when it builds the image of an assignment. The zip's content is in `source` then.
+# handbook/for-instructors.md says what the image must be.
+set -euo pipefail
+cd "${AUTOGRADER:-/autograder}/source"
+
+apt-get update
+apt-get install -y bubblewrap python3-venv software-properties-common
+python=python3
+if ! python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then # Ubuntu 22.04 has Python 3.10
+    add-apt-repository -y ppa:deadsnakes/ppa
+    apt-get install -y python3.12 python3.12-venv
+    python=python3.12
+fi
+
+"$python" -m venv .venv
+index=$(python3 -c 'import json; print(json.load(open("settings.json"))["index"])')
+if [[ -n $index ]]; then # torch's index of CPU builds: without it, torch brings gigabytes for GPUs
+    grep -E '^torch(vision)?==' rankzero/requirements.txt > torch.txt
+    .venv/bin/pip install --no-cache-dir --index-url "$index" -r torch.txt
+fi
+.venv/bin/pip install --no-cache-dir -e rankzero
+
+# Where there is no sandbox, submissions run as nobody: who must read Python and the probes, and no answers or judges.
+chmod -R go+rX .venv rankzero
+chmod -R o= rankzero/solutions rankzero/tests/lab-*/{checks,changes}.py settings.json
