@@ -71,12 +71,14 @@ def _limit(seconds: float) -> None:
 
 
 def _answer(request: dict[str, Any], say: Callable[[dict[str, Any]], None]) -> None:
+    from rankzero.exercises import ranks
     from rankzero.exercises.loader import LoadError, load
 
     file, loaded_for = Path(request["file"]), None
     probes = load(Path(request["probes"]))
     others = OTHERS or Untouched()
     others.add("the probes", probes)
+    ranks.OTHERS = others
     for name, seed in request["wanted"]:
         if seed != loaded_for:
             _set_alarm(request["seconds"], file, say, loading=True)
