@@ -49,7 +49,7 @@ benchmark: $(READY) ## measure what meter, log and evaluation cost a training ru
 benchmark-grading: $(READY) .venv/benchmark ## measure how long grading takes, beside nbgrader (minutes)
 	@$(BIN)/python benchmarks/grading.py $(ARGS)
 
-gradescope: $(READY) ## make Gradescope's autograder, as in `make gradescope LAB=02 ARGS='--late "10% a day"'`
+gradescope: $(READY) ## make Gradescope's autograder, as in `make gradescope LAB=02`
 	@$(BIN)/python launch/gradescope/make_zip.py $(LAB) $(ARGS)
 
 clean: ## remove .venv and caches; runs/ is kept
