@@ -41,7 +41,17 @@ def test_list_shows_the_labs_and_as_json() -> None:
 def test_doctor_speaks_of_this_machine() -> None:
     code, output = run("doctor", "--json")
     findings = {finding["subject"]: finding for finding in json.loads(output)}
-    assert set(findings) == {"Python", "libraries", "torchvision", "CPU", "GPU", "ranks", "C++ compiler", "git"}
+    assert set(findings) == {
+        "Python",
+        "libraries",
+        "torchvision",
+        "CPU",
+        "GPU",
+        "ranks",
+        "C++ compiler",
+        "git",
+        "sandbox",
+    }
     assert findings["libraries"]["verdict"] == "ok", findings["libraries"]
     assert findings["torchvision"]["verdict"] in ("ok", "limit")
     assert code == int(any(finding["verdict"] == "problem" for finding in findings.values()))

@@ -8,6 +8,7 @@ import struct
 import tarfile
 import zipfile
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -100,13 +101,26 @@ def only(found: Mapping[tuple[str, str], Submission]) -> Submission:
         {"ada1/Lab 2/Exercises.py": "A", "bob2/homework/exercises.py": "B"},
         {"ada1/code/lab-02-single-gpu-training/exercises.py": "A", "bob2/rank-zero-main/work/lab-02/exercises.py": "B"},
         {"ada1.py": "A", "bob2_exercises.py": "B"},
+        {"ada1/lab-02.py": "A", "bob2.tar.gz": tarred({"lab02_exercises.py": "B"})},
         {"ada1.zip": zipped({"exercises.py": "A"}), "bob2.tar.gz": tarred({"lab-02/exercises.py": "B"})},
         {"ada1/mine.zip": zipped({"work/lab-02/exercises.py": "A"}), "bob2/exercises.py": "B"},
         {"lab-02/ada1/exercises.py": "A", "lab-02/bob2.zip": zipped({"exercises.py": "B"}), "lab-04/x/y.txt": ""},
         {"lab-02.zip": zipped({"ada1/exercises.py": "A", "bob2/exercises.py": "B"})},
         {"submitted/ada1/lab-02/exercises.py": "A", "submitted/bob2/lab-02/exercises.py": "B", "gradebook.db": "?"},
     ],
-    ids=["plain", "labs", "odd names", "clones", "files", "archives", "inner", "by lab", "lab archives", "nbgrader"],
+    ids=[
+        "plain",
+        "labs",
+        "odd names",
+        "clones",
+        "files",
+        "named files",
+        "archives",
+        "inner",
+        "by lab",
+        "lab archives",
+        "nbgrader",
+    ],
 )
 def test_a_layout_is_recognized(tmp_path: Path, tree: Tree) -> None:
     found = grades(make(tmp_path / "subs", tree))
@@ -121,7 +135,11 @@ def test_a_layout_is_recognized(tmp_path: Path, tree: Tree) -> None:
 def test_the_class_may_be_one_archive(tmp_path: Path, pack: Callable[[Tree], bytes], top: str) -> None:
     source = tmp_path / ("class.zip" if pack is zipped else "class.tar.gz")
     source.write_bytes(pack({f"{top}ada1/exercises.py": "A", f"{top}bob2/exercises.py": "B", f"{top}bob2/x.pdf": "?"}))
-    assert texts(grades(source)) == {("ada1", "02"): "A", ("bob2", "02"): "B"}
+    found = grades(source)
+    assert texts(found) == {("ada1", "02"): "A", ("bob2", "02"): "B"}
+    local_noon = datetime(2026, 11, 20, 12).timestamp()  # a zip archive does not know of zones
+    handed_in = datetime.fromisoformat(found["ada1", "02"].submitted_at).timestamp()
+    assert handed_in == (local_noon if pack is zipped else 1_700_000_000)
 
 
 @pytest.mark.parametrize("archive", [False, True])
@@ -212,6 +230,7 @@ def test_github_classroom(tmp_path: Path) -> None:
     stub: Tree = {
         "code/lab-02-single-gpu-training/exercises.py": STUB,
         "solutions/lab-02-single-gpu-training/exercises.py": "!",
+        "code/rankzero/claims/about/lab_02.py": "ours",
     }
     tree: dict[str, str | bytes] = {
         f"lab-02-{user}/{name}": text for user in ("Countess", "bob-b", "x-bob-b") for name, text in stub.items()

@@ -189,5 +189,5 @@ def test_safe_names_are_safe_and_their_own() -> None:
 
 
 def test_shown_text_stays_on_its_line() -> None:
-    assert shown("a\nb\x1b[2J\u202e\udcff\u2028é") == r"a\x0ab\x1b[2J\u202e\xff\u2028é"
-    assert len(shown("x" * 300)) == 80
+    assert shown("a\nb\x1b[2J\u202e\udcff\u2028é") == r"a\nb\x1b[2J\u202e\udcff\u2028é"
+    assert len(shown("\0" * 300)) < 90

@@ -3,16 +3,18 @@
 Bytes and parameters are whole numbers, so every judge asks for equality.
 """
 
-from rankzero.exercises.answers import Answers
+from collections.abc import Callable
+
+from rankzero.exercises.answers import Answers, equal
 from rankzero.exercises.check import Check, Exercise, Judge
-from rankzero.exercises.judges import agrees, all_of
+from rankzero.exercises.judges import agrees, all_of, as_many, short
 
 
 def whole_number(name: str, what: str, *sizes: str) -> Judge:
     """The answer `name` is the reference's; the sentence tells the sizes that it was asked with."""
 
     def judge(got: Answers, expected: Answers) -> str | None:
-        if got[name] == expected[name] and type(got[name]) is int:
+        if _same(got[name], expected[name]):
             return None
         asked = ", ".join(f"{size} {_text(expected[size])}" for size in sizes)
         return f"{what}{f' for {asked}' if asked else ''} is {_text(got[name])}; expected {expected[name]:,}." + _off(
@@ -24,7 +26,7 @@ def whole_number(name: str, what: str, *sizes: str) -> Judge:
 
 def _off(got: object, expected: int) -> str:
     """By how much; bytes that are off by a whole factor say more as a factor."""
-    if type(got) is not int:
+    if type(got) is not int or abs(got) > 10**30:
         return " A whole number (int) is wanted."
     if got > 0 and expected % got == 0:
         return f" That is {expected // got} times too few."
@@ -33,8 +35,16 @@ def _off(got: object, expected: int) -> str:
     return f" That is {abs(got - expected):,} too {'many' if got > expected else 'few'}."
 
 
+def _same(got: object, expected: int) -> bool:
+    return type(got) is int and got == expected
+
+
 def _text(value: object) -> str:
-    return f"{value:,}" if type(value) is int else str(value)
+    return f"{value:,}" if type(value) is int and abs(value) < 10**30 else short(value, 60)
+
+
+def _per_parameter(bytes_: object, parameters: int) -> str:
+    return f", {bytes_ / parameters:.3g} B a parameter" if type(bytes_) is int and abs(bytes_) < 10**30 else ""
 
 
 ROLES = ("weights", "gradients", "optimizer state")
@@ -42,12 +52,13 @@ ROLES = ("weights", "gradients", "optimizer state")
 
 def roles(got: Answers, expected: Answers) -> str | None:
     """All three roles are there, and each has its bytes; names the first that has not."""
-    if got["type"] != "dict" or got["names"] != sorted(ROLES):
-        found = f"a dict with {', '.join(got['names'])}" if got["type"] == "dict" else f"a {got['type']}"
+    if not (equal(got["type"], "dict") and equal(got["names"], sorted(ROLES))):
+        a_dict = equal(got["type"], "dict") and isinstance(got["names"], list)
+        found = f"a dict with {short(', '.join(map(str, got['names'])))}" if a_dict else f"a {short(got['type'])}"
         return f"what came back is {found}; a dict with {', '.join(ROLES)} was expected."
-    for role, bytes_, wanted in zip(ROLES, got["roles"], expected["roles"], strict=True):
-        if bytes_ != wanted or type(bytes_) is not int:
-            each = f", {bytes_ / expected['parameters']:.3g} B a parameter" if type(bytes_) is int else ""
+    for role, bytes_, wanted in zip(ROLES, _three(got["roles"]), expected["roles"], strict=True):
+        if not _same(bytes_, wanted):
+            each = _per_parameter(bytes_, expected["parameters"])
             return (
                 f"{role} of {expected['parameters']:,} parameters in {expected['tensors']:,} tensors is {_text(bytes_)}"
                 f"{each}; expected {wanted:,}, {wanted / expected['parameters']:.3g} B a parameter."
@@ -56,48 +67,53 @@ def roles(got: Answers, expected: Answers) -> str | None:
     return None
 
 
+def _three(found: object) -> list[object]:
+    """Of each role its bytes, however many came back."""
+    return found if isinstance(found, list) and len(found) == len(ROLES) else [None] * len(ROLES)
+
+
 def every_case(got: Answers, expected: Answers) -> str | None:
     """SGD and momentum by every recipe; names the first case and role that is off."""
     for case, found, wanted in zip(expected["cases"], got["roles"], expected["roles"], strict=True):
-        for role, bytes_, right in zip(ROLES, found or [None] * 3, wanted, strict=True):
-            if bytes_ != right or type(bytes_) is not int:
+        for role, bytes_, right in zip(ROLES, _three(found), wanted, strict=True):
+            if not _same(bytes_, right):
                 return (
                     f"{role} of {expected['parameters']:,} parameters, {case}, is {_text(bytes_)}; expected {right:,}."
                 )
     return None
 
 
-def answers_found(got: Answers, expected: Answers) -> str | None:
-    """Every search found its answer; names the first that did not."""
-    for wanted, found in zip(expected["wanted"], got["found"], strict=True):
-        if found != wanted or type(found) is not int:
-            return f"where {wanted} sequences fit and {wanted + 1} do not, it found {_text(found)}."
-    return None
+def found(words: Callable[[int], str]) -> Judge:
+    """Every search found the reference's answer; `words` say of the first that did not what was to be found."""
 
+    def judge(got: Answers, expected: Answers) -> str | None:
+        for one, wanted in zip(got["found"], expected["found"], strict=True):
+            if not _same(one, wanted):
+                return f"{words(wanted)}, it found {_text(one)}."
+        return None
 
-def filled_to_the_last_byte(got: Answers, expected: Answers) -> str | None:
-    """The budget is exactly what the answer takes."""
-    for wanted, found in zip(expected["wanted"], got["found"], strict=True):
-        if found != wanted or type(found) is not int:
-            return f"where {wanted} sequences take exactly the budget, it found {_text(found)}."
-    return None
+    return all_of(as_many("found"), judge)
 
 
 def zero_found(got: Answers, expected: Answers) -> str | None:
-    """Nothing fits, and it says 0."""
-    if got["found"] == [0] and type(got["found"][0]) is int:
-        return None
-    return f"where one sequence is already too large, it found {_text(got['found'][0])}; expected 0."
+    """Where nothing fits it says 0, and something else where something does; how much is another check's."""
+    for one, wanted in zip(got["found"], expected["found"], strict=True):
+        if not wanted and not _same(one, 0):
+            return f"where one sequence is already too large, it found {_text(one)}; expected 0."
+        if wanted and (type(one) is not int or not 0 < one < 2**63):
+            return f"where {wanted} sequences fit, it found {_text(one)}."
+    return None
 
 
 def found_with_few_calls(got: Answers, expected: Answers) -> str | None:
     """Doubling and halving take 2 log2 of the answer; twice the reference's calls are granted."""
-    if got["found"] != expected["wanted"]:
-        return f"where {expected['wanted']} sequences fit, it found {_text(got['found'])}."
-    if got["calls"] > 2 * expected["calls"]:
-        return (
-            f"it asked for {got['calls']:,} predictions to find {expected['wanted']:,}; {expected['calls']} are enough."
-        )
+    wanted, calls = expected["found"], got["calls"]
+    if not _same(got["found"], wanted):
+        return f"where {wanted} sequences fit, it found {_text(got['found'])}."
+    if type(calls) is not int or calls < 2:  # that the answer fits, and that one more does not
+        return f"it asked for {_text(calls)} predictions to find {wanted:,}; nobody can know it from fewer than 2."
+    if calls > 2 * expected["calls"]:
+        return f"it asked for {_text(calls)} predictions to find {wanted:,}; {expected['calls']} are enough."
     return None
 
 
@@ -176,7 +192,7 @@ EXERCISES = (
                 "knows what SGD and momentum keep",
                 points=2,
                 probe="other_optimizers",
-                judge=every_case,
+                judge=all_of(as_many("roles"), every_case),
             ),
         ),
     ),
@@ -339,21 +355,21 @@ EXERCISES = (
                 "finds the largest that fits",
                 points=4,
                 probe="fits",
-                judge=answers_found,
+                judge=found(lambda wanted: f"where {wanted} sequences fit and {wanted + 1} do not"),
             ),
             Check(
                 "largest_micro_batch/exactly",
                 "takes a budget that is filled to the last byte",
                 points=2,
                 probe="exactly",
-                judge=filled_to_the_last_byte,
+                judge=found(lambda wanted: f"where {wanted} sequences take exactly the budget"),
             ),
             Check(
                 "largest_micro_batch/nothing",
                 "says 0 if one sequence is too large",
                 points=2,
                 probe="nothing_fits",
-                judge=zero_found,
+                judge=all_of(as_many("found"), zero_found),
             ),
             Check(
                 "largest_micro_batch/calls",

@@ -4,6 +4,7 @@ Every answer is a count of bytes or numbers, so right means equal: there is no t
 """
 
 import random
+from collections.abc import Callable, Iterable
 from types import ModuleType
 from typing import Any
 
@@ -11,15 +12,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from rankzero.exercises.plain import in_training, kind
+
 RECIPES = ("fp32", "mixed", "mixed-fp32-accum", "bf16")
 ROLES = ("weights", "gradients", "optimizer state")
 
 
 def whole(value: Any) -> Any:
     """A whole number as it is; of anything else its type, so that a judge can say what came back."""
-    if type(value) is int:
-        return value
-    return f"{type(value).__name__} {value!r}"[:60]
+    return value if type(value) is int else f"{kind(value)} {value!r}"[:60]
 
 
 # ---------------------------------------------------------------------------------------------------- parameter_count
@@ -28,7 +29,7 @@ def _sizes(draw: random.Random) -> dict[str, int]:
         "vocab_size": draw.randrange(100, 60_000),
         "block_size": draw.randrange(16, 4096),
         "n_layer": draw.randrange(2, 80),
-        "hidden_dim": draw.randrange(2, 128) * 64,
+        "hidden_dim": draw.randrange(128, 8192),
     }
 
 
@@ -58,12 +59,13 @@ def _states(learner: ModuleType, seed: int, recipe: str, optimizer: str) -> dict
     draw = random.Random(seed)
     parameters, tensors = draw.randrange(10**6, 10**11), draw.randrange(20, 2000)
     found = learner.state_bytes(parameters, tensors, recipe, optimizer)
-    roles = [whole(found.get(role)) for role in ROLES] if isinstance(found, dict) else None
+    a_dict = type(found) is dict
+    roles = [whole(found.get(role)) for role in ROLES] if a_dict else None
     return {
         "parameters": parameters,
         "tensors": tensors,
-        "type": type(found).__name__,
-        "names": sorted(str(name) for name in found) if isinstance(found, dict) else [],
+        "type": kind(found),
+        "names": sorted(str(name) for name in found) if a_dict else [],
         "roles": roles,
     }
 
@@ -145,7 +147,7 @@ class _Heads(nn.Module):
 
 def _sequences(seed: int, dtype: torch.dtype = torch.float32) -> tuple[int, Tensor]:
     draw = random.Random(seed)
-    width = 2 * draw.randrange(4, 40)
+    width = 2 * draw.randrange(4, 120)
     torch.manual_seed(seed)
     rows = draw.choice([1, 3]), 2 * draw.randrange(2, 15) + 1  # odd, so that no weight has the batch's shape by chance
     return width, torch.randn(*rows, width, dtype=dtype)
@@ -162,8 +164,9 @@ def as_found(learner: ModuleType, seed: int) -> dict[str, Any]:
     """A model in training mode, with dropout: it is run so, and left so."""
     width, x = _sequences(seed)
     model = nn.Sequential(nn.Linear(width, 3 * width), nn.Dropout(0.5), nn.Linear(3 * width, 5))
+    modules, parameters = [*model.modules()], [*model.parameters()]
     found = whole(learner.saved_bytes(model, x))
-    touched = not model.training or any(parameter.grad is not None for parameter in model.parameters())
+    touched = not all(map(in_training, modules)) or any(parameter.grad is not None for parameter in parameters)
     return {"shape": list(x.shape), "bytes": found, "touched": touched}
 
 
@@ -182,7 +185,7 @@ def half(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 def square(learner: ModuleType, seed: int) -> dict[str, Any]:
     """An input of the same shape as the weight: shapes do not tell them apart."""
-    width, _ = _sequences(seed)
+    width = random.Random(seed).randrange(20, 500)
     model = nn.Linear(width, width, bias=False)
     return {"shape": [width, width], "bytes": whole(learner.saved_bytes(model, torch.randn(width, width)))}
 
@@ -256,43 +259,60 @@ class _Peak:
         return -(-(self.fixed + self.each * batch_size) // granule) * granule + 2 * batch_size
 
 
-def _search(learner: ModuleType, seed: int, answers: tuple[int, ...]) -> dict[str, Any]:
-    """For each wanted answer a budget that one sequence more would just exceed."""
-    draw = random.Random(seed)
-    found, calls = [], []
-    for wanted in answers:
+Case = tuple[Callable[[int], int], int]  # a prediction and a budget
+
+
+def _cases(draw: random.Random, answers: Iterable[int]) -> list[Case]:
+    """For each answer a budget that so many sequences fit, and one more would just exceed."""
+    cases: list[Case] = []
+    for answer in answers:
         peak = _Peak(draw)
-        budget = peak(wanted + 1) - 1
+        cases.append((peak, peak(answer + 1) - 1))
         peak.asked.clear()
-        found.append(whole(learner.largest_micro_batch(peak, budget)))
-        calls.append(len(peak.asked))
-    return {"wanted": list(answers), "found": found, "calls": calls}
+    return cases
+
+
+def _search(learner: ModuleType, cases: list[Case]) -> dict[str, Any]:
+    """What is found in each case. No frame below the learner's code holds an answer."""
+    return {"found": [whole(learner.largest_micro_batch(peak, budget)) for peak, budget in cases]}
+
+
+def _of_all_sizes(draw: random.Random) -> list[Case]:
+    power = 2 ** draw.randrange(3, 8)
+    return _cases(draw, (1, 2, 3, power - 1, power, power + 1, *(draw.randrange(5, 200) for _ in range(3))))
 
 
 def fits(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Answers of all sizes, around powers of two among them."""
-    draw = random.Random(seed)
-    power = 2 ** draw.randrange(3, 8)
-    answers = (1, 2, 3, power - 1, power, power + 1, draw.randrange(5, 200))
-    return {key: value for key, value in _search(learner, seed, answers).items() if key != "calls"}
+    return _search(learner, _of_all_sizes(random.Random(seed)))
+
+
+def _filled(draw: random.Random) -> list[Case]:
+    answers = (1, 2 ** draw.randrange(1, 8), *(2 * draw.randrange(3, 100) + 1 for _ in range(3)))
+    sizes = [draw.randrange(10**6, 10**7) for _ in answers]
+    return [(each.__mul__, answer * each) for answer, each in zip(answers, sizes, strict=True)]
 
 
 def exactly(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Budgets that the answer fills to the last byte: one sequence, a power of two, an odd number."""
-    draw = random.Random(seed)
-    answers, found = [1, 2 ** draw.randrange(1, 8), 2 * draw.randrange(3, 100) + 1], []
-    for wanted in answers:
-        each = draw.randrange(10**6, 10**7)
-        found.append(whole(learner.largest_micro_batch(lambda b, each=each: each * b, wanted * each)))
-    return {"wanted": answers, "found": found}
+    """Budgets that the answer fills to the last byte: one sequence, a power of two, odd numbers."""
+    return _search(learner, _filled(random.Random(seed)))
+
+
+def _nothing_and_some(draw: random.Random) -> list[Case]:
+    answers = [0] * 15 + [draw.randrange(10, 100) for _ in range(15)]
+    draw.shuffle(answers)
+    return _cases(draw, answers)
 
 
 def nothing_fits(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """A budget that one sequence already exceeds."""
-    return {"found": _search(learner, seed, (0,))["found"]}
+    """Budgets that one sequence already exceeds, among others that hold some."""
+    return _search(learner, _nothing_and_some(random.Random(seed)))
 
 
 def few_calls(learner: ModuleType, seed: int) -> dict[str, Any]:
     """How many predictions a large answer takes."""
-    searched = _search(learner, seed, (random.Random(seed).randrange(2**40, 2**41),))
-    return {"wanted": searched["wanted"][0], "found": searched["found"][0], "calls": searched["calls"][0]}
+    draw = random.Random(seed)
+    cases = _cases(draw, [draw.randrange(2**40, 2**41)])
+    peak: Any = cases[0][0]
+    found = _search(learner, cases)["found"][0]
+    return {"found": found, "calls": len(peak.asked)}

@@ -5,7 +5,20 @@ A judge sees answers only: what a probe returned from the learner's code, and fr
 
 from rankzero.exercises.answers import Answers, equal
 from rankzero.exercises.check import Check, Exercise, Judge
-from rankzero.exercises.judges import CLOSE, agrees, all_of, is_a, is_but_expected, same_weights, value, values
+from rankzero.exercises.judges import (
+    CLOSE,
+    agrees,
+    all_of,
+    as_many,
+    formed,
+    is_a,
+    is_but_expected,
+    ran_on_the_batches,
+    same_weights,
+    short,
+    value,
+    values,
+)
 
 OF_BOTH_MODES = [f"the loss of a model with dropout 0.5 in {mode} mode" for mode in ("training", "evaluation")]
 OF_TWO_STEPS = [f"loss {n} of a model with dropout 0.5 in {m} mode" for m in ("training", "evaluation") for n in (1, 2)]
@@ -22,7 +35,7 @@ def each_rate(name: str, first: str) -> Judge:
                 return f"the rate of step {start + offset}{_settings(expected)} {is_but_expected(rate, wanted)}"
         return None
 
-    return judge
+    return all_of(as_many(name), judge)
 
 
 def _settings(expected: Answers) -> str:
@@ -34,19 +47,27 @@ def _settings(expected: Answers) -> str:
     )
 
 
-def mode_is_restored(got: Answers, expected: Answers) -> str | None:
+def _mode_is_restored(got: Answers, expected: Answers) -> str | None:
     """The model is left in the mode it was found in."""
     names = {True: "training", False: "evaluation"}
     for found, left in zip((True, False), got["left"], strict=True):
-        if found is not left:
-            return f"a model found in {names[found]} mode was left in {names[bool(left)]} mode."
+        odd = [one for one in left if one is not found]
+        if left[0] is not found:
+            return f"a model found in {names[found]} mode was left in {names[not found]} mode."
+        if odd:
+            parts = f"{len(odd)} of its {len(left) - 1} modules were left in {names[not found]} mode"
+            return f"a model was found in {names[found]} mode, and {parts}: model.train(...) reaches all of them."
     return None
+
+
+mode_is_restored = all_of(formed("left"), _mode_is_restored)
 
 
 def nothing_is_kept(got: Answers, expected: Answers) -> str | None:
     """Autograd kept nothing."""
-    if got["kept"]:
-        return f"autograd kept {got['kept']} tensors for a backward pass that never comes; expected 0."
+    if not equal(got["kept"], 0):
+        kept = short(got["kept"])
+        return f"autograd kept {kept} tensors for a backward pass that never comes; expected 0."
     return None
 
 
@@ -63,42 +84,47 @@ def grad_is_restored(got: Answers, expected: Answers) -> str | None:
 
 def a_list_of_losses(got: Answers, expected: Answers) -> str | None:
     """The losses came back as a list of numbers."""
-    for kind in got.get("types") or [got["type"]]:
-        if kind != "list":
-            return f"what came back is of type {kind}; a list of floats was expected."
-    return "the list that came back holds something that is no number." if None in got.get("losses", []) else None
+    for kind in got["types"] if "types" in expected else [got["type"]]:
+        if not equal(kind, "list"):
+            return f"what came back is of type {short(kind)}; a list of floats was expected."
+    losses = got["losses"] if "losses" in expected else []
+    numbers = isinstance(losses, list) and all(type(one) in (int, float) for one in losses)
+    return None if numbers else "the list that came back holds something that is no number."
 
 
 def counts(got: Answers, expected: Answers) -> str | None:
     """As many losses as steps."""
-    for max_steps, count, wanted in zip(got["max_steps"], got["counts"], expected["counts"], strict=True):
-        if count != wanted:
-            return f"the number of losses for a target of 0 and max_steps={max_steps} is {count}; expected {wanted}."
+    for max_steps, count, wanted in zip(expected["max_steps"], got["counts"], expected["counts"], strict=True):
+        if not equal(count, wanted):
+            both = is_but_expected(count, wanted)
+            return f"the number of losses for a target of 0 and max_steps={max_steps} {both}"
     return None
 
 
-def same_losses(part: slice, what: str) -> Judge:
-    """That part of the losses after loading is the reference's."""
+def same_losses(what: str, *names: str) -> Judge:
+    """The losses after loading, the first or the later ones, are those of the reference's uninterrupted run."""
 
     def judge(got: Answers, expected: Answers) -> str | None:
-        pairs = list(enumerate(zip(got["resumed"], expected["uninterrupted"], strict=True), start=1))
-        for number, (loss, wanted) in pairs[part]:
-            if not equal(loss, wanted, 0.0):
-                both = is_but_expected(loss, wanted).rstrip(".")
-                return f"loss {number} after loading {both}, as in the uninterrupted run and in every bit: {what}."
+        for name in names:
+            before = {"first": 0, "later": 1}[name]
+            pairs = zip(got[name], expected["uninterrupted"][before : before + len(expected[name])], strict=True)
+            for number, (loss, wanted) in enumerate(pairs, start=before + 1):
+                if not equal(loss, wanted, 0.0):
+                    both = is_but_expected(loss, wanted).rstrip(".")
+                    return f"loss {number} after loading {both}, as in the uninterrupted run and in every bit: {what}."
         return None
 
-    return judge
+    return all_of(formed(*names), judge)
 
 
 def file_opens(got: Answers, expected: Answers) -> str | None:
     """The file holds tensors and plain values only."""
-    if got["file"] == "missing":
+    if equal(got["file"], "missing"):
         return "there is no file at `path` after save_checkpoint."
-    if got["file"] == "refused":
-        more = f"a {got['holds']}, not only" if got["holds"] else "more than"
+    if not equal(got["file"], "opens"):
+        more = f"a {short(got['holds'])}, not only" if got["holds"] else "more than"
         return f"torch.load(path, weights_only=True) refuses the file: it holds {more} tensors and plain values."
-    if got["sprung"]:
+    if got["sprung"] is not False:
         return "load_checkpoint ran what a hostile file asked it to; torch.load(path, weights_only=True) refuses such."
     return None
 
@@ -191,21 +217,21 @@ EXERCISES = (
                 "keeps nothing for a backward pass, and trains nothing",
                 points=2,
                 probe="what_is_kept",
-                judge=all_of(nothing_is_kept, same_weights("after an evaluation")),
+                judge=all_of(nothing_is_kept, same_weights("after an evaluation"), ran_on_the_batches()),
             ),
             Check(
                 "evaluate/mode",
                 "leaves the model in the mode it was found in",
                 points=1,
                 probe="modes",
-                judge=mode_is_restored,
+                judge=all_of(mode_is_restored, ran_on_the_batches()),
             ),
             Check(
                 "evaluate/grad-mode",
                 "leaves gradients on or off, and weights frozen or not, as it found them",
                 points=1,
                 probe="switches",
-                judge=grad_is_restored,
+                judge=all_of(formed("grad", "trainable"), grad_is_restored, ran_on_the_batches()),
             ),
             Check(
                 "evaluate/undisturbed",
@@ -216,6 +242,7 @@ EXERCISES = (
                     agrees("gradients", CLOSE, lambda *_: "gradients that were there before it are changed after it."),
                     agrees("random", 0, lambda *_: "the run draws other random numbers after it: was it seeded anew?"),
                     value("loss", "the next training loss of a model with dropout 0.5"),
+                    ran_on_the_batches(),
                 ),
             ),
         ),
@@ -308,7 +335,7 @@ EXERCISES = (
                 "stops at max_steps when the target is out of reach",
                 points=2,
                 probe="gives_up",
-                judge=all_of(a_list_of_losses, counts),
+                judge=all_of(formed("types"), a_list_of_losses, formed("counts"), counts, ran_on_the_batches()),
                 requires=("train_step/update",),
             ),
             Check(
@@ -336,13 +363,6 @@ EXERCISES = (
         ),
         checks=(
             Check(
-                "checkpoint/file",
-                "writes a file that opens with weights_only=True, and opens no other",
-                points=1,
-                probe="file_is_safe",
-                judge=file_opens,
-            ),
-            Check(
                 "checkpoint/step",
                 "gives the step back",
                 points=1,
@@ -356,14 +376,22 @@ EXERCISES = (
                 "restores the weights: the first loss after loading",
                 points=2,
                 probe="resume",
-                judge=same_losses(slice(0, 1), "it depends on the weights alone"),
+                judge=same_losses("it depends on the weights alone", "first"),
+            ),
+            Check(
+                "checkpoint/file",
+                "writes a file that opens with weights_only=True, and opens no other",
+                points=1,
+                probe="file_is_safe",
+                judge=file_opens,
+                requires=("checkpoint/weights",),
             ),
             Check(
                 "checkpoint/optimizer",
                 "restores the optimizer: the losses after that",
                 points=3,
                 probe="resume",
-                judge=same_losses(slice(1, None), "it depends on what the optimizer remembers"),
+                judge=same_losses("it depends on what the optimizer remembers", "later"),
                 requires=("checkpoint/weights",),
             ),
             Check(
@@ -371,7 +399,7 @@ EXERCISES = (
                 "restores the random generator: the losses of a model with dropout",
                 points=2,
                 probe="resume_with_dropout",
-                judge=same_losses(slice(None), "dropout draws from torch's generator"),
+                judge=same_losses("dropout draws from torch's generator", "first", "later"),
                 requires=("checkpoint/weights", "checkpoint/optimizer"),
             ),
             Check(
@@ -383,6 +411,7 @@ EXERCISES = (
                     agrees("uninterrupted", 0, lambda *_: "the run that saved goes on differently than without it."),
                     agrees("gradients", 0, lambda *_: "gradients that were there before it are changed after it."),
                 ),
+                requires=("checkpoint/weights",),
             ),
         ),
     ),

@@ -14,11 +14,13 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from rankzero.exercises.alone import alone
+from rankzero.exercises.passes import Passes
+from rankzero.exercises.plain import gradients, in_training, kind, number, numbers, weights
 from rankzero.learn.gpt import GPT, GPTConfig
 
 VOCAB, BLOCK = 13, 6
@@ -48,31 +50,6 @@ def loss_of(model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
     return F.cross_entropy(model(x).flatten(0, 1), y.flatten())
 
 
-def number(value: Any) -> int | float | None:
-    """The value of a number or of a one-element tensor; None for anything else."""
-    if isinstance(value, Tensor) and value.numel() == 1:
-        return float(value.detach())
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    return int(value) if isinstance(value, int) and abs(value) < 2**53 else float(value)
-
-
-def numbers(values: Any) -> list[int | float | None] | None:
-    """The same for a list."""
-    return [number(value) for value in values] if isinstance(values, list) else None
-
-
-def weights(model: nn.Module) -> np.ndarray:
-    """All weights in one array."""
-    return torch.cat([parameter.detach().flatten() for parameter in model.parameters()]).numpy().copy()
-
-
-def gradients(model: nn.Module) -> np.ndarray:
-    """All gradients in one array; nan where there is none."""
-    every = [torch.full_like(p, torch.nan) if p.grad is None else p.grad for p in model.parameters()]
-    return torch.cat([gradient.detach().flatten() for gradient in every]).numpy().copy()
-
-
 def in_both_modes(train: Callable[[nn.Module, Tensor, Tensor], Any], seed: int) -> dict[str, Any]:
     """What `train` returns for a model with dropout, found in training and in evaluation mode, and the modes it leaves.
 
@@ -81,10 +58,11 @@ def in_both_modes(train: Callable[[nn.Module, Tensor, Tensor], Any], seed: int) 
     losses, left = [], []
     for training in (True, False):
         model = make_model(seed, dropout=0.5).train(training)
+        modules = [*model.modules()]
         torch.manual_seed(2**31 + seed)  # no seed that somebody would write
         found = train(model, *make_batch(seed))
-        losses += (numbers(found) or []) if isinstance(found, list) else [number(found)]
-        left.append(model.training)
+        losses += (numbers(found) or []) if type(found) is list else [number(found)]
+        left.append([in_training(module) for module in modules])
     return {"losses": losses, "left": left}
 
 
@@ -93,7 +71,7 @@ def one_step(learner: ModuleType, seed: int) -> dict[str, Any]:
     """One step of plain SGD, which shows every scale that AdamW would hide. The loss and its gradients are large."""
     model, (x, y) = make_model(seed, sure=30.0), make_batch(seed)
     loss = learner.train_step(model, torch.optim.SGD(model.parameters(), lr=0.1), x, y)
-    return {"type": type(loss).__name__, "loss": number(loss), "weights": weights(model)}
+    return {"type": kind(loss), "loss": number(loss), "weights": weights(model)}
 
 
 def three_steps(learner: ModuleType, seed: int) -> dict[str, Any]:
@@ -133,7 +111,7 @@ def batches(seed: int) -> Iterator[tuple[Tensor, Tensor]]:
 def ragged(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Batches of different size and difficulty, with large losses."""
     loss = learner.evaluate(make_model(seed, sure=200.0), batches(seed))
-    return {"type": type(loss).__name__, "loss": number(loss)}
+    return {"type": kind(loss), "loss": number(loss)}
 
 
 def with_dropout(learner: ModuleType, seed: int) -> dict[str, Any]:
@@ -145,6 +123,7 @@ def with_dropout(learner: ModuleType, seed: int) -> dict[str, Any]:
 def what_is_kept(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Counts the tensors that autograd is asked to keep meanwhile, and looks at the weights after."""
     model, kept = make_model(seed), 0
+    passes = Passes(model)
 
     def pack(tensor: Tensor) -> Tensor:
         nonlocal kept
@@ -153,41 +132,46 @@ def what_is_kept(learner: ModuleType, seed: int) -> dict[str, Any]:
 
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
         learner.evaluate(model, batches(seed))
-    return {"kept": kept, "weights": weights(model)}
+    return {"kept": kept, "weights": weights(model), "logits": passes.logits()}
 
 
 def modes(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Which mode the model is left in."""
-    left = []
+    """Which mode each part of the model is left in."""
+    left, logits = [], []
     for training in (True, False):
         model = make_model(seed).train(training)
+        modules, passes = [*model.modules()], Passes(model)
         learner.evaluate(model, batches(seed))
-        left.append(model.training)
-    return {"left": left}
+        left.append([in_training(module) for module in modules])
+        logits.append(passes.logits())
+    return {"left": left, "logits": logits}
 
 
 def switches(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Whether gradients are on after it, found on and off, and which weights ask for them; one layer is frozen."""
     left, model = [], make_model(seed)
     model.position_embedding.requires_grad_(False)
+    parameters, passes = [*model.parameters()], Passes(model)
     for on in (True, False):
         with torch.set_grad_enabled(on):
             learner.evaluate(model, batches(seed))
             left.append(torch.is_grad_enabled())
-    return {"grad": left, "trainable": [parameter.requires_grad for parameter in model.parameters()]}
+    trainable = [parameter.requires_grad for parameter in parameters]
+    return {"grad": left, "trainable": trainable, "logits": passes.logits()}
 
 
 def what_is_disturbed(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Gradients that wait for their update, the next random number, and the next loss of a model with dropout."""
     model = make_model(seed)
     loss_of(model, *make_batch(seed)).backward()
+    passes = Passes(model)
     learner.evaluate(model, batches(seed))
     random_number = torch.rand(1).item()
     dropping = make_model(seed, dropout=0.5)
     learner.evaluate(dropping, batches(seed))
     torch.manual_seed(seed)
     after = loss_of(dropping.train(), *make_batch(seed)).item()
-    return {"gradients": gradients(model), "random": random_number, "loss": after}
+    return {"gradients": gradients(model), "random": random_number, "loss": after, "logits": passes.logits()}
 
 
 # ------------------------------------------------------------------------------------------------------ learning_rate
@@ -225,7 +209,7 @@ def overfit(learner: ModuleType, seed: int) -> dict[str, Any]:
     losses = learner.overfit_one_batch(model, x, y, lr=0.02, target=1.0, max_steps=200)
     found = numbers(losses)
     return {
-        "type": type(losses).__name__,
+        "type": kind(losses),
         "losses": found[:5] if found else found,
         "count": len(found) if found is not None else None,
         "weights": weights(model),
@@ -245,12 +229,15 @@ def at_the_target(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 def gives_up(learner: ModuleType, seed: int) -> dict[str, Any]:
     """To a target out of reach, with some steps and with none. The rate is 0: the loss stays where it is."""
-    steps, types, counts = random.Random(seed).randrange(3, 9), [], []
+    steps, types, counts, logits = random.Random(seed).randrange(3, 9), [], [], []
     for max_steps in (steps, 0):
-        losses = learner.overfit_one_batch(make_model(seed), *make_batch(seed), 0.0, 0.0, max_steps)
-        types.append(type(losses).__name__)
-        counts.append(len(losses) if isinstance(losses, list) else None)
-    return {"types": types, "max_steps": [steps, 0], "counts": counts}
+        model = make_model(seed)
+        passes = Passes(model)
+        losses = learner.overfit_one_batch(model, *make_batch(seed), 0.0, 0.0, max_steps)
+        types.append(kind(losses))
+        counts.append(len(losses) if type(losses) is list else None)
+        logits.append(passes.logits())
+    return {"types": types, "max_steps": [steps, 0], "counts": counts, "logits": logits}
 
 
 def overfit_in_both_modes(learner: ModuleType, seed: int) -> dict[str, Any]:
@@ -271,25 +258,38 @@ def _go_on(model: nn.Module, optimizer: torch.optim.Optimizer, seed: int, steps:
     return losses
 
 
+def _save(learner: ModuleType, path: Path, seed: int, dropout: float) -> dict[str, Any]:
+    step = _step(seed)
+    model = make_model(seed, dropout)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.05, betas=(0.8, 0.95))
+    learner.save_checkpoint(path, model, optimizer, step - 3)  # an older one, which the next is to replace
+    _go_on(model, optimizer, seed, range(3))
+    optimizer.param_groups[0]["lr"] = 0.02  # as a schedule does
+    learner.save_checkpoint(path, model, optimizer, step)
+    left = gradients(model)
+    uninterrupted = _go_on(model, optimizer, seed, range(3, 7))
+    learner.save_checkpoint(path.with_name("later.pt"), model, optimizer, step + 4)  # no concern of the first
+    return {"uninterrupted": uninterrupted, "gradients": left}
+
+
+def _step(seed: int) -> int:
+    return random.Random(seed).randrange(100, 10**6)
+
+
+def _load(learner: ModuleType, path: Path, seed: int, dropout: float) -> dict[str, Any]:
+    model = make_model(seed + 1, dropout)  # other weights, another state of the generator
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.05)  # other settings
+    step = learner.load_checkpoint(path, model, optimizer)
+    resumed = _go_on(model, optimizer, seed, range(3, 7))
+    return {"first": resumed[:1], "later": resumed[1:], "type": kind(step), "step": number(step)}
+
+
 def _save_and_load(learner: ModuleType, seed: int, dropout: float) -> dict[str, Any]:
+    """One process saves and ends; another loads, and has nothing but the file."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "checkpoint.pt"
-        model = make_model(seed, dropout)
-        optimizer = torch.optim.AdamW(model.parameters(), lr=0.05, betas=(0.8, 0.95))
-        learner.save_checkpoint(path, model, optimizer, 100)  # an older one, which the next is to replace
-        _go_on(model, optimizer, seed, range(3))
-        optimizer.param_groups[0]["lr"] = 0.02  # as a schedule does
-        learner.save_checkpoint(path, model, optimizer, 103)
-        left = gradients(model)
-        uninterrupted = _go_on(model, optimizer, seed, range(3, 7))
-        learner.save_checkpoint(path.with_name("later.pt"), model, optimizer, 107)  # no concern of the first
-
-        other = make_model(seed + 1, dropout)  # other weights, another state of the generator
-        fresh = torch.optim.AdamW(other.parameters(), lr=0.05)  # other settings
-        step = learner.load_checkpoint(path, other, fresh)
-        resumed = _go_on(other, fresh, seed, range(3, 7))
-    returned = {"type": type(step).__name__, "step": number(step)}
-    return {"uninterrupted": uninterrupted, "resumed": resumed, "gradients": left} | returned
+        saved = alone(learner, lambda: _save(learner, path, seed, dropout))
+        return saved | alone(learner, lambda: _load(learner, path, seed, dropout))
 
 
 def resume(learner: ModuleType, seed: int) -> dict[str, Any]:

@@ -28,6 +28,16 @@ HURRIED = {
         "any(casts(one) and one.dtype == torch.float32 for one in args)",
         "len({one.dtype for one in args if casts(one)}) > 1",
     ),
+    "the scale has an upper limit": (
+        "update_scale",
+        "return scale * 2.0, 0",
+        "return min(scale * 2.0, 2.0**60), 0",
+    ),
+    "the scale never grows at an interval of 1": (
+        "update_scale",
+        "if good_steps + 1 == growth_interval:",
+        "if good_steps and good_steps + 1 == growth_interval:",
+    ),
     "never above 65536": ("update_scale", "scale * 2.0, 0", "min(65536.0, scale * 2.0), 0"),
     "never above 2**32": ("update_scale", "scale * 2.0, 0", "min(2.0**32, scale * 2.0), 0"),
     "never below fp16's smallest": ("update_scale", "scale * 0.5, 0", "max(scale * 0.5, 2.0**-24), 0"),

@@ -5,7 +5,7 @@ What can be computed in float64 is, so that a different but equal way to compute
 """
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from types import ModuleType
 from typing import Any
 
@@ -15,6 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
+from rankzero.exercises.plain import flat, in_training, is_tensor, kind, number, truth, weights
 from rankzero.learn.gpt import GPT, GPTConfig
 
 VOCAB, BLOCK = 13, 6
@@ -43,26 +44,6 @@ def loss_of(model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
     return F.cross_entropy(model(x).flatten(0, 1), y.flatten())
 
 
-def number(value: Any) -> int | float | None:
-    """The value of a number or of a one-element tensor; None for anything else."""
-    if isinstance(value, Tensor) and value.numel() == 1:
-        return float(value.detach())
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    return int(value) if isinstance(value, int) and abs(value) < 2**53 else float(value)
-
-
-def flat(tensors: Sequence[Tensor | None]) -> np.ndarray:
-    """All numbers of the tensors in one float64 array; one nan for None."""
-    every = [torch.full((1,), torch.nan) if one is None else one for one in tensors]
-    return torch.cat([torch.empty(0), *(one.detach().double().flatten() for one in every)]).double().numpy().copy()
-
-
-def weights(model: nn.Module) -> np.ndarray:
-    """All weights in one array."""
-    return flat(list(model.parameters()))
-
-
 def bits(dtype: torch.dtype) -> str:
     """'bfloat16'"""
     return str(dtype).removeprefix("torch.")
@@ -70,7 +51,7 @@ def bits(dtype: torch.dtype) -> str:
 
 def what(value: Any) -> str:
     """A tensor's dtype, the type of anything else: 'float16', 'int', 'NoneType'."""
-    return bits(value.dtype) if isinstance(value, Tensor) else type(value).__name__
+    return bits(value.dtype) if is_tensor(value) else kind(value)
 
 
 # --------------------------------------------------------------------------------------------------------- share_lost
@@ -86,26 +67,35 @@ def small_numbers(seed: int, count: int) -> Tensor:
 
 def one_tensor(learner: ModuleType, seed: int) -> dict[str, Any]:
     """One matrix of small numbers, as they are, in fp16."""
-    share = learner.share_lost([small_numbers(seed, 400).view(20, 20)], 1.0, torch.float16)
-    return {"type": type(share).__name__, "share": number(share)}
+    draw = random.Random(seed)
+    rows, columns = draw.randrange(12, 30), draw.randrange(12, 30)
+    share = learner.share_lost([small_numbers(seed, rows * columns).view(rows, columns)], 1.0, torch.float16)
+    return {"type": kind(share), "share": number(share)}
 
 
 def zeros_among_them(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Many numbers that are zero already, and a gradient of zeros alone."""
-    gradient = torch.cat([small_numbers(seed, 100), torch.zeros(300)])
+    count = random.Random(seed).randrange(90, 290)
+    gradient = torch.cat([small_numbers(seed, count), torch.zeros(3 * count)])
     shares = [learner.share_lost(one, 1.0, torch.float16) for one in ([gradient], [torch.zeros(3)], [None])]
     return {"shares": [number(share) for share in shares]}
 
 
 def several_tensors(learner: ModuleType, seed: int) -> dict[str, Any]:
     """A large tensor of small numbers, a small one of large numbers, and a parameter without a gradient."""
-    gradients = [small_numbers(seed, 300), None, torch.ones(7, 3), small_numbers(seed + 1, 20).double()]
+    gradients = [
+        small_numbers(seed, random.Random(seed).randrange(200, 600)),
+        None,
+        torch.ones(7, 3),
+        small_numbers(seed + 1, 20).double(),
+    ]
     return {"share": number(learner.share_lost(iter(gradients), 1.0, torch.float16))}
 
 
 def scaled_and_in_bf16(learner: ModuleType, seed: int) -> dict[str, Any]:
     """The same numbers times scales up to one that is itself infinite in fp16, and in the other format."""
-    numbers, small = small_numbers(seed, 400), 2.0 ** random.Random(seed).randrange(2, 6)
+    draw = random.Random(seed)
+    numbers, small = small_numbers(seed, draw.randrange(300, 600)), 2.0 ** draw.randrange(2, 6)
     large = torch.full((50,), 10.0)  # inf in fp16 with the large scale, and not lost for that
     asked = [
         ([numbers], small, torch.float16),
@@ -140,13 +130,11 @@ def policies(learner: ModuleType, seed: int) -> dict[str, Any]:
     for policy in ("lower", "fp32", "widest", ""):
         low = [LOW[0]] if policy == "" else LOW
         for name, every in (("floats", lists), ("others", others)):
-            found[f"{name} {policy}"] = [
-                [what(one) for one in learner.cast_inputs(policy, args, dtype)]
-                for args in every.values()
-                for dtype in low
-            ]
+            casts = [[*learner.cast_inputs(policy, args, dtype)] for args in every.values() for dtype in low]
+            found[f"{name} {policy}"] = [[what(one) for one in cast] for cast in casts]
+            found[f"values {name} {policy}"] = flat(one for cast in casts for one in cast if is_tensor(one))
     asked = [1e6 * fp32, torch.arange(3), bf16]  # beyond fp16, not beyond bf16
-    types = {type(learner.cast_inputs(policy, tuple(asked), LOW[0])).__name__ for policy in ("lower", "")}
+    types = {kind(learner.cast_inputs(policy, tuple(asked), LOW[0])) for policy in ("lower", "")}
     found["type"] = "list" if types == {"list"} else min(types - {"list"})
     found["values"] = flat([one for low in LOW for one in learner.cast_inputs("lower", asked, low)])
     found["left"] = flat(asked)
@@ -181,57 +169,75 @@ class HandMade(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Casts the arguments, then calls."""
-        return func(*self.learner.cast_inputs(POLICY.get(func, ""), args, self.low), **(kwargs or {}))
+        cast = list(self.learner.cast_inputs(POLICY.get(func, ""), args, self.low))
+        odd = [kind(one) for one in cast if isinstance(one, Tensor) and not is_tensor(one)]
+        if odd:
+            raise TypeError(f"a tensor was expected where a {odd[0]} came back")
+        return func(*cast, **(kwargs or {}))
 
 
 def a_whole_gpt(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Loss and gradients of a GPT under the learner's casts, and under torch.autocast."""
     model, (x, y), low = make_model(seed, torch.float32), make_batch(seed), LOW[seed % 2]
-    results = []
+    parameters, results = [*model.parameters()], []
     for context in (HandMade(learner, low), torch.autocast("cpu", dtype=low)):
         model.zero_grad()
         with context:
             loss = loss_of(model, x, y)
         loss.backward()
-        results.append((loss.item(), flat([p.grad for p in model.parameters()])))
+        results.append((number(loss), flat([p.grad for p in parameters])))
     (loss_by_hand, by_hand), (loss_by_torch, by_torch) = results
-    return {
-        "low": bits(low),
-        "loss": loss_by_hand,
-        "torch": loss_by_torch,
-        "differ": int((by_hand != by_torch).sum()),
-        "of": by_torch.size,
-    }
+    return {"low": bits(low), "loss": loss_by_hand, "torch": loss_by_torch, "by hand": by_hand, "by torch": by_torch}
 
 
 # ------------------------------------------------------------------------------------------------------- update_scale
-def _history(learner: ModuleType, scale: float, finite: list[bool], interval: int) -> dict[str, Any]:
-    """Scales and counts after each step of a run whose steps were finite or not."""
-    scales, counts, good = [], [], 0
-    for one in finite:
-        returned = learner.update_scale(scale, good, one, interval)
-        if not (isinstance(returned, tuple) and len(returned) == 2):
-            return {"returned": type(returned).__name__, "scales": [], "counts": []}
-        kinds = [type(one) for one in returned]
-        if not (issubclass(kinds[0], int | float) and issubclass(kinds[1], int)):
-            return {"returned": f"({', '.join(kind.__name__ for kind in kinds)})", "scales": [], "counts": []}
-        scale, good = returned
-        scales.append(number(scale))
-        counts.append(number(good))
-    return {"returned": "pair", "scales": scales, "counts": counts}
+Run = tuple[float, list[bool], int]  # the first scale, which steps were finite, and the interval
+
+
+def _histories(learner: ModuleType, runs: list[Run]) -> dict[str, Any]:
+    """Scales and counts after each step of each run."""
+    scales, counts = [], []
+    for scale, finite, interval in runs:
+        good: Any = 0
+        scales.append(list[Any]())
+        counts.append(list[Any]())
+        for one in finite:
+            returned = learner.update_scale(scale, good, one, interval)
+            if not (type(returned) is tuple and len(returned) == 2):
+                return {"returned": kind(returned), "scales": [], "counts": []}
+            kinds = [kind(one) for one in returned]
+            if kinds[0] not in ("int", "float") or kinds[1] not in ("int", "bool"):
+                return {"returned": f"({', '.join(kinds)})", "scales": [], "counts": []}
+            scale, good = returned
+            scales[-1].append(number(scale))
+            counts[-1].append(number(good))
+    asked = {
+        "starts": [run[0] for run in runs],
+        "finite": [run[1] for run in runs],
+        "intervals": [run[2] for run in runs],
+    }
+    return asked | {"returned": "pair", "scales": scales, "counts": counts}
 
 
 def back_off(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Steps that overflow, one after another, down to a scale below fp16's smallest number."""
-    start = 2.0 ** random.Random(seed).randrange(3, 6)
-    return _history(learner, start, [False] * 30, 4) | {"start": start}
+    """Steps that overflow, one after another: down to a scale below fp16's smallest number, and far above it."""
+    draw = random.Random(seed)
+    starts = [2.0 ** draw.randrange(3, 6), *(2.0 ** draw.randrange(30, 200) for _ in range(3))]
+    return _histories(learner, [(start, [False] * 30, 4) for start in starts])
 
 
 def growth(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Good steps alone, for three intervals, up from scales that people take for the largest."""
+    """Good steps alone: three intervals, up from scales that people take for the largest; and an interval of 1."""
     draw = random.Random(seed)
-    interval, start = draw.randrange(3, 7), 2.0 ** draw.randrange(32, 40)
-    return _history(learner, start, [True] * (3 * interval), interval) | {"interval": interval, "start": start}
+    interval, starts = draw.randrange(3, 7), [2.0 ** draw.randrange(32, 40), 2.0 ** draw.randrange(20, 60)]
+    every = [2.0 ** draw.randrange(-60, 200) for _ in range(2)]
+    return _histories(
+        learner,
+        [
+            *((start, [True] * (3 * interval), interval) for start in (starts[0], *every)),
+            (starts[1], [True] * 60, 1),
+        ],
+    )
 
 
 def both(learner: ModuleType, seed: int) -> dict[str, Any]:
@@ -240,18 +246,16 @@ def both(learner: ModuleType, seed: int) -> dict[str, Any]:
     interval = draw.randrange(4, 7)
     finite = [True] * (interval - 1) + [False] + [True] * (interval - 1) + [False, False]
     finite += [True] * (2 * interval) + [False] + [draw.random() < 0.8 for _ in range(20)]
-    return _history(learner, 65536.0, finite, interval) | {"interval": interval, "finite": finite}
+    return _histories(learner, [(65536.0, finite, interval)])
 
 
 def by_default(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Without a growth_interval: one good step after so many others, and whether that is as many as it takes."""
-    before = [random.Random(seed).randrange(5, 90), 99, 499, 999, 1998, 1999]
-    found = [learner.update_scale(1024.0, good, True) for good in before]
-    return {
-        "before": before,
-        "scales": [number(scale) for scale, _ in found],
-        "counts": [number(good) for _, good in found],
-    }
+    draw = random.Random(seed)
+    before = [draw.randrange(5, 90), 99, 499, 999, 1998, 1999]
+    starts = [2.0 ** draw.randrange(-60, 200) for _ in before]
+    found = [learner.update_scale(start, good, True) for start, good in zip(starts, before, strict=True)]
+    return {"before": before, "starts": starts, "scales": [number(scale) for scale, _ in found]}
 
 
 # ------------------------------------------------------------------------------------------------------------ unscale
@@ -273,12 +277,12 @@ def grads(model: nn.Module) -> list[Tensor]:
 def divided(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Gradients, weights and the verdict after unscaling; the parameters come as a generator, which passes once."""
     model, scale = with_gradients(seed), 2.0 ** random.Random(seed).randrange(1, 17)
+    parameters = [*model.parameters()]
     before, memory = grads(model), [gradient.view(-1) for gradient in grads(model)]
     finite = learner.unscale((parameter for parameter in model.parameters()), scale)
-    after = grads(model)
+    after = [parameter.grad for parameter in parameters if parameter.grad is not None]
     return {
-        "type": type(finite).__name__,
-        "finite": bool(finite),
+        "type": kind(finite),
         "scale": scale,
         "grads": flat(after),
         "in_place": len(before) == len(after) and all(a is b for a, b in zip(before, after, strict=True)),
@@ -289,36 +293,54 @@ def divided(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 
 def spoiled(seed: int) -> Iterator[tuple[str, GPT]]:
-    """Models with one bad number in one gradient, by what and where it is."""
+    """Models with bad numbers in their gradients, by what and where they are."""
     for value in (torch.inf, -torch.inf, torch.nan):
         for place, name in ((0, "first"), (-1, "last"), (3, "fourth")):
             model = with_gradients(seed)
             bad = grads(model)[place].view(-1)
             bad[seed % bad.numel()] = value
             yield f"{value} in the {name} gradient", model
+    both, whole = (with_gradients(seed) for _ in range(2))
+    grads(both)[0].view(-1)[0], grads(both)[-1].view(-1)[0] = torch.inf, -torch.inf
+    yield "inf in the first gradient and -inf in the last", both
+    grads(whole)[2].fill_(torch.nan)
+    yield "nothing but nan in the third gradient", whole
+
+
+Case = tuple[str, Iterable[nn.Parameter]]
+
+
+def _verdicts(learner: ModuleType, seed: int, cases: list[Case], scale: float) -> dict[str, Any]:
+    """The verdict on each case, by its name; they come in an order that nobody can know."""
+    random.Random(seed).shuffle(cases)
+    finite = [truth(learner.unscale(parameters, scale)) for _, parameters in cases]
+    return {"names": [name for name, _ in cases], "finite": finite}
 
 
 def bad_numbers(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """The verdict on each spoiled model, and on one with inf and -inf."""
-    verdicts, names = [], []
-    for name, model in spoiled(seed):
-        names.append(name)
-        verdicts.append(bool(learner.unscale(model.parameters(), 8.0)))
-    both, whole, good = (with_gradients(seed) for _ in range(3))
-    grads(both)[0].view(-1)[0], grads(both)[-1].view(-1)[0] = torch.inf, -torch.inf
-    grads(whole)[2].fill_(torch.nan)
-    verdicts += [bool(learner.unscale(model.parameters(), 8.0)) for model in (both, whole, good)]
-    names += ["inf in the first gradient and -inf in the last", "nothing but nan in the third gradient"]
-    return {"names": [*names, "finite numbers everywhere"], "finite": verdicts}
+    """The verdict on each spoiled model, and on as many good ones between them."""
+    bad: list[Case] = [(name, model.parameters()) for name, model in spoiled(seed)]
+    good: list[Case] = [("finite numbers everywhere", with_gradients(seed + n).parameters()) for n in range(len(bad))]
+    return _verdicts(learner, seed, bad + good, 8.0)
 
 
 def large_numbers(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """The verdict on finite gradients whose sums and norms are beyond their own range."""
-    models = [with_gradients(seed, large) for large in (1e307, 1e200, 1e100, 1e-200)]
-    for gradient in grads(models[0]):
-        gradient.abs_()
-    no_gradients = make_model(seed)
-    return {"finite": [bool(learner.unscale(model.parameters(), 2.0)) for model in (*models, no_gradients)]}
+    """The verdict on finite gradients whose sums and norms are beyond their own range; infinite ones between them."""
+    draw = torch.Generator().manual_seed(seed)
+
+    def parameters(size: float) -> list[nn.Parameter]:
+        every = [nn.Parameter(torch.zeros(30, dtype=torch.float64)) for _ in range(3)]
+        for one in every:
+            one.grad = size * (0.5 + 0.5 * torch.rand(30, generator=draw, dtype=torch.float64))
+        return every
+
+    cases: list[Case] = [
+        (f"gradients of about 1e{power}, all in fp64 and finite,", parameters(float(f"1e{power}")))
+        for power in (307, 200, 100, -200)
+        for _ in range(2)
+    ]
+    cases.append(("no gradients at all", [nn.Parameter(torch.zeros(3)) for _ in range(2)]))
+    return _verdicts(learner, seed, [*cases, *[("nothing but inf", parameters(torch.inf)) for _ in cases]], 2.0)
 
 
 def spoiled_and_divided(learner: ModuleType, seed: int) -> dict[str, Any]:
@@ -336,7 +358,7 @@ def _sgd(model: nn.Module, momentum: float = 0.0) -> torch.optim.SGD:
 
 def _pair(returned: Any) -> tuple[Any, Any]:
     """Loss and whether there was an update; None for the second where only one thing came back."""
-    return returned if isinstance(returned, tuple) and len(returned) == 2 else (returned, None)
+    return returned if type(returned) is tuple and len(returned) == 2 else (returned, None)
 
 
 def one_step(learner: ModuleType, seed: int) -> dict[str, Any]:
@@ -345,9 +367,9 @@ def one_step(learner: ModuleType, seed: int) -> dict[str, Any]:
     returned = learner.scaled_step(model, _sgd(model), *make_batch(seed), scale, 1e6)
     loss, updated = _pair(returned)
     return {
-        "type": type(returned).__name__ if updated is None else f"({type(loss).__name__}, {type(updated).__name__})",
+        "type": kind(returned) if updated is None else f"({kind(loss)}, {kind(updated)})",
         "loss": number(loss),
-        "updated": bool(updated),
+        "updated": truth(updated),
         "scale": scale,
         "weights": weights(model),
     }
@@ -385,7 +407,7 @@ def overflow(learner: ModuleType, seed: int) -> dict[str, Any]:
         moved.append(int((weights(model) != before).sum()))
         nans.append(int(np.isnan(weights(model)).sum()))
         state_changed.append(int((_state(optimizer) != state).sum()))
-        updated.append(bool(was))
+        updated.append(truth(was))
     return {"moved": moved, "nan": nans, "state": state_changed, "updated": updated, "of": int(before.size)}
 
 
@@ -430,7 +452,7 @@ def after_others(learner: ModuleType, seed: int) -> dict[str, Any]:
         for gradient in grads(model):
             gradient.mul_(old)
         _, updated = _pair(learner.scaled_step(model, _sgd(model), *make_batch(seed), 64.0, 1e6))
-        found |= {f"weights {name}": weights(model), f"updated {name}": bool(updated)}
+        found |= {f"weights {name}": weights(model), f"updated {name}": truth(updated)}
     return found
 
 
@@ -449,11 +471,11 @@ def start_of_backward(learner: ModuleType, seed: int) -> dict[str, Any]:
 def several_steps(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Three steps with momentum on three batches, each with a scale of its own."""
     model = make_model(seed)
-    optimizer, modes = _sgd(model, momentum=0.5), []
-    model.register_forward_hook(lambda module, args, out: modes.append(module.training))
+    optimizer, modes, modules = _sgd(model, momentum=0.5), list[bool](), [*model.modules()]
+    model.register_forward_hook(lambda module, args, out: modes.append(in_training(module)))
     for step in range(3):
         learner.scaled_step(model, optimizer, *make_batch(seed + step), 2.0 ** (4 + step), 1e6)
-    return {"weights": weights(model), "mode": model.training, "modes": modes}
+    return {"weights": weights(model), "modes": [in_training(one) for one in modules], "passes": modes}
 
 
 # ----------------------------------------------------------------------------------------------------- master_weights
@@ -477,38 +499,37 @@ def copies(learner: ModuleType, seed: int) -> dict[str, Any]:
     model = half_model(seed)
     before = weights(model)
     masters = learner.make_masters(model)
-    if not isinstance(masters, list):
-        return {"type": type(masters).__name__}
+    if type(masters) is not list:
+        return {"type": kind(masters)}
     found = {
-        "type": type(masters).__name__,
+        "type": kind(masters),
         "dtypes": [what(one) for one in masters],
-        "shapes": [str(tuple(one.shape)) for one in masters],
-        "leaves": [isinstance(one, Tensor) and one.is_leaf and one.requires_grad for one in masters],
+        "shapes": [str(tuple(one.shape)) if is_tensor(one) else kind(one) for one in masters],
+        "leaves": [is_tensor(one) and one.is_leaf and one.requires_grad for one in masters],
         "masters": flat(masters),
     }
     with torch.no_grad():
         for master in masters:
-            master.add_(1.0)
+            Tensor.add_(master, 1.0)
     return found | {"model": int((weights(model) != before).sum())}
 
 
 def one_master_step(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Masters and model after one step of SGD, and which tensors the model is made of."""
     model = half_model(seed)
-    masters = learner.make_masters(model)
-    parameters, dtypes = list(model.parameters()), [what(one) for one in model.parameters()]
-    addresses = [one.data_ptr() for one in parameters]
+    masters = [*learner.make_masters(model)]
+    parameters = list(model.parameters())
+    addresses = [Tensor.data_ptr(one) for one in parameters]
     give_gradients(model, seed, 1.0)
     learner.master_step(model, masters, torch.optim.SGD(masters, lr=0.1))
     after = list(model.parameters())
-    shared = {one.data_ptr() for one in masters} & {one.data_ptr() for one in after}
+    shared = {Tensor.data_ptr(one) for one in masters} & {Tensor.data_ptr(one) for one in after}
     return {
-        "masters": flat(list(masters)),
+        "masters": flat(masters),
         "weights": weights(model),
         "dtypes": [what(one) for one in after],
-        "expected dtypes": dtypes,
         "same": all(a is b for a, b in zip(after, parameters, strict=True)),
-        "memory": [one.data_ptr() for one in after] == addresses,
+        "memory": [Tensor.data_ptr(one) for one in after] == addresses,
         "shared": len(shared),
     }
 
@@ -519,28 +540,28 @@ def many_small_steps(learner: ModuleType, seed: int) -> dict[str, Any]:
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.copy_(1.0 + torch.rand_like(parameter))
-    masters = learner.make_masters(model)
+    masters = [*learner.make_masters(model)]
     optimizer, before = torch.optim.SGD(masters, lr=1e-4), weights(model)
     for _ in range(40):
         for parameter in model.parameters():
             parameter.grad = torch.full_like(parameter, 4.0)
         learner.master_step(model, masters, optimizer)
     moved = weights(model) - before
-    return {"masters": flat(list(masters)), "weights": weights(model), "moved": float(moved.mean())}
+    return {"masters": flat(masters), "weights": weights(model), "moved": float(moved.mean())}
 
 
 def some_without_gradient(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Two steps of AdamW with weight decay; in the second, one parameter has no gradient."""
     model = half_model(seed)
-    masters = learner.make_masters(model)
+    masters = [*learner.make_masters(model)]
     optimizer = torch.optim.AdamW(masters, lr=0.1, weight_decay=0.1)
     give_gradients(model, seed, 1.0)
     learner.master_step(model, masters, optimizer)
-    before, first = flat(list(masters)), model.get_parameter("0.weight").numel()
+    before, first = flat(masters), model.get_parameter("0.weight").numel()
     give_gradients(model, seed + 1, 1.0)
     model.get_parameter("0.weight").grad = None
     learner.master_step(model, masters, optimizer)
-    after = flat(list(masters))
+    after = flat(masters)
     return {
         "moved": int((after[:first] != before[:first]).sum()),
         "masters": after,

@@ -3,11 +3,26 @@
 A judge sees answers only: what a probe returned from the learner's code, and from the reference on the same inputs.
 """
 
+from typing import Any
+
 import numpy as np
 
 from rankzero.exercises.answers import Answers, equal
 from rankzero.exercises.check import Check, Exercise, Judge
-from rankzero.exercises.judges import CLOSE, agrees, all_of, is_a, is_but_expected, same_weights, value, values
+from rankzero.exercises.judges import (
+    CLOSE,
+    agrees,
+    all_of,
+    as_many,
+    formed,
+    is_a,
+    is_but_expected,
+    ran_on_the_batches,
+    same_weights,
+    short,
+    value,
+    values,
+)
 
 EXACT = 1e-12  # float64 rounds at 1e-16; the sums here have a few hundred terms
 OF_BOTH_MODES = [f"the loss of a model with dropout 0.5 in {mode} mode" for mode in ("training", "evaluation")]
@@ -23,6 +38,8 @@ def same_gradients(when: str, tolerance: float = EXACT) -> Judge:
         mine, wanted = got["gradients"], expected["gradients"]
         if equal(mine, wanted, tolerance):
             return None
+        if not _numbers_like(mine, wanted):
+            return f"{when}, there are not {wanted.size} gradients."
         missing, asked = int(np.isnan(mine).sum()), int(np.isnan(wanted).sum())
         if missing == len(mine):
             return f"{when}, there is no gradient, or all of it is nan."
@@ -34,72 +51,92 @@ def same_gradients(when: str, tolerance: float = EXACT) -> Judge:
         factors = mine[there] / wanted[there]
         if len(factors) and np.ptp(factors) < 1e-6 * abs(factors[0]):
             return f"{when}, every gradient is {factors[0]:.4g} times the expected one."
-        worst = int(np.nanargmax(np.abs(mine - wanted)))
+        worst = int(np.argmax(np.nan_to_num(np.abs(mine - wanted), nan=0.0)))
         return f"{when}, gradient {worst} of {len(wanted)} {is_but_expected(float(mine[worst]), float(wanted[worst]))}"
 
     return judge
 
 
+def _numbers_like(mine: object, wanted: np.ndarray) -> bool:
+    return isinstance(mine, np.ndarray) and mine.dtype == wanted.dtype and mine.shape == wanted.shape
+
+
 def nothing_moved(got: Answers, expected: Answers) -> str | None:
     """No weight was changed."""
-    return f"{got['moved']} weights were changed; only gradients should be." if got["moved"] else None
+    moved = got["moved"]
+    return None if equal(moved, 0) else f"{short(moved)} weights were changed; only gradients should be."
 
 
 def one_at_a_time(got: Answers, expected: Answers) -> str | None:
-    """Autograd never held the activations of more than one micro-batch."""
+    """Autograd never held the activations of more than one micro-batch, and of each once."""
     held, backwards = got["held"], got["backwards"]
+    if not isinstance(held, list) or not all(type(one) is float and 0 <= one < 1e6 for one in held):
+        return "what autograd held at the end of each forward pass could not be measured."
     if not held:
         return "the model was never called."
-    if not backwards:
+    if type(backwards) is not int or backwards < 1:
         return "backward never ran."
-    if max(held) > 1:
-        most = f"the activations of {max(held)} micro-batches at the end of forward pass {held.index(max(held)) + 1}"
-        return f"autograd holds {most}; expected 1{'.' if held[0] > 1 else ': run backward after each.'}"
+    if max(held) > 1.5:
+        most = f"the activations of {max(held):.0f} micro-batches at the end of forward pass {np.argmax(held) + 1}"
+        return f"autograd holds {most}; expected 1{'.' if held[0] > 1.5 else ': run backward after each.'}"
     if backwards < expected["backwards"]:
         return f"backward ran {backwards} times; expected {expected['backwards']}, once a micro-batch."
+    if backwards != len(held):
+        return f"the model was called {len(held)} times, and backward ran {short(backwards)} times; expected as many."
+    if abs(sum(held) - sum(expected["held"])) > 0.5:
+        return f"{sum(held):.1f} micro-batches' activations were there in all; expected {sum(expected['held']):.0f}."
     return None
 
 
 def reads_no_further(got: Answers, expected: Answers) -> str | None:
     """At the first update, no more than one micro-batch beyond the group was read."""
-    if got["taken"] is None:
+    taken, k = got["taken"], expected["k"]
+    if taken is None:
         return "there was no update."
-    if got["taken"] > got["k"] + 1:
-        return f"at the first update {got['taken']} micro-batches had been read; expected {got['k']}, one group."
+    if type(taken) is not int or not k <= taken <= k + 1:
+        return f"at the first update {short(taken)} micro-batches had been read; expected {k}, one group."
     return None
 
 
-def modes_are_kept(got: Answers, expected: Answers) -> str | None:
+def _modes_are_kept(got: Answers, expected: Answers) -> str | None:
     """The model is left in the mode it was found in."""
     names = {True: "training", False: "evaluation"}
     for found, left in zip((True, False), got["left"], strict=True):
-        if found is not left:
-            return f"a model found in {names[found]} mode was left in {names[bool(left)]} mode."
+        odd = sum(one is not found for one in left)
+        if left[0] is not found:
+            return f"a model found in {names[found]} mode was left in {names[not found]} mode."
+        if odd:
+            parts = f"{odd} of its modules were left in {names[not found]} mode"
+            return f"a model was found in {names[found]} mode, and {parts}."
     return None
+
+
+modes_are_kept = all_of(formed("left"), _modes_are_kept)
 
 
 def in_order(got: Answers, expected: Answers) -> str | None:
     """The sequences went through the model as they come, in micro-batches of the right size, each once."""
-    mine, wanted = got["passed"], expected["passed"]
+    wanted = expected["passed"]
+    mine = [one if isinstance(one, list) else [] for one in _list(got["passed"])]
     for place, (one, other) in enumerate(zip(mine, wanted, strict=False)):
         if len(one) != len(other):
             return f"forward pass {place + 1} got {len(one)} sequences; expected {len(other)}."
-        if one != other:
+        if not equal(one, other):
             return f"forward pass {place + 1} got other sequences than expected: they go through first to last."
     return None if len(mine) == len(wanted) else f"there were {len(mine)} forward passes; expected {len(wanted)}."
 
 
 def updates_come_after(got: Answers, expected: Answers) -> str | None:
     """optimizer.step() was called after the right micro-batches."""
-    if got["after"] == expected["after"]:
+    if equal(got["after"], expected["after"]):
         return None
-    return f"with k = {got['k']}, {_places(got['after'], expected['after'])}"
+    return f"with k = {expected['k']}, {_places(got['after'], expected['after'])}"
 
 
 def leftovers_too(got: Answers, expected: Answers) -> str | None:
     """The same for several lengths of the data."""
     for count, mine, wanted in zip(expected["counts"], got["after"], expected["after"], strict=True):
-        if mine != wanted:
+        if not equal(mine, wanted):
             return f"of {count} micro-batches with k = {expected['k']}, {_places(mine, wanted)}"
     for count, mine, wanted in zip(expected["counts"], got["losses"], expected["losses"], strict=True):
         if not equal(mine, wanted, CLOSE):
@@ -107,17 +144,21 @@ def leftovers_too(got: Answers, expected: Answers) -> str | None:
     return None
 
 
-def _places(mine: list[int], wanted: list[int]) -> str:
-    if not mine:
+def _list(found: Any) -> list[Any]:
+    return found if isinstance(found, list) else []
+
+
+def _places(mine: Any, wanted: list[int]) -> str:
+    if not _list(mine):
         return f"there was no update; expected {len(wanted)}."
-    told, right = (", ".join(map(str, after)) or "none" for after in (mine, wanted))
-    return f"updates came when {told} micro-batches had gone through the model; expected {right}."
+    told, right = (", ".join(map(str, after[:20])) or "none" for after in (mine, wanted))
+    return f"updates came when {short(told)} micro-batches had gone through the model; expected {right}."
 
 
 def a_list(got: Answers, expected: Answers) -> str | None:
     """What came back is a list of Python floats."""
-    if got["type"] != "list of float":
-        return f"what came back is a {got['type']}; a list of Python floats was expected."
+    if not equal(got["type"], "list of float"):
+        return f"what came back is a {short(got['type'])}; a list of Python floats was expected."
     return None
 
 
@@ -132,8 +173,8 @@ def same_list(name: str, what: str, tolerance: float = CLOSE) -> Judge:
     return judge
 
 
-def _lists(mine: list[float] | None, wanted: list[float], tolerance: float = CLOSE) -> str:
-    if mine is None:
+def _lists(mine: Any, wanted: list[float], tolerance: float = CLOSE) -> str:
+    if not isinstance(mine, list):
         return "no list of numbers came back."
     if len(mine) != len(wanted):
         return f"there are {len(mine)}; expected {len(wanted)}."
@@ -146,6 +187,8 @@ def is_clipped(got: Answers, expected: Answers) -> str | None:
     in_a_list = equal(got.get("in a list"), expected.get("in a list"), FAR_CLIPPED)
     if equal(got["gradients"], expected["gradients"], FAR_CLIPPED):
         return None if in_a_list else "with the parameters in a list, the gradients differ from those of a generator."
+    if not _numbers_like(got["gradients"], expected["gradients"]):
+        return f"there are not {expected['gradients'].size} gradients after it."
     limit = f"clipped to {expected['max_norm']:.3f}"
     if in_a_list and "in a list" in expected:
         limit = f"with the parameters in a generator (in a list it is right), {limit}"
@@ -165,16 +208,18 @@ def is_clipped(got: Answers, expected: Answers) -> str | None:
 
 def in_place(got: Answers, expected: Answers) -> str | None:
     """The same tensors are still in p.grad, and no weight moved."""
-    if got["moved"]:
-        return f"{got['moved']} weights were changed; only gradients should be."
-    return None if got["in place"] else "p.grad is another tensor than before: change it in place."
+    return (
+        nothing_moved(got, expected) or None
+        if got["in place"] is True
+        else "p.grad is another tensor than before: change it in place."
+    )
 
 
 def norms_of_updates(got: Answers, expected: Answers) -> str | None:
     """Both norms are floats, and the reference's."""
     for kind in got["types"]:
         if kind != "float":
-            return f"what came back is of type {kind}; the norm, a Python float, was expected."
+            return f"what came back is of type {short(kind)}; the norm, a Python float, was expected."
     for limit, mine, wanted in zip(("0.05", "1e6"), got["norms"], expected["norms"], strict=True):
         if not equal(mine, wanted, CLOSE):
             return f"with max_norm {limit}, the norm that came back {is_but_expected(mine, wanted)}"
@@ -183,13 +228,16 @@ def norms_of_updates(got: Answers, expected: Answers) -> str | None:
 
 def one_step(got: Answers, expected: Answers) -> str | None:
     """optimizer.step() was called once."""
-    if got["steps"] == expected["steps"]:
+    if equal(got["steps"], expected["steps"]):
         return None
-    return f"optimizer.step() was called {got['steps'][0]} times; expected 1."
+    steps = " and ".join(short(one, 20) for one in _list(got["steps"])[:2])
+    return f"optimizer.step() was called {steps} times; expected 1."
 
 
 def weights_of_updates(got: Answers, expected: Answers) -> str | None:
     """Both models' weights are the reference's."""
+    if not _numbers_like(got["weights"], expected["weights"]):
+        return f"after the updates there are not {expected['weights'].size // 2} weights."
     for number, limit in enumerate(("0.05", "1e6")):
         mine, wanted = (np.split(each["weights"], 2)[number] for each in (got, expected))
         if not equal(mine, wanted, 1e-7):  # torch's own clipping differs by 1e-6 of a step of 0.005
@@ -201,23 +249,25 @@ def weights_of_updates(got: Answers, expected: Answers) -> str | None:
 
 def each_count(got: Answers, expected: Answers) -> str | None:
     """Every number of updates is right, and an int."""
-    for case, kind, mine, wanted in zip(
-        expected["cases"], got["types"], got["counts"], expected["counts"], strict=True
-    ):
+    every = zip(expected["cases"], got["types"], got["counts"], expected["counts"], strict=True)
+    for case, kind, mine, wanted in every:
         micro_batches, k, epochs = case
         of = f"count_updates({micro_batches}, {k}, {epochs})"
         if not equal(mine, wanted):
             return f"{of} {is_but_expected(mine, wanted)}"
         if kind != "int":
-            return f"{of} is of type {kind}; expected an int."
+            return f"{of} is of type {short(kind)}; expected an int."
     return None
 
 
 def two_floats(got: Answers, expected: Answers) -> str | None:
     """Two Python floats came back, and the gradients are what they were."""
-    if got["types"] != expected["types"]:
+    if not equal(got["types"], expected["types"]):
         return "a tuple of two Python floats was expected: the estimates of |G|^2 and of tr(S)."
-    return f"{got['changed']} numbers of `gradients` were changed; they are the caller's." if got["changed"] else None
+    changed = got["changed"]
+    return (
+        None if equal(changed, 0) else f"{short(changed)} numbers of `gradients` were changed; they are the caller's."
+    )
 
 
 EXERCISES = (
@@ -254,7 +304,7 @@ EXERCISES = (
                 "holds one micro-batch's activations at a time",
                 points=2,
                 probe="parts_in_memory",
-                judge=one_at_a_time,
+                judge=all_of(one_at_a_time, ran_on_the_batches()),
             ),
             Check(
                 "accumulate/stale",
@@ -330,7 +380,7 @@ EXERCISES = (
                 "holds one micro-batch's activations at a time",
                 points=1,
                 probe="ragged_in_memory",
-                judge=one_at_a_time,
+                judge=all_of(one_at_a_time, ran_on_the_batches()),
             ),
             Check(
                 "accumulate_tokens/stale",
@@ -399,7 +449,9 @@ EXERCISES = (
                 "makes the last update from what is left, counted as it is",
                 points=2,
                 probe="with_a_leftover",
-                judge=all_of(leftovers_too, same_weights("after a group that was not full")),
+                judge=all_of(
+                    as_many("after"), as_many("losses"), leftovers_too, same_weights("after a group that was not full")
+                ),
                 requires=("train_epoch/groups", "train_epoch/losses"),
             ),
             Check(
@@ -407,7 +459,7 @@ EXERCISES = (
                 "holds one micro-batch's activations, and reads no further than the group",
                 points=1,
                 probe="epoch_in_memory",
-                judge=all_of(one_at_a_time, reads_no_further),
+                judge=all_of(one_at_a_time, reads_no_further, ran_on_the_batches()),
                 requires=("train_epoch/update",),
             ),
             Check(
@@ -474,7 +526,9 @@ EXERCISES = (
                 "clips the group's gradient once, before its one update",
                 points=3,
                 probe="one_clipped_update",
-                judge=all_of(one_step, one_at_a_time, norms_of_updates, weights_of_updates),
+                judge=all_of(
+                    one_step, one_at_a_time, formed("types"), as_many("norms"), norms_of_updates, weights_of_updates
+                ),
                 requires=("clip_once/norm", "clip_once/direction"),
             ),
         ),
@@ -499,7 +553,7 @@ EXERCISES = (
                 "counts the updates of several passes, each with its leftover",
                 points=3,
                 probe="counts",
-                judge=each_count,
+                judge=all_of(formed("types"), as_many("counts"), each_count),
             ),
             Check(
                 "schedule/rates",

@@ -15,6 +15,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from rankzero.exercises.passes import Passes
+from rankzero.exercises.plain import flat, gradients, in_training, kind, number, numbers, weights
 from rankzero.learn.gpt import GPT, GPTConfig
 from rankzero.learn.memory import PhaseMemory
 
@@ -62,38 +64,11 @@ def sgd(model: nn.Module, lr: float = 0.1) -> torch.optim.SGD:
     return torch.optim.SGD(model.parameters(), lr=lr)
 
 
-def number(value: Any) -> int | float | None:
-    """The value of a number or of a one-element tensor; None for anything else."""
-    if isinstance(value, Tensor) and value.numel() == 1:
-        return float(value.detach())
-    if isinstance(value, np.floating):
-        return float(value)
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    return int(value) if isinstance(value, int) and abs(value) < 2**53 else float(value)
-
-
-def numbers(values: Any) -> list[int | float | None] | None:
-    """The same for a list."""
-    return [number(value) for value in values] if isinstance(values, list) else None
-
-
 def kind_of(values: Any) -> str:
     """'list of float', 'list of float and Tensor', 'tuple', ..."""
-    if not isinstance(values, list):
-        return type(values).__name__
-    return f"list of {' and '.join(sorted({type(value).__name__ for value in values})) or 'float'}"
-
-
-def weights(model: nn.Module) -> np.ndarray:
-    """All weights in one array."""
-    return torch.cat([parameter.detach().flatten() for parameter in model.parameters()]).numpy().copy()
-
-
-def gradients(model: nn.Module) -> np.ndarray:
-    """All gradients in one array; nan where there is none."""
-    every = [torch.full_like(p, torch.nan) if p.grad is None else p.grad for p in model.parameters()]
-    return torch.cat([gradient.detach().flatten() for gradient in every]).double().numpy().copy()
+    if type(values) is not list:
+        return kind(values)
+    return f"list of {' and '.join(sorted({kind(value) for value in values})) or 'float'}"
 
 
 def leave_old_gradients(model: nn.Module, seed: int) -> None:
@@ -107,10 +82,10 @@ class Activations:
     def __init__(self, model: nn.Module, x: Tensor) -> None:
         """`x` is one micro-batch's input."""
         self._model, self._x = model, x
-        self.backwards = 0
+        self._backwards = 0
 
-    def during(self, work: Callable[[], Any]) -> list[int]:
-        """Runs `work`; the counts, rounded."""
+    def during(self, work: Callable[[], Any]) -> dict[str, Any]:
+        """Runs `work`; the counts, rounded, how often backward ran, and what the model gave."""
         cpu, optimizer = torch.device("cpu"), sgd(self._model)
         with PhaseMemory(self._model, optimizer, cpu) as one:
             kept = self._model(self._x)
@@ -120,17 +95,18 @@ class Activations:
         with PhaseMemory(self._model, optimizer, cpu) as memory:
 
             def forward(module: nn.Module, inputs: Any, output: Tensor) -> None:
-                memory.record("forward")
-                if output.requires_grad:
+                if output.requires_grad:  # a look at the loss keeps nothing
+                    memory.record("forward")
                     output.register_hook(self._count)  # torch.autograd.grad is a backward, too
 
-            hook = self._model.register_forward_hook(forward)
+            hook, passes = self._model.register_forward_hook(forward), Passes(self._model)
             work()
             hook.remove()
-        return [round(row.activations / unit) for row in memory.rows]
+        held = [round(row.activations / unit, 2) for row in memory.rows]
+        return {"held": held, "backwards": self._backwards, "logits": passes.logits()}
 
     def _count(self, slopes: Tensor) -> None:
-        self.backwards += 1
+        self._backwards += 1
 
 
 class Stream:
@@ -155,20 +131,13 @@ class Updates:
     def __init__(self, model: nn.Module, optimizer: torch.optim.Optimizer, stream: Stream | None = None) -> None:
         self.after: list[int] = []  # sequences through the model
         self.taken: list[int] = []  # micro-batches read
-        self.weights: list[np.ndarray] = []
-        self._sequences = 0
-        model.register_forward_hook(self._forward)
+        passes = Passes(model)
 
         def note(*_: Any) -> None:
-            self.after.append(self._sequences)
+            self.after.append(sum(x.shape[0] for x in passes.inputs))
             self.taken.append(stream.taken if stream else 0)
-            self.weights.append(weights(model))
 
         optimizer.register_step_post_hook(note)
-
-    def _forward(self, module: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
-        if torch.is_grad_enabled():  # a look at the loss is not training
-            self._sequences += len(inputs[0])
 
 
 # --------------------------------------------------------------------------------------------------------- accumulate
@@ -180,7 +149,7 @@ def whole_batch(learner: ModuleType, seed: int) -> dict[str, Any]:
     loss = learner.accumulate(model, x, y, k)
     return {
         "k": k,
-        "type": type(loss).__name__,
+        "type": kind(loss),
         "loss": number(loss),
         "gradients": gradients(model),
         "moved": int((weights(model) != before).sum()),
@@ -191,8 +160,7 @@ def parts_in_memory(learner: ModuleType, seed: int) -> dict[str, Any]:
     """What autograd holds at the end of each forward pass, in micro-batches."""
     model, (x, y) = make_model(seed), make_batch(seed, 8)
     activations = Activations(model, x[:2])
-    held = activations.during(lambda: learner.accumulate(model, x, y, 4))
-    return {"held": held, "backwards": activations.backwards}
+    return activations.during(lambda: learner.accumulate(model, x, y, 4))
 
 
 def over_old_gradients(learner: ModuleType, seed: int) -> dict[str, Any]:
@@ -212,16 +180,14 @@ def with_a_frozen_layer(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 
 def _in_both_modes(work: Callable[[nn.Module], Any], seed: int) -> dict[str, Any]:
-    losses, left = [], []
-    passed: list[list[Any]] = []
+    losses, left, passed = [], [], list[list[Any]]()
     for training in (True, False):
         model = make_model(seed, dropout=0.5).train(training)
-        model.register_forward_pre_hook(
-            lambda module, inputs: passed.append(inputs[0].tolist()) if torch.is_grad_enabled() else None
-        )
+        modules, passes = [*model.modules()], Passes(model)
         torch.manual_seed(2**31 + seed)  # no seed that somebody would write
         losses.append(number(work(model)))
-        left.append(model.training)
+        left.append([in_training(module) for module in modules])
+        passed += [x.tolist() for x in passes.inputs]
     return {"losses": losses, "left": left, "passed": passed}
 
 
@@ -248,7 +214,7 @@ def ragged(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Micro-batches with different numbers of scored tokens, and large losses."""
     model = make_model(seed, sure=30.0)
     loss = learner.accumulate_tokens(model, make_ragged(seed))
-    return {"type": type(loss).__name__, "loss": number(loss), "gradients": gradients(model)}
+    return {"type": kind(loss), "loss": number(loss), "gradients": gradients(model)}
 
 
 def nothing_scored(learner: ModuleType, seed: int) -> dict[str, Any]:
@@ -264,8 +230,7 @@ def ragged_in_memory(learner: ModuleType, seed: int) -> dict[str, Any]:
     """What autograd holds at the end of each forward pass, in micro-batches."""
     model, micro_batches = make_model(seed), make_micro_batches(seed, 4)
     activations = Activations(model, micro_batches[0][0])
-    held = activations.during(lambda: learner.accumulate_tokens(model, micro_batches))
-    return {"held": held, "backwards": activations.backwards}
+    return activations.during(lambda: learner.accumulate_tokens(model, micro_batches))
 
 
 def ragged_over_old_gradients(learner: ModuleType, seed: int) -> dict[str, Any]:
@@ -332,7 +297,7 @@ def with_a_leftover(learner: ModuleType, seed: int) -> dict[str, Any]:
 def epoch_in_memory(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Activations held at the end of each forward pass; how far was read ahead at the first update."""
     k, model = 3, make_model(seed)
-    optimizer, micro_batches = sgd(model), make_micro_batches(seed, 9)
+    optimizer, micro_batches = sgd(model, lr=0.0), make_micro_batches(seed, 9)  # each pass gives what it would anyway
     stream = Stream(micro_batches)
     activations = Activations(model, micro_batches[0][0])
     updates: list[Updates] = []
@@ -341,9 +306,9 @@ def epoch_in_memory(learner: ModuleType, seed: int) -> dict[str, Any]:
         updates.append(Updates(model, optimizer, stream))
         learner.train_epoch(model, optimizer, stream, k)
 
-    held = activations.during(work)
+    found = activations.during(work)
     taken = updates[0].taken
-    return {"held": held, "backwards": activations.backwards, "k": k, "taken": taken[0] if taken else None}
+    return found | {"k": k, "taken": taken[0] if taken else None}
 
 
 def epoch_over_old_gradients(learner: ModuleType, seed: int) -> dict[str, Any]:
@@ -381,12 +346,11 @@ def _clipped(
     values = [parameter.detach().clone() for parameter in parameters]
     with patch.multiple(nn.utils, clip_grad_norm_=by_hand, clip_grad_value_=by_hand, get_total_norm=by_hand):
         norm = learner.clip_gradients((parameter for parameter in parameters) if read_once else parameters, max_norm)
-    every = [torch.full_like(p, torch.nan) if p.grad is None else p.grad for p in parameters]
     return {
-        "type": type(norm).__name__,
+        "type": kind(norm),
         "norm": number(norm),
         "max_norm": max_norm,
-        "gradients": torch.cat([gradient.flatten() for gradient in every]).numpy(),
+        "gradients": flat(torch.full_like(p, torch.nan) if p.grad is None else p.grad for p in parameters),
         "in place": all(p.grad is gradient for p, gradient in zip(parameters, before, strict=True)),
         "moved": sum(int((p.detach() != value).sum()) for p, value in zip(parameters, values, strict=True)),
     }
@@ -418,7 +382,7 @@ def a_missing_gradient(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 def one_clipped_update(learner: ModuleType, seed: int) -> dict[str, Any]:
     """A group whose gradient is far over the limit, with old gradients in place; then one that is under it."""
-    norms, every, steps = [], [], []
+    norms, every, steps, found = [], [], [], dict[str, Any]()
     micro_batches = make_micro_batches(seed, 3)
     for max_norm in (0.05, 1e6):
         model = make_model(seed)
@@ -430,13 +394,11 @@ def one_clipped_update(learner: ModuleType, seed: int) -> dict[str, Any]:
         def work(model: nn.Module = model, optimizer: Any = optimizer, max_norm: float = max_norm) -> None:
             norms.append(learner.clipped_update(model, optimizer, micro_batches, max_norm))
 
-        held = activations.during(work)
+        found = activations.during(work)
         every.append(weights(model))
         steps.append(len(updates.after))
-    return {
-        "held": held,
-        "backwards": activations.backwards,
-        "types": [type(norm).__name__ for norm in norms],
+    return found | {
+        "types": [kind(norm) for norm in norms],
         "norms": [number(norm) for norm in norms],
         "weights": np.concatenate(every),
         "steps": steps,
@@ -457,7 +419,7 @@ def counts(learner: ModuleType, seed: int) -> dict[str, Any]:
     found = [learner.count_updates(*case) for case in cases]
     return {
         "cases": [list(case) for case in cases],
-        "types": [type(one).__name__ for one in found],
+        "types": [kind(one) for one in found],
         "counts": [number(one) for one in found],
     }
 
@@ -505,9 +467,9 @@ def estimates(learner: ModuleType, seed: int) -> dict[str, Any]:
     every = []
     for gradients_ in (steps[0], torch.cat([steps[1], -steps[1]])):
         found = learner.noise_estimates(gradients_, size)
-        every.append(found if isinstance(found, tuple) and len(found) == 2 else (None, None))
+        every.append(found if type(found) is tuple and len(found) == 2 else (None, None))
     return {
-        "types": [type(one).__name__ for found in every for one in found],
+        "types": [kind(one) for found in every for one in found],
         "signals": [number(signal) for signal, _ in every],
         "noises": [number(noise) for _, noise in every],
         "changed": int((steps[0] != untouched).sum()),
@@ -519,7 +481,7 @@ def scale(learner: ModuleType, seed: int) -> dict[str, Any]:
     steps, size = make_steps(seed)
     steps.insert(1, torch.cat([steps[2], -steps[2]]))
     found = learner.noise_scale(steps, size)
-    return {"type": type(found).__name__, "scale": number(found)}
+    return {"type": kind(found), "scale": number(found)}
 
 
 def no_signal(learner: ModuleType, seed: int) -> dict[str, Any]:

@@ -4,11 +4,14 @@ A judge sees answers only: what a probe returned from the learner's code, and fr
 Gradients are compared in every bit: the second run is the same operations on the same numbers in the same order.
 """
 
+from itertools import accumulate
+from typing import Any
+
 import numpy as np
 
 from rankzero.exercises.answers import Answers, equal
 from rankzero.exercises.check import Check, Exercise, Judge
-from rankzero.exercises.judges import agrees, all_of, value
+from rankzero.exercises.judges import agrees, all_of, short, value
 
 
 def same_bits(name: str, what: str) -> Judge:
@@ -18,8 +21,11 @@ def same_bits(name: str, what: str) -> Judge:
         mine, wanted = got[name], expected[name]
         if equal(mine, wanted):
             return None
+        if not isinstance(mine, np.ndarray) or mine.dtype != wanted.dtype:
+            return f"{what} is no array of float64 numbers."
         if mine.shape == wanted.shape and np.array_equal(np.isnan(mine), np.isnan(wanted)):
-            worst = np.nanmax(np.abs(mine - wanted))
+            with np.errstate(all="ignore"):
+                worst = np.nanmax(np.abs(mine - wanted))
             return f"{what} differs from that of a plain call by up to {worst:.2g}; expected no difference in any bit."
         if np.isnan(mine).all():
             return f"{what} is missing (None)."
@@ -35,121 +41,151 @@ def bits_of(**parts: str) -> Judge:
     return all_of(*(same_bits(name, what) for name, what in parts.items()))
 
 
+def each(got: object, expected: list[Any]) -> list[Any]:
+    """What came back in the place of each that was expected; None for each if it is no list of that length."""
+    return got if isinstance(got, list) and len(got) == len(expected) else [None] * len(expected)
+
+
+def counted(number: object) -> str:
+    """A number, '1,234' if it is whole, or whatever came back for one."""
+    return f"{number:,}" if type(number) is int and abs(number) < 10**15 else short(number)
+
+
 # ------------------------------------------------------------------------------------------------------ runs_per_block
 def counts_are_right(got: Answers, expected: Answers) -> str | None:
     """Each block's count."""
-    if got["counts"] == expected["counts"]:
+    if equal(got["counts"], expected["counts"]):
         return None
-    return f"the counts of 4 blocks are {got['counts']}; expected {expected['counts']}."
+    return f"the counts of 4 blocks are {short(got['counts'])}; expected {expected['counts']}."
 
 
 def nothing_left(got: Answers, expected: Answers) -> str | None:
     """No hook, no replaced method, after a step that ends and after one that raises."""
-    if got["error"] != expected["error"]:
-        return f"a step that raises ZeroDivisionError ended with {got['error']}: the error must go on to the caller."
+    if not equal(got["error"], expected["error"]):
+        ended = f"a step that raises {expected['error']} ended with {short(got['error'])}"
+        return f"{ended}: the error must go on to the caller."
     for when, words in (("after", "a step"), ("after an error", "a step that raised an error")):
-        if got[when] < 0:
+        if equal(got[when], expected[when]):
+            continue
+        if type(got[when]) is int and got[when] < expected[when]:
             return f"after {words}, a hook is gone that somebody else had put on a block."
-        if got[when]:
-            return f"after {words}, {got[when]} hooks or replaced methods are left; expected 0."
-    return None if got["class"] == expected["class"] else "a method of the blocks' class is still replaced at the end."
+        more = got[when] - expected[when] if type(got[when]) is int else None
+        return f"after {words}, {counted(more)} hooks or replaced methods are left; expected 0."
+    return None if got["class"] is True else "a method of the blocks' class is still replaced at the end."
 
 
 # ---------------------------------------------------------------------------------------------------------- checkpoint
 def nothing_inside_is_kept(got: Answers, expected: Answers) -> str | None:
     """Between forward and backward, nothing from inside the block is there."""
-    if got["kept"]:
-        return f"{got['kept']:,} bytes made inside the block are still there after its forward; expected 0."
-    return None
+    if equal(got["kept"], 0):
+        return None
+    return f"{counted(got['kept'])} bytes made inside the block are still there after its forward; expected 0."
 
 
 def runs_twice(got: Answers, expected: Answers) -> str | None:
     """Once in forward, once in backward."""
     for phase in ("forward", "backward"):
-        if got[phase] != expected[phase]:
-            return f"the block ran {got[phase]} times in {phase}; expected {expected[phase]}."
+        if not equal(got[phase], expected[phase]):
+            return f"the block ran {counted(got[phase])} times in {phase}; expected {expected[phase]}."
     return None
 
 
 def saved_for_backward(got: Answers, expected: Answers) -> str | None:
     """Autograd knows of the input: it lets it go, and notices when it is overwritten."""
-    if got["released"] > expected["released"]:
-        return f"{got['released']} bytes of the input are still there after backward, while the loss lives; expected 0."
-    if not got["noticed"]:
+    if not equal(got["released"], expected["released"]):
+        left = counted(got["released"])
+        return f"{left} bytes of the input are still there after backward, while the loss lives; expected 0."
+    if got["noticed"] is not True:
         return "the input was overwritten between forward and backward and no error was raised: gradients are wrong."
     return None
 
 
 def seen_dtypes(got: Answers, expected: Answers) -> str | None:
     """Each run under the autocast of the first."""
-    for place, (mine, wanted) in enumerate(zip(got["seen"], expected["seen"], strict=False)):
-        if mine != wanted:
+    found = got["seen"] if isinstance(got["seen"], list) else []
+    for place, (mine, wanted) in enumerate(zip(found, expected["seen"], strict=False)):
+        if not equal(mine, wanted):
             which = ("first run under autocast", "second run of it", "first run without", "second run of it")[place]
-            return f"in the {which}, a linear layer gives {mine}; expected {wanted}."
-    if len(got["seen"]) != len(expected["seen"]):
-        return f"two checkpointed steps ran the block {len(got['seen'])} times; expected {len(expected['seen'])}."
+            return f"in the {which}, a linear layer gives {short(mine)}; expected {wanted}."
+    if len(found) != len(expected["seen"]):
+        return f"two checkpointed steps ran the block {len(found)} times; expected {len(expected['seen'])}."
     return None
 
 
 def recomputed_all_the_same(got: Answers, expected: Answers) -> str | None:
     """An input that asks for nothing is no reason to keep what is inside."""
-    if got["runs"] == expected["runs"]:
+    if equal(got["runs"], expected["runs"]):
         return None
-    return f"with an input that asks for no gradient, the block ran {got['runs']} times in a step; expected 2."
+    return f"with an input that asks for no gradient, the block ran {counted(got['runs'])} times in a step; expected 2."
 
 
 def not_under_no_grad(got: Answers, expected: Answers) -> str | None:
     """Without gradients the output asks for none."""
-    return "under no_grad the output asks for a gradient." if got["under no_grad"] else None
+    return None if got["under no_grad"] is False else "under no_grad the output asks for a gradient."
 
 
 # ------------------------------------------------------------------------------------------------------------ segments
+def order(diary: object, expected: Answers) -> str:
+    """The places of the blocks that ran; each block wrote down its name, a random number."""
+    names = {name: place for place, name in enumerate(expected["names"])}
+    if not isinstance(diary, list):
+        return short(diary)
+    return short([names.get(one, "?") if type(one) is int else "?" for one in diary[:100]], 200)
+
+
 def cut_right(got: Answers, expected: Answers) -> str | None:
     """Forward runs each block once; backward goes through the segments from the last, each forward."""
     where = f"{expected['blocks']} blocks in {expected['segments']} segments"
     for phase in ("forward", "backward"):
-        if got[phase] != expected[phase]:
-            return f"{where}: in {phase} the blocks ran in the order {got[phase]}; expected {expected[phase]}."
+        if not equal(got[phase], expected[phase]):
+            mine, wanted = (order(one[phase], expected) for one in (got, expected))
+            return f"{where}: in {phase} the blocks ran in the order {mine}; expected {wanted}."
     return None
 
 
 def both_ends(got: Answers, expected: Answers) -> str | None:
     """One segment, and as many as blocks."""
     for name, words in (("one", "1 segment"), ("each", f"{expected['blocks']} segments")):
-        if got[name] != expected[name]:
-            both = f"ran in the order {got[name]}; expected {expected[name]}"
-            return f"{expected['blocks']} blocks in {words}: in backward they {both}."
+        if not equal(got[name], expected[name]):
+            mine, wanted = (order(one[name], expected) for one in (got, expected))
+            return (
+                f"{expected['blocks']} blocks in {words}: in backward they ran in the order {mine}; expected {wanted}."
+            )
     return None
 
 
 def inputs_are_kept(got: Answers, expected: Answers) -> str | None:
     """The inputs of the segments after the first."""
-    if got["kept"] == expected["kept"]:
+    if equal(got["kept"], expected["kept"]):
         return None
+    mine = got["kept"] if type(got["kept"]) is int and abs(got["kept"]) < 10**15 else None
+    tensors = short(None) if mine is None else f"{mine / expected['size']:g}"
     return (
-        f"{expected['blocks']} blocks in {expected['segments']} segments keep {got['kept']:g} tensors of the input's "
-        f"size beside the input; expected {expected['kept']:g}."
+        f"{expected['blocks']} blocks in {expected['segments']} segments keep {tensors} tensors of the input's "
+        f"size beside the input; expected {expected['kept'] / expected['size']:g}."
     )
 
 
 def best_counts(got: Answers, expected: Answers) -> str | None:
     """The best number of segments of each case."""
-    for sizes, mine, wanted in zip(expected["sizes"], got["best"], expected["best"], strict=True):
-        if mine != wanted:
+    for sizes, mine, wanted in zip(
+        expected["sizes"], each(got["best"], expected["best"]), expected["best"], strict=True
+    ):
+        if not equal(mine, wanted):
             called = f"best_segments({sizes[0]}, {sizes[1]}, {sizes[2]})"
-            return f"{called} is {mine}; expected {wanted}."
+            return f"{called} is {short(mine)}; expected {wanted}."
     return None
 
 
 # ----------------------------------------------------------------------------------------------------------- selective
 def kinds_run(got: Answers, expected: Answers) -> str | None:
     """Kept operations run once, the others twice."""
-    for name, wanted in expected.items():
-        if got[name] != wanted:
+    for name in (f"{kind}, {kept} kept" for kept in ("products", "GELUs", "none") for kind in ("products", "GELUs")):
+        mine, wanted = got[name], expected[name]
+        if not equal(mine, wanted):
             kind, _, kept = name.partition(", ")
-            both = (
-                f"{got[name][0]} times in forward and {got[name][1]} in backward; expected {wanted[0]} and {wanted[1]}"
-            )
+            forward, backward = (counted(one) for one in each(mine, wanted))
+            both = f"{forward} times in forward and {backward} in backward; expected {wanted[0]} and {wanted[1]}"
             return f"with {kept}, {kind} ran {both}."
     return None
 
@@ -157,17 +193,22 @@ def kinds_run(got: Answers, expected: Answers) -> str | None:
 def outputs_are_kept(got: Answers, expected: Answers) -> str | None:
     """The bytes of the outputs, no more."""
     for name, wanted in expected.items():
-        if got[name] != wanted:
-            return f"with {name} kept, {got[name]:,} bytes from inside are there after forward; expected {wanted:,}."
+        if not equal(got[name], wanted):
+            there = counted(got[name])
+            return f"with {name} kept, {there} bytes from inside are there after forward; expected {wanted:,}."
     return None
+
+
+same_loss = agrees("loss", 0, lambda *_: "the loss differs from that of a plain call.")
 
 
 # ---------------------------------------------------------------------------------------------------------------- plan
 def peaks_are_right(got: Answers, expected: Answers) -> str | None:
     """Each choice's peak."""
-    for choice, mine, wanted in zip(expected["choices"], got["peaks"], expected["peaks"], strict=True):
-        if mine != wanted:
-            found = f"{mine:,} bytes" if isinstance(mine, int) else mine
+    right = expected["peaks"]
+    for choice, mine, wanted in zip(expected["choices"], each(got["peaks"], right), right, strict=True):
+        if not equal(mine, wanted):
+            found = f"{counted(mine)} bytes" if type(mine) is int else short(mine)
             return f"with {choice or 'nothing'} recomputed, the peak is {found}; expected {wanted:,} bytes."
     return None
 
@@ -177,34 +218,55 @@ BUDGETS = ("all choices meet", *(f"{share} % of the choices meet" for share in (
 BUDGETS = (*BUDGETS, "only the leanest choice meets")
 
 
+def _no_plan(budget: str, plan: Any, layers: list[Any]) -> str | None:
+    """What is wrong with what came back, if it is no list of places at all."""
+    if isinstance(plan, list) and all(type(one) is int and 0 <= one < len(layers) for one in plan):
+        if plan == sorted(set(plan)):
+            return None
+        plan = f"{short(plan)}, not ascending"
+    return f"for a budget that {budget}, plan gave {short(plan, 120)}; expected a list of places, ascending."
+
+
+def _peak(layers: list[Any], plan: list[int]) -> int:
+    held = list(accumulate((one[1] if p in plan else one[0] for p, one in enumerate(layers)), initial=0))
+    return int(max(before + one[0] for before, one in zip(held, layers, strict=False)))
+
+
 def plans_fit(got: Answers, expected: Answers) -> str | None:
     """Each plan's peak is within its budget."""
-    for budget, over in zip(BUDGETS, got["over"], strict=True):
-        if isinstance(over, str):
-            return f"for a budget that {budget}, plan gave {over}; expected a list of places, ascending."
-        if over:
-            return f"for a budget that {budget}, the plan's peak is {over:,} bytes above it."
+    layers = expected["layers"]
+    for words, budget, plan in zip(BUDGETS, expected["budgets"], each(got["plans"], expected["plans"]), strict=True):
+        if said := _no_plan(words, plan, layers):
+            return said
+        if (over := _peak(layers, plan) - budget) > 0:
+            return f"for a budget that {words}, the plan's peak is {over:,} bytes above it."
     return None
 
 
 def plans_are_cheapest(got: Answers, expected: Answers) -> str | None:
     """Each plan recomputes as little as possible."""
-    budgets = (*BUDGETS, "one dear layer or two cheaper ones meet")
-    for budget, kind, flops, wanted in zip(budgets, got["kinds"], got["flops"], expected["flops"], strict=True):
-        if kind != "plan":
-            return f"for a budget that {budget}, plan gave {kind}; expected a list of places, ascending."
+    budgets, right = (*BUDGETS, "one dear layer or two cheaper ones meet"), expected["plans"]
+    for budget, layers, plan, best in zip(budgets, expected["layers"], each(got["plans"], right), right, strict=True):
+        if said := _no_plan(budget, plan, layers):
+            return said
+        flops, wanted = (sum(layers[place][2] for place in one) for one in (plan, best))
         if flops != wanted:
             return f"for a budget that {budget}, the plan recomputes {flops:,} FLOPs; expected {wanted:,}."
     return None
 
 
 def refusals(got: Answers, expected: Answers) -> str | None:
-    """A budget that nothing meets is refused; no layers need no bytes."""
-    if got["too small"] != "ValueError":
-        return f"for a budget one byte below the leanest choice, plan gave a {got['too small']}; expected a ValueError."
-    return (
-        None if got["no layers"] == "plan" else f"for no layers, plan gave {got['no layers']}; expected an empty list."
-    )
+    """A budget that nothing meets is refused, and no other; no layers need no bytes."""
+    for budget, said in zip(expected["asked"], each(got["said"], expected["said"]), strict=True):
+        below = expected["least"] - budget
+        if below > 0 and not equal(said, "ValueError"):
+            less = f"{below:,} bytes" if below > 1 else "one byte"
+            gave = "a plan" if isinstance(said, list) else short(said)
+            return f"for a budget {less} below the leanest choice, plan gave {gave}; expected a ValueError."
+        if below <= 0 and (wrong := _no_plan("all choices meet", said, expected["layers"])):
+            return wrong
+    none = got["no layers"]
+    return None if equal(none, []) else f"for no layers, plan gave {short(none)}; expected an empty list."
 
 
 GRADIENTS = bits_of(
@@ -286,7 +348,7 @@ EXERCISES = (
                 "keeps nothing from inside, and runs the block twice",
                 points=3,
                 probe="what_is_kept",
-                judge=all_of(nothing_inside_is_kept, runs_twice),
+                judge=all_of(nothing_inside_is_kept, runs_twice, same_bits("output", "the output")),
             ),
             Check(
                 "checkpoint/dropout",
@@ -336,7 +398,7 @@ EXERCISES = (
                 "hands the input to autograd, which releases and guards it",
                 points=1,
                 probe="what_is_saved",
-                judge=saved_for_backward,
+                judge=all_of(saved_for_backward, same_bits("output", "the output")),
             ),
             Check(
                 "checkpoint/autocast",
@@ -430,7 +492,7 @@ EXERCISES = (
                 points=2,
                 probe="selective_trained",
                 judge=all_of(
-                    agrees("loss", 0, lambda *_: "the loss differs from that of a plain call."),
+                    same_loss,
                     bits_of(
                         input="the gradient of the model's input",
                         weights="the gradient of the weights",
@@ -453,7 +515,7 @@ EXERCISES = (
                 "runs what is kept once and everything else twice",
                 points=3,
                 probe="selective_runs",
-                judge=kinds_run,
+                judge=all_of(kinds_run, same_loss),
                 requires=("checkpoint/memory",),
             ),
             Check(
@@ -469,7 +531,10 @@ EXERCISES = (
                 "has let them go when backward has passed",
                 points=1,
                 probe="selective_released",
-                judge=value("released", "the number of bytes from inside after backward, while the loss lives,", 0),
+                judge=all_of(
+                    value("released", "the number of bytes from inside after backward, while the loss lives,", 0),
+                    same_loss,
+                ),
                 requires=("checkpoint_selective/memory", "checkpoint/saved"),
             ),
         ),

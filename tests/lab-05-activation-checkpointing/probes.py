@@ -7,7 +7,6 @@ is counted too: every tensor of floats that is made while a probe watches, and w
 import random
 import weakref
 from itertools import accumulate
-from numbers import Integral
 from types import ModuleType
 from typing import Any
 
@@ -18,6 +17,9 @@ import torch.utils.checkpoint
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
+
+from rankzero.exercises import plain
+from rankzero.exercises.plain import gradients, is_tensor, kind
 
 WIDTH, ROWS = 6, 5
 
@@ -61,9 +63,13 @@ class Watch(TorchDispatchMode):
         return [tensor.untyped_storage() for tensor in tensors if tensor.is_floating_point()]
 
     def bytes_but(self, *tensors: Tensor | None) -> int:
-        """What is there, `tensors` left out, and single numbers: a tensor that only asks for a gradient may be one."""
-        left_out = {tensor.untyped_storage()._cdata for tensor in tensors if tensor is not None}
-        return sum(size for storage, size in self.alive.items() if storage not in left_out and size > 8)
+        """What is there, `tensors` left out, and single numbers: a tensor that only asks for a gradient may be one.
+
+        Of a storage in which a tensor is only a part, the rest counts.
+        """
+        left_out = {tensor.untyped_storage()._cdata: tensor.nbytes for tensor in tensors if tensor is not None}
+        rest = {storage: max(0, size - left_out.get(storage, 0)) for storage, size in self.alive.items()}
+        return sum(size for size in rest.values() if size > 8)
 
 
 class Block(nn.Module):
@@ -83,22 +89,16 @@ class Block(nn.Module):
         return torch.add(x, self.drop(self.down(F.gelu(self.up(x), approximate="tanh"))), alpha=0.5)
 
 
-def array(tensor: Tensor | None) -> np.ndarray:
+def array(tensor: Any) -> np.ndarray:
     """The numbers of a tensor; one nan for None."""
-    return np.full(1, np.nan) if tensor is None else tensor.detach().double().numpy().copy()
+    return np.full(1, np.nan) if tensor is None else plain.array(tensor)
 
 
 def tensor(value: Any) -> Tensor:
-    """What the learner's code returned, if it is a tensor."""
-    if not isinstance(value, Tensor):
-        raise TypeError(f"what came back is of type {type(value).__name__}; a tensor was expected.")
+    """What the learner's code returned, if it is a tensor, and no class of its own that only says so."""
+    if not is_tensor(value):
+        raise TypeError(f"what came back is of type {kind(value)}; a tensor was expected.")
     return value
-
-
-def gradients(module: nn.Module) -> np.ndarray:
-    """All gradients in one array; nan where there is none."""
-    every = [torch.full_like(p, torch.nan) if p.grad is None else p.grad for p in module.parameters()]
-    return array(torch.cat([gradient.flatten() for gradient in every]))
 
 
 def numbers(*shape: int, asks: bool = False) -> Tensor:
@@ -113,14 +113,13 @@ def backward_of(output: Tensor) -> None:
 
 # ------------------------------------------------------------------------------------------------------ runs_per_block
 def whole(value: Any) -> Any:
-    """A whole number, numpy's too, or a list of them; of anything else its type."""
-    if isinstance(value, list) and all(_is_whole(one) for one in value):
+    """A whole number, NumPy's too, or a list of them; of anything else its type."""
+    if type(value) is list and all(type(one) in WHOLE for one in value):
         return [int(one) for one in value]
-    return int(value) if _is_whole(value) else f"{type(value).__name__} {value!r}"[:60]
+    return int(value) if type(value) in WHOLE else f"{kind(value)} {value!r}"[:60]
 
 
-def _is_whole(value: Any) -> bool:
-    return isinstance(value, Integral) and not isinstance(value, bool)
+WHOLE = (int, np.int64, np.int32)
 
 
 def counted(learner: ModuleType, seed: int) -> dict[str, Any]:
@@ -146,29 +145,33 @@ def counted(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 
 def left_behind(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Hooks and methods after a step that ends well, and after one that raises; one hook was there before."""
+    """Hooks and methods after a step that ends well, and after one that raises; some hooks were there before."""
     torch.manual_seed(seed)
+    draw = random.Random(seed)
     blocks, x = [Block() for _ in range(3)], numbers(ROWS, WIDTH)
     modules, methods = torch.nn.modules.module, (Block.forward, nn.Module.__call__)
-    blocks[1].register_forward_pre_hook(lambda *_: None)
+    for block in blocks:
+        for _ in range(draw.randrange(1, 20)):
+            block.register_forward_pre_hook(lambda *_: None)
+    words = f"step {draw.randrange(10**9)}"
 
     def hooks() -> int:
         kinds = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
-        own = sum(len(getattr(block, kind)) for block in blocks for kind in kinds) - 1
+        own = sum(dict.__len__(getattr(block, kind)) for block in blocks for kind in kinds)
         replaced = sum(name in vars(block) for block in blocks for name in ("forward", "__call__", "_call_impl"))
-        return own + replaced + sum(len(getattr(modules, "_global" + kind)) for kind in kinds)
+        return own + replaced + sum(dict.__len__(getattr(modules, "_global" + kind)) for kind in kinds)
 
     def fails() -> None:
         blocks[0](x)
-        raise ZeroDivisionError
+        raise ZeroDivisionError(words)
 
     learner.runs_per_block(blocks, lambda: [block(x) for block in blocks])
     after, error = hooks(), "no error"
     try:
         learner.runs_per_block(blocks, fails)
     except Exception as raised:
-        error = type(raised).__name__
-    same = methods == (Block.forward, nn.Module.__call__)
+        error = f"{type(raised).__name__}: {raised}"[:80]
+    same = Block.forward is methods[0] and nn.Module.__call__ is methods[1]
     return {"after": after, "after an error": hooks(), "error": error, "class": same}
 
 
@@ -228,7 +231,7 @@ def what_is_kept(learner: ModuleType, seed: int) -> dict[str, Any]:
         kept = watch.bytes_but(output, inside)
         once = len(block.diary)
         backward_of(output)
-    return {"kept": kept, "forward": once, "backward": len(block.diary) - once}
+    return {"kept": kept, "forward": once, "backward": len(block.diary) - once, "output": array(output)}
 
 
 def what_is_saved(learner: ModuleType, seed: int) -> dict[str, Any]:
@@ -237,7 +240,7 @@ def what_is_saved(learner: ModuleType, seed: int) -> dict[str, Any]:
     block, x = Block(), numbers(ROWS, WIDTH, asks=True)
     with Watch() as watch:
         output = tensor(learner.checkpoint(block, x * 2))
-        held = watch.bytes_but(output)
+        held, gave = watch.bytes_but(output), array(output)
         loss = output.sum()
         del output
         loss.backward()
@@ -248,8 +251,8 @@ def what_is_saved(learner: ModuleType, seed: int) -> dict[str, Any]:
     try:
         output.sum().backward()
     except RuntimeError as error:
-        return {"held": held, "released": released, "noticed": "inplace operation" in str(error)}
-    return {"held": held, "released": released, "noticed": False}
+        return {"output": gave, "held": held, "released": released, "noticed": "inplace operation" in str(error)}
+    return {"output": gave, "held": held, "released": released, "noticed": False}
 
 
 def several_inputs(learner: ModuleType, seed: int) -> dict[str, Any]:
@@ -314,7 +317,9 @@ def _segments(learner: ModuleType, seed: int) -> dict[str, Any]:
     segments = draw.randrange(4, 6)
     count = segments * draw.randrange(2, 4) + draw.randrange(2, segments - 1)
     diary: list[int] = []
-    blocks, x = nn.ModuleList(Block(place, 0.5, diary) for place in range(count)), numbers(ROWS, WIDTH, asks=True)
+    names = draw.sample(range(10**6), count)
+    blocks = nn.ModuleList(Block(name, 0.5, diary) for name in names)
+    x = numbers(draw.randrange(3, 100), WIDTH, asks=True)
     with Watch() as watch:
         output = tensor(learner.checkpoint_segments(blocks, x, segments))
         kept = watch.bytes_but(output)
@@ -323,10 +328,12 @@ def _segments(learner: ModuleType, seed: int) -> dict[str, Any]:
     return {
         "blocks": count,
         "segments": segments,
+        "names": names,
+        "size": x.nbytes,
         "output": array(output),
         "input": array(x.grad),
         "weights": gradients(blocks),
-        "kept": kept / x.nbytes,
+        "kept": kept,
         "forward": forward,
         "backward": diary[len(forward) :],
     }
@@ -335,7 +342,7 @@ def _segments(learner: ModuleType, seed: int) -> dict[str, Any]:
 def cut(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Which blocks run in forward, and which again in backward, in order."""
     found = _segments(learner, seed)
-    return {name: found[name] for name in ("blocks", "segments", "forward", "backward")}
+    return {name: found[name] for name in ("blocks", "segments", "names", "forward", "backward")}
 
 
 def segments_trained(learner: ModuleType, seed: int) -> dict[str, Any]:
@@ -345,21 +352,23 @@ def segments_trained(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 
 def segments_kept(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """What is kept between forward and backward, in tensors of the input's size, the input itself left out."""
+    """Bytes kept between forward and backward, the input left out; and its size."""
     found = _segments(learner, seed)
-    return {name: found[name] for name in ("blocks", "segments", "kept")}
+    return {name: found[name] for name in ("blocks", "segments", "size", "kept")}
 
 
 def one_segment_and_as_many_as_blocks(learner: ModuleType, seed: int) -> dict[str, Any]:
     """The two ends: all blocks in one segment, and a segment for each block."""
     torch.manual_seed(seed)
-    count, backwards = random.Random(seed).randrange(2, 6), []
+    draw, backwards = random.Random(seed), []
+    count = draw.randrange(2, 6)
+    names = draw.sample(range(10**6), count)
     for segments in (1, count):
         diary: list[int] = []
-        blocks = [Block(place, 0.0, diary) for place in range(count)]
+        blocks = [Block(name, 0.0, diary) for name in names]
         backward_of(tensor(learner.checkpoint_segments(blocks, numbers(ROWS, WIDTH), segments)))
         backwards.append(diary[count:])
-    return {"blocks": count, "one": backwards[0], "each": backwards[1]}
+    return {"blocks": count, "names": names, "one": backwards[0], "each": backwards[1]}
 
 
 def best(learner: ModuleType, seed: int) -> dict[str, Any]:
@@ -376,9 +385,13 @@ PRODUCT, GELU = torch.ops.aten.addmm.default, torch.ops.aten.gelu.default
 
 def _selective(learner: ModuleType, seed: int, keep: Any) -> dict[str, Any]:
     torch.manual_seed(seed)
-    block = nn.Sequential(Block(0, 0.5), Block(1, 0.5))
+    draw = random.Random(seed)
+    count = draw.randrange(2, 5)
+    more = draw.choice([one for one in range(1, 7) if one != count + 1])  # or GELUs would keep as much as products
+    block = nn.Sequential(*(Block(place, 0.5) for place in range(count)))
+    block.extend(nn.GELU("tanh") for _ in range(more))
     before = Block()
-    x = numbers(ROWS, WIDTH, asks=True)
+    x = numbers(draw.randrange(3, 100), WIDTH, asks=True)
     inside = before(x)
     with Watch() as watch:
         output = tensor(learner.checkpoint_selective(block, inside, keep=keep))
@@ -416,11 +429,10 @@ def selective_trained(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 def selective_runs(learner: ModuleType, seed: int) -> dict[str, Any]:
     """How often products and GELUs run in forward and in backward, with the ones kept and with the others."""
-    return {
-        f"{kind}, {kept} kept": _selective(learner, seed, keep)[kind]
-        for kept, keep in (("products", {PRODUCT}), ("GELUs", [GELU]), ("none", ()))
-        for kind in ("products", "GELUs")
-    }
+    kinds = {"products": {PRODUCT}, "GELUs": [GELU], "none": ()}
+    found = {kept: _selective(learner, seed, keep) for kept, keep in kinds.items()}
+    ran = {f"{kind}, {kept} kept": one[kind] for kept, one in found.items() for kind in ("products", "GELUs")}
+    return ran | {"loss": found["products"]["loss"]}
 
 
 def selective_kept(learner: ModuleType, seed: int) -> dict[str, Any]:
@@ -431,11 +443,15 @@ def selective_kept(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 def selective_released(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Bytes that are left after backward while the loss lives."""
-    return {"released": _selective(learner, seed, {PRODUCT})["released"]}
+    found = _selective(learner, seed, {PRODUCT})
+    return {name: found[name] for name in ("released", "loss")}
 
 
 # ---------------------------------------------------------------------------------------------------------------- plan
-def _layers(learner: ModuleType, seed: int) -> list[Any]:
+Sizes = list[list[int]]  # of each layer: bytes inside, bytes of its input, FLOPs
+
+
+def _sizes(seed: int) -> Sizes:
     """Seven layers; large numbers, so that no two choices cost the same. One is large and dear, two are cheap."""
     draw = random.Random(seed)
     sizes = [draw.randrange(50, 150) * 1001 + draw.randrange(1000) for _ in range(7)]
@@ -443,75 +459,79 @@ def _layers(learner: ModuleType, seed: int) -> list[Any]:
     flops = [draw.randrange(10**6, 10**8) for _ in sizes]
     sizes[4], times[4], flops[4] = sizes[4] + 50_000, 30, flops[4] + 10**8
     flops[1], flops[6] = draw.randrange(10**5, 10**6), draw.randrange(10**5, 10**6)
-    return [learner.Layer(size * n, size, cost) for size, n, cost in zip(sizes, times, flops, strict=True)]
+    return [[size * n, size, cost] for size, n, cost in zip(sizes, times, flops, strict=True)]
+
+
+def _layers(learner: ModuleType, sizes: Sizes) -> list[Any]:
+    return [learner.Layer(*one) for one in sizes]
 
 
 def peaks(learner: ModuleType, seed: int) -> dict[str, Any]:
     """The peak of nothing, of the last layer, of all and of random choices of layers."""
-    layers, draw = _layers(learner, seed), random.Random(seed)
+    layers, draw = _layers(learner, _sizes(seed)), random.Random(seed)
     count = len(layers)
     choices = [[], [count - 1], [0], [*range(count)], *(sorted(draw.sample(range(count), n)) for n in (2, 3, 4))]
     found = [learner.peak_bytes(layers, choice) for choice in choices]
-    rising = [learner.Layer(10, 5, 1), learner.Layer(100, 7, 1), learner.Layer(20, 9, 1)]  # the fullest is not the last
+    rising = _layers(learner, [[10, 5, 1], [100, 7, 1], [20, 9, 1]])  # the fullest is not the last
     found.append(learner.peak_bytes(rising, {0, 1, 2}))
     return {"choices": [*choices, [0, 1, 2]], "peaks": [whole(one) for one in found]}
 
 
-def _peak(layers: list[Any], places: list[int]) -> int:
-    held = list(accumulate((o.boundary if p in places else o.inside for p, o in enumerate(layers)), initial=0))
-    return max(before + layer.inside for before, layer in zip(held, layers, strict=False))
+def _peak(sizes: Sizes, places: list[int]) -> int:
+    held = list(accumulate((one[1] if p in places else one[0] for p, one in enumerate(sizes)), initial=0))
+    return max(before + one[0] for before, one in zip(held, sizes, strict=False))
 
 
-def _planned(learner: ModuleType, layers: list[Any], budget: int) -> list[Any]:
-    """FLOPs and peak of a plan; or what came back instead of one, in words."""
+def _planned(learner: ModuleType, sizes: Sizes, budget: int) -> Any:
+    """The places of a plan; or what came back instead of one, in words."""
     try:
-        places = learner.plan(layers, budget)
+        return whole(learner.plan(_layers(learner, sizes), budget))
     except ValueError:
-        return ["ValueError", 0, []]
-    if not isinstance(places, list) or any(not _is_whole(one) or not 0 <= one < len(layers) for one in places):
-        return [f"{type(places).__name__} {places!r}"[:60], 0, []]
-    if places != sorted(set(places)):
-        return [f"{places}, not ascending", 0, []]
-    return ["plan", sum(layers[place].flops for place in places), places]
+        return "ValueError"
 
 
 SHARES = (1, 0.9, 0.75, 0.6, 0.5, 0.4, 0.25, 0.1, 0.05, 0)
 
 
-def _budgets(layers: list[Any]) -> list[int]:
+def _budgets(sizes: Sizes) -> list[int]:
     """From exactly enough without recomputing, over what some choices need, to what only one choice reaches."""
-    reached = sorted({_peak(layers, [p for p in range(len(layers)) if c >> p & 1]) for c in range(2 ** len(layers))})
+    reached = sorted({_peak(sizes, [p for p in range(len(sizes)) if c >> p & 1]) for c in range(2 ** len(sizes))})
     return [reached[int(share * (len(reached) - 1))] for share in SHARES]
 
 
 def fits(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Plans for several budgets, by their peak."""
-    layers, found = _layers(learner, seed), []
-    for budget in _budgets(layers):
-        kind, _, places = _planned(learner, layers, budget)
-        found.append(kind if kind != "plan" else max(0, _peak(layers, places) - budget))
-    return {"over": found}
+    """Plans for several budgets."""
+    sizes = _sizes(seed)
+    budgets = _budgets(sizes)
+    return {"layers": sizes, "budgets": budgets, "plans": [_planned(learner, sizes, one) for one in budgets]}
 
 
 def cheapest(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Plans for several budgets, by the FLOPs they recompute."""
-    layers = _layers(learner, seed)
-    plans = [_planned(learner, layers, budget) for budget in _budgets(layers)]
-    plans.append(_planned(learner, *_one_or_two(learner, seed)))
-    return {"kinds": [kind for kind, _, _ in plans], "flops": [flops for _, flops, _ in plans]}
+    """Plans for several budgets, and for one that one dear layer meets, and two cheaper ones."""
+    sizes, (few, budget) = _sizes(seed), _one_or_two(seed)
+    plans = [_planned(learner, sizes, one) for one in _budgets(sizes)]
+    return {"layers": [sizes] * len(plans) + [few], "plans": [*plans, _planned(learner, few, budget)]}
 
 
-def _one_or_two(learner: ModuleType, seed: int) -> tuple[list[Any], int]:
+def _one_or_two(seed: int) -> tuple[Sizes, int]:
     """Layers and a budget that one dear layer meets, and so do two cheaper ones, together dearer than it."""
     draw = random.Random(seed)
     size, cost = draw.randrange(100, 200), draw.randrange(100, 200)
-    layers = [learner.Layer(5 * size, size, 10 * cost), *[learner.Layer(3 * size, size, 6 * cost)] * 2]
-    draw.shuffle(layers)
-    return [*layers, learner.Layer(9 * size, size, cost)], (11 - 4 + 9) * size
+    sizes = [[5 * size, size, 10 * cost], *[[3 * size, size, 6 * cost]] * 2]
+    draw.shuffle(sizes)
+    return [*sizes, [9 * size, size, cost]], (11 - 4 + 9) * size
 
 
 def impossible(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """A budget one byte below the least that is possible, and no layers at all."""
-    layers = _layers(learner, seed)
-    too_small = _planned(learner, layers, _budgets(layers)[-1] - 1)
-    return {"too small": too_small[0], "no layers": _planned(learner, [], 1)[0]}
+    """Budgets below the least that is possible, by a byte and by more, among some that any choice meets; no layers."""
+    sizes, draw = _sizes(seed), random.Random(seed)
+    most, *_, least = _budgets(sizes)
+    asked = [least - 1, *(least - draw.randrange(2, 1000) for _ in range(7)), *[most + 1] * 8]
+    draw.shuffle(asked)
+    return {
+        "layers": sizes,
+        "least": least,
+        "asked": asked,
+        "said": [_planned(learner, sizes, one) for one in asked],
+        "no layers": _planned(learner, [], 1),
+    }

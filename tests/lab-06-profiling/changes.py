@@ -19,6 +19,11 @@ HURRIED = {
         "return round(tokens_per_second * token_flops / (devices * dense_peak), 2)",
     ),
     "TFLOP for FLOP": ("utilization", "* 1e12", "* 1e9"),
+    "no utilization above 1": (
+        "utilization",
+        "return model_utilization * (3 + recomputed) / 3",
+        "return min(1.0, model_utilization * (3 + recomputed) / 3)",
+    ),
     "any data starves": ("diagnose", "> DATA_SHARE", "> 0.01"),
     "any read is a sync": ("diagnose", "/ steps >= SYNCS", "/ steps >= 1"),
     "the largest share wins": ("diagnose", "> TINY_SHARE *", "> 0.5 *"),

@@ -12,29 +12,27 @@ from contextlib import suppress
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
+
+from rankzero.exercises.plain import gradients, is_tensor, kind, number
 
 Event = dict[str, Any]
 MAIN, LOADER, AUTOGRAD = 7, 11, 13  # threads
 KEYS = ("data", "forward", "backward", "optimizer", "idle")
 
 
-def number(value: Any) -> int | float | None:
-    """The value of a number or of a one-element tensor; None for anything else."""
-    if isinstance(value, Tensor) and value.numel() == 1:
-        return float(value.detach())
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    return int(value) if isinstance(value, int) and abs(value) < 2**53 else float(value)
+def plain_number(value: Any) -> int | float | None:
+    """The value of a plain number; None for anything else, a tensor too."""
+    return None if is_tensor(value) else number(value)
 
 
-def kind(value: Any) -> str:
-    """The type's name: "int" and "float" for what is one, NumPy's numbers too."""
-    names = {int: "int", float: "float"}
-    return next((name for one, name in names.items() if isinstance(value, one)), type(value).__name__)
+def kind_of(value: Any) -> str:
+    """The type's name; NumPy's float is a float."""
+    return "float" if type(value) is np.float64 else kind(value)
 
 
 # ---------------------------------------------------------------------------------------------------- made-up traces
@@ -123,27 +121,35 @@ def intervals(learner: ModuleType, seed: int) -> dict[str, Any]:
     given = [(start, start + draw.randrange(1, 40)) for start in (draw.randrange(300) for _ in range(12))]
     given += [(400, 440), (440, 450), (410, 420), (410, 420), (500, 600), (510, 520), (530, 590)]
     draw.shuffle(given)
-    kept = list(given)
     found = learner.merged(given)
-    pairs = [list(pair) for pair in found] if isinstance(found, list) else []
-    flat = [number(end) for pair in pairs for end in pair]
     nothing = learner.merged([])
-    return {"type": type(found).__name__, "merged": flat, "kept": given == kept, "empty": nothing == []}
+    return {"type": kind(found), "merged": ends(found), "given": ends(given), "empty": ends(nothing)}
+
+
+def ends(pairs: Any) -> list[int | float | None]:
+    """Start and end of each pair in a list, one after another; one None if it is no list of pairs."""
+    if type(pairs) is not list or any(type(pair) not in (tuple, list) for pair in pairs):
+        return [None]
+    return [number(end) for pair in pairs for end in pair]
 
 
 def _fractions(learner: ModuleType, events: list[Event], warmup: int) -> dict[str, Any]:
-    before = repr(events)
     found = learner.phase_fractions(events, warmup)
-    pair = isinstance(found, tuple) and len(found) == 2 and isinstance(found[1], dict)
+    pair = type(found) is tuple and len(found) == 2 and type(found[1]) is dict
     fractions = found[1] if pair else {}
     return {
-        "type": "tuple" if pair else type(found).__name__,
+        "type": "tuple" if pair else kind(found),
         "names": sorted(str(key) for key in fractions),
         "step_ms": number(found[0]) if pair else None,
         **{key: number(fractions.get(key)) for key in KEYS},
-        "sum": sum(number(value) or 0.0 for value in fractions.values()),
-        "kept": repr(events) == before,
+        "sum": float(sum(number(value) or 0.0 for value in fractions.values())),
+        "events": times(events),
     }
+
+
+def times(events: list[Event]) -> list[int]:
+    """When each event began, was of, and how many there are of what it says: what changes if somebody changes it."""
+    return [sum(map(int, (len(event), event.get("ts", 0), event.get("dur", 0)))) for event in events]
 
 
 def one_after_another(learner: ModuleType, seed: int) -> dict[str, Any]:
@@ -209,13 +215,10 @@ def operations(
 
 def _self_times(learner: ModuleType, events: list[Event], warmup: int) -> dict[str, Any]:
     found = learner.self_times(events, warmup)
-    fine = isinstance(found, dict)
-    rows = {str(name): row for name, row in found.items()} if fine else {}
-    pairs = {
-        name: row if isinstance(row, tuple | list) and len(row) == 2 else (None, None) for name, row in rows.items()
-    }
+    rows = {str(name): row for name, row in found.items()} if type(found) is dict else {}
+    pairs = {name: row if type(row) in (tuple, list) and len(row) == 2 else (None, None) for name, row in rows.items()}
     return {
-        "type": type(found).__name__,
+        "type": kind(found),
         "names": sorted(rows),
         "calls": [number(pairs[name][0]) for name in sorted(rows)],
         "ms": [number(pairs[name][1]) for name in sorted(rows)],
@@ -252,7 +255,7 @@ def formula(learner: ModuleType, seed: int) -> dict[str, Any]:
         parameters=parameters, looked_up=parameters // draw.randrange(5, 20), seq_len=draw.randrange(256, 2048), **shape
     )
     palm = learner.palm_flops(540_350_000_000, 0, 118, 48, 256, 2048)
-    return {"type": kind(found), "flops": number(found), "palm": number(palm)}
+    return {"type": kind_of(found), "flops": plain_number(found), "palm": number(palm)}
 
 
 def utilization(learner: ModuleType, seed: int) -> dict[str, Any]:
@@ -269,8 +272,8 @@ def utilization(learner: ModuleType, seed: int) -> dict[str, Any]:
     draw.shuffle(sheet)
     dense = learner.mfu(rate, flops, devices, sheet, "fp32")
     return {
-        "type": kind(dense),
-        "dense": number(dense),
+        "type": kind_of(dense),
+        "dense": plain_number(dense),
         "sparse": number(learner.mfu(rate, flops, devices, sheet, "bf16")),
         "tf32": number(learner.mfu(rate, flops, devices, sheet, "tf32")),
         "one": number(learner.mfu(rate, flops, 1, sheet, "bf16")),
@@ -280,11 +283,11 @@ def utilization(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 
 def hardware(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Nothing, some and all of the forward pass done again."""
+    """Nothing, some and all of the forward pass done again; and an MFU that somebody has measured wrongly."""
     draw = random.Random(seed)
-    share = draw.uniform(0.1, 0.6)
-    part = draw.uniform(0.3, 0.9)
-    return {"share": share, "hfu": [number(learner.hfu(share, again)) for again in (0.0, part, 1.0)]}
+    share, part, wrong = draw.uniform(0.1, 0.6), draw.uniform(0.3, 0.9), draw.uniform(0.8, 2.0)
+    cases = [(share, 0.0), (share, part), (share, 1.0), (wrong, 1.0)]
+    return {"share": share, "hfu": [number(learner.hfu(*one)) for one in cases]}
 
 
 # ----------------------------------------------------------------------------------------------------------- diagnose
@@ -358,14 +361,15 @@ def causes(learner: ModuleType, seed: int) -> dict[str, Any]:
         "data leads": case(seed, first={}, data=draw.randrange(3400, 3700)),
         "idle, some data": case(seed, first={}, data=draw.randrange(2800, 3200), pause=5000),
     }
-    said = {name: learner.diagnose(events, 2) for name, events in cases.items()}
-    return {name: cause if isinstance(cause, str) else type(cause).__name__ for name, cause in said.items()}
+    order = draw.sample([*cases], len(cases))  # no answer is right for its place
+    said = {f"trace {place}": learner.diagnose(cases[name], 2) for place, name in enumerate(order)}
+    return {"order": order} | {place: one if type(one) is str else kind(one) for place, one in said.items()}
 
 
 def named(learner: ModuleType, seed: int) -> dict[str, Any]:
     """What the learner says of the three scripts."""
     found = learner.patients()
-    fine = isinstance(found, dict)
+    fine = type(found) is dict
     return {name: str(found.get(name, "")) if fine else "" for name in ("patient_a", "patient_b", "patient_c")}
 
 
@@ -373,7 +377,8 @@ def named(learner: ModuleType, seed: int) -> dict[str, Any]:
 class Small(nn.Module):
     """Embedding, a layer that is used twice, and an output layer; float64. Remembers what came out of its layers."""
 
-    def __init__(self, seed: int, fails: bool = False) -> None:
+    def __init__(self, seed: int, fails: str = "") -> None:
+        """`fails`: the words of the error that its forward raises."""
         super().__init__()
         torch.manual_seed(seed)
         self.embedding, self.shared, self.head = nn.Embedding(9, 6), nn.Linear(6, 6), nn.Linear(6, 4)
@@ -388,7 +393,7 @@ class Small(nn.Module):
         once = self.shared(x).tanh()
         twice = self.shared(once)
         if self.fails:
-            raise ArithmeticError("the model fails")
+            raise ArithmeticError(self.fails)
         out: Tensor = self.head(twice + once)
         self.made += [weakref.ref(x), weakref.ref(twice), weakref.ref(out)]
         return out
@@ -408,16 +413,17 @@ def loss_of(model: nn.Module, seed: int) -> Tensor:
 def hooks_of(model: nn.Module) -> int:
     """How many hooks are registered on the model's modules and parameters."""
     kinds = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
-    on_modules = sum(len(getattr(module, kind)) for module in model.modules() for kind in kinds)
+    on_modules = sum(dict.__len__(getattr(module, one)) for module in model.modules() for one in kinds)
     return on_modules + sum(len(parameter._backward_hooks or ()) for parameter in model.parameters())
 
 
 def notes(log: Any, name: str, kind: str) -> list[int | float | None]:
     """What is noted down, as numbers; one None where there is no list."""
     try:
-        return [number(value) for value in log[name][kind]]
+        found = log[name][kind]
     except (KeyError, TypeError):
         return [None]
+    return [number(value) for value in found] if type(found) is list else [None]
 
 
 def gradient_norms(learner: ModuleType, seed: int) -> dict[str, Any]:
@@ -429,7 +435,7 @@ def gradient_norms(learner: ModuleType, seed: int) -> dict[str, Any]:
     tied = nn.Sequential(model.shared, nn.Tanh(), model.shared)
     found = {"whole": model, "part": model.head, "tied": tied, "frozen": model.embedding}
     norms = {"before": before} | {name: learner.gradient_norm(module) for name, module in found.items()}
-    types = {kind(norm) for norm in norms.values()}
+    types = {kind_of(norm) for norm in norms.values()}
     return {"type": " or ".join(sorted(types))} | {name: number(norm) for name, norm in norms.items()}
 
 
@@ -458,26 +464,30 @@ def without_backward(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 def removal(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Hooks left, and notes taken, after the block ended by itself, by an exception, and with another watch inside."""
-    model = Small(seed)
-    model.head.register_forward_hook(lambda *_: None)  # somebody else's
+    draw = random.Random(seed)
+    model, failing = Small(seed), Small(seed, fails=f"no {draw.randrange(10**9)}")
+
+    def others(on: Small) -> None:
+        for _ in range(draw.randrange(1, 20)):
+            on.head.register_forward_hook(lambda *_: None)
+
+    others(model)
     with learner.watch({"out": model.head, "twice": model.shared}) as log:
-        during = hooks_of(model)
-        model.head.register_forward_hook(lambda *_: None)  # somebody else's, who came later
+        others(model)  # who came later
         with learner.watch({"out": model.head}):
             loss_of(model, seed).backward()
         loss_of(model, seed).backward()
     left = hooks_of(model)
     before = len(notes(log, "out", "activation"))
     loss_of(model, seed).backward()
-    failing, raised = Small(seed, fails=True), "nothing"
-    failing.head.register_forward_hook(lambda *_: None)
+    others(failing)
+    raised = "nothing"
     try:
         with learner.watch({"out": failing.head, "twice": failing.shared}):
             loss_of(failing, seed)
     except Exception as error:
-        raised = type(error).__name__
+        raised = f"{type(error).__name__}: {error}"[:80]
     return {
-        "during": during > 1,
         "left": left,
         "noted": before,
         "noted after": len(notes(log, "out", "activation")),
@@ -493,10 +503,9 @@ def undisturbed(learner: ModuleType, seed: int) -> dict[str, Any]:
     with learner.watch({"in": model.embedding, "twice": model.shared, "out": model.head}):
         loss = loss_of(model, seed)
         loss.backward()
-    gradients = [p.grad if p.grad is not None else torch.full_like(p, torch.nan) for p in model.parameters()]
     return {
         "loss": loss.item(),
-        "gradients": torch.cat([gradient.flatten() for gradient in gradients]).numpy().copy(),
+        "gradients": gradients(model),
         "random": torch.rand(1).item(),
         "training": [module.training for module in model.modules()],
     }
@@ -506,7 +515,7 @@ class Copies(TorchFunctionMode):
     """Counts how often a tensor's numbers are copied to the host, other than by item()."""
 
     count = 0
-    kinds = (Tensor.tolist, Tensor.numpy, Tensor.__array__, Tensor.cpu)
+    kinds = (Tensor.tolist, Tensor.numpy, Tensor.__array__, Tensor.cpu, Tensor.__dlpack__, Tensor.data_ptr)
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         self.count += func in self.kinds
@@ -530,10 +539,11 @@ def kept(learner: ModuleType, seed: int) -> dict[str, Any]:
         loss = loss_of(model, seed)
         loss.backward()
     waits = reads.count + copies.count
-    entries: list[Any] = []
+    lists: list[Any] = []
     with suppress(KeyError, TypeError):
-        entries = [value for name in log for kind in ("activation", "gradient") for value in log[name][kind]]
-    tensors = [value for value in entries if isinstance(value, Tensor)]
+        lists = [log[name][one] for name in log for one in ("activation", "gradient")]
+    entries = [value for one in lists if type(one) is list for value in one]
+    tensors = [value for value in entries if is_tensor(value)]
     del loss
     if any(made() is not None for made in model.made):
         gc.collect()  # slow; only what is part of a cycle still needs it
@@ -544,4 +554,5 @@ def kept(learner: ModuleType, seed: int) -> dict[str, Any]:
         "graphs": sum(value.requires_grad for value in tensors),
         "alive": sum(made() is not None for made in model.made),
         "waits": waits,
+        "activation": notes(log, "out", "activation"),
     }

@@ -11,7 +11,8 @@ import numpy as np
 
 from rankzero.exercises.answers import Answers, equal
 from rankzero.exercises.check import Check, Exercise, Judge
-from rankzero.exercises.judges import all_of, is_but_expected
+from rankzero.exercises.forms import either, list_of, noted, nothing, real, row, text, truth, whole
+from rankzero.exercises.judges import all_of, formed, is_but_expected, short
 
 EXACT = 1e-12  # float64 rounds at 1e-16; the sums here have a few hundred terms
 SECONDS = 15.0  # of a probe: up to three worlds, each with a limit of its own
@@ -41,10 +42,14 @@ def nobody_waits_forever(got: Answers, expected: Answers) -> str | None:
     if not stuck:
         return None
     known = ("send", "recv", "isend", "irecv", "batch_isend_irecv", "barrier", *COLLECTIVES)
-    places = [f"in dist.{call}" if call in known else "at a line of yours, a wait() perhaps" for call in stuck]
+    places = [f"in dist.{call}" if call in known else "at a line of yours, a wait() perhaps" for call in stuck[:4]]
     told = ", ".join(f"rank {rank} is {place}" for rank, place in enumerate(places))
     why = ALL_IN.get(stuck[0], "") if len(set(stuck)) == 1 else ""
     return f"on {len(stuck)} ranks it never ends: {told}.{why}"
+
+
+ENDS = all_of(noted("stuck", list_of(text)), nobody_waits_forever)
+SENT_MESSAGES = noted("sent", list_of(row(whole, whole)), 2)
 
 
 def sums(got: Answers, expected: Answers) -> str | None:
@@ -59,6 +64,9 @@ def sums(got: Answers, expected: Answers) -> str | None:
     return None
 
 
+SUMS = all_of(noted("sums", real, 3), sums)
+
+
 def no_collective(got: Answers, expected: Answers) -> str | None:
     """Messages only."""
     for where, ranks in zip(cases(expected), got["others"], strict=True):
@@ -69,9 +77,10 @@ def no_collective(got: Answers, expected: Answers) -> str | None:
 
 
 def to_neighbors(got: Answers, expected: Answers) -> str | None:
-    """Every message goes to the next rank and comes from the one before."""
-    for where, sent, received in zip(cases(expected), got["sent"], got["received"], strict=True):
-        if len(sent) > 1 and not any(sent) and not where.endswith("with 0 numbers"):
+    """Every message goes to the next rank and comes from the one before; the first holds the rank's own numbers."""
+    for case, where in enumerate(cases(expected)):
+        sent, received, right = got["sent"][case], got["received"][case], expected["sent"][case]
+        if any(right) and not any(sent):
             return f"{where}: nothing was sent."
         for rank in range(len(sent)):
             after, before = (rank + 1) % len(sent), (rank - 1) % len(sent)
@@ -81,7 +90,22 @@ def to_neighbors(got: Answers, expected: Answers) -> str | None:
             wrong = [peer for peer, _ in received[rank] if peer != before]
             if wrong:
                 return f"{where}: rank {rank} received from rank {wrong[0]}; expected rank {before} only."
+            if right[rank] and not (sent[rank] and received[rank]):
+                return f"{where}: rank {rank} {'received' if sent[rank] else 'sent'} nothing."
+            first, given = got["first"][case][rank], expected["given"][case][rank]
+            if first not in (given if expected["first"][case][rank] is not None else [None]):
+                return f"{where}: rank {rank} began with a message of other numbers than its own."
     return None
+
+
+NEIGHBORS = all_of(
+    SENT_MESSAGES,
+    noted("received", list_of(row(whole, whole)), 2),
+    noted("others", list_of(text), 2),
+    noted("first", either(real, nothing), 2),
+    no_collective,
+    to_neighbors,
+)
 
 
 def in_chunks(got: Answers, expected: Answers) -> str | None:
@@ -93,10 +117,10 @@ def in_chunks(got: Answers, expected: Answers) -> str | None:
         if total != right:
             return f"{where}: all ranks together sent {total}; expected 2(K-1) x {length} = {right}."
         for rank, messages in enumerate(sent):
-            few = len(messages) < len(wanted[rank]) and length >= ranks  # empty chunks need no message
-            if few or len(messages) > len(wanted[rank]):
+            if len(messages) != len(wanted[rank]):
                 many = plural(len(messages), "message")
-                return f"{where}: rank {rank} sent {many}; expected 2(K-1) = {len(wanted[rank])}."
+                all_chunks = "2(K-1) = " if length >= ranks else ""  # empty chunks need no message, and none counts
+                return f"{where}: rank {rank} sent {many}; expected {all_chunks}{len(wanted[rank])}."
             most = max((numbers for _, numbers in messages), default=0)
             if most > -(-length // ranks):
                 chunk = -(-length // ranks)
@@ -135,12 +159,10 @@ def gradients_are_the_wholes(when: str, steps: tuple[str, ...]) -> Judge:
                     return f"{when}on {ranks} ranks, rank {rank}, {said}"
         return None
 
-    return judge
+    return all_of(formed("gradients"), judge)
 
 
 def _differs(mine: np.ndarray, wanted: np.ndarray, steps: tuple[str, ...]) -> str | None:
-    if len(mine) != len(wanted):
-        return f"there are {len(mine)} gradients; expected {len(wanted)}."
     for step, one, other in zip(steps, np.split(mine, len(steps)), np.split(wanted, len(steps)), strict=True):
         if equal(one, other, EXACT):
             continue
@@ -150,8 +172,10 @@ def _differs(mine: np.ndarray, wanted: np.ndarray, steps: tuple[str, ...]) -> st
         if (there & ~here).any():
             return f"{step}: {int((there & ~here).sum())} weights have a gradient that should have none (None)."
         large = np.abs(np.nan_to_num(other)) > 1e-9
-        factors = one[large] / other[large]
-        if large.any() and np.ptp(factors) < 1e-6 * abs(factors[0]):
+        with np.errstate(all="ignore"):
+            factors = one[large] / other[large]
+            one_factor = large.any() and np.isfinite(factors).all() and np.ptp(factors) < 1e-6 * abs(factors[0])
+        if one_factor:
             return f"{step}: every gradient is {factors[0]:.4g} times that of the whole batch."
         worst = int(np.nanargmax(np.abs(one - other)))
         both = is_but_expected(float(one[worst]), float(other[worst]))
@@ -179,6 +203,9 @@ def one_call_each(got: Answers, expected: Answers) -> str | None:
     return None
 
 
+ONE_CALL_EACH = all_of(noted("calls", whole, 4), noted("bytes", whole, 3), one_call_each)
+
+
 def _by_rank(got: Answers, expected: Answers, *names: str) -> list[tuple[Any, ...]]:
     rows = []
     for world, ranks in enumerate(expected["ranks"]):
@@ -203,11 +230,11 @@ def as_they_come(got: Answers, expected: Answers) -> str | None:
 def grouped(got: Answers, expected: Answers) -> str | None:
     """The buckets hold the right parameters in the right order."""
     for case, mine, wanted in zip(expected["cases"], got["buckets"], expected["buckets"], strict=True):
-        if mine != wanted:
+        if not equal(mine, wanted):
             cap, sizes = case[0], case[1:]
             frozen = "; every 4th is frozen" if len(sizes) > 4 else ""
             told = f"parameters of {sizes} numbers{frozen}" if sizes else "no parameters"
-            return f"cap {cap}, {told}: the buckets hold numbers {mine}; expected {wanted}."
+            return f"cap {cap}, {told}: the buckets hold numbers {short(mine, 120)}; expected {wanted}."
     return None
 
 
@@ -219,7 +246,7 @@ def sent_in_order(got: Answers, expected: Answers) -> str | None:
                 calls = plural(one[3], "all-reduce")
                 return f"{where}: step {step} made {calls}; expected {other[3]}, one a bucket."
             if one[0] != other[0]:
-                return f"{where}: step {step} sent {one[0]} bytes, in this order; expected {other[0]}."
+                return f"{where}: step {step} sent {short(one[0], 120)} bytes, in this order; expected {other[0]}."
     return None
 
 
@@ -234,9 +261,12 @@ def sent_early(got: Answers, expected: Answers) -> str | None:
     return None
 
 
+SENT = noted("sent", row(list_of(whole), whole, whole, whole), 3)
+
+
 def unwaited(got: Answers, expected: Answers) -> str | None:
     """Nobody waits in backward; and finish() waits."""
-    if got["in backward"]:
+    if got["in backward"] is not False:
         return "rank 0 waits for an all-reduce in the middle of its backward: start it with async_op=True and go on."
     if got["attended"] < expected["attended"]:
         many = f"{got['attended']} of {plural(expected['attended'], 'all-reduce')}"
@@ -256,9 +286,9 @@ def same_calls(got: Answers, expected: Answers) -> str | None:
 
 
 # -------------------------------------------------------------------------------------------------------------- shard
-def shards(got: Answers, expected: Answers) -> str | None:
+def lists(got: Answers, expected: Answers) -> str | None:
     """Every rank's list is the expected one, and the learner's own work."""
-    if got["torchs"]:
+    if not equal(got["torchs"], 0):
         return "DistributedSampler did the work: it is what this exercise builds."
     if got["kinds"]:
         return f"what came back is a {got['kinds'][0]}; a list of int was expected."
@@ -272,13 +302,16 @@ def shards(got: Answers, expected: Answers) -> str | None:
         if sizes != right:
             return f"{where}: the ranks get {sizes} samples; expected {right}."
         rank = next(rank for rank in range(ranks) if mine[rank] != wanted[rank])
-        return f"{where}: rank {rank} gets {mine[rank]}; expected {wanted[rank]}."
+        return f"{where}: rank {rank} gets {short(mine[rank], 120)}; expected {wanted[rank]}."
     return None
+
+
+shards = all_of(noted("kinds", list_of(text)), noted("shards", list_of(whole), 2), lists)
 
 
 def undisturbed(got: Answers, expected: Answers) -> str | None:
     """The global generator is left alone."""
-    if got["disturbed"]:
+    if got["disturbed"] is not False:
         return "torch's global generator was seeded or used: dropout and the like would repeat. Use one of your own."
     return None
 
@@ -289,7 +322,7 @@ def quiet(got: Answers, expected: Answers) -> str | None:
     for where, mine, wanted in _by_rank(got, expected, "events"):
         forwards, right = ([event[0] for event in events if event[0]] for events in (mine, wanted))
         if forwards != right:
-            return f"{where}: the forward passes had {forwards} sequences; expected {right}."
+            return f"{where}: the forward passes had {short(forwards)} sequences; expected {right}."
         if [bool(event[0]) for event in mine] != [bool(event[0]) for event in wanted]:
             return f"{where}: forward and backward do not take turns: one backward after each forward."
         if [event[3] for event in mine] != [event[3] for event in wanted]:
@@ -315,6 +348,14 @@ def sent_once(got: Answers, expected: Answers) -> str | None:
     return None
 
 
+QUIET = all_of(
+    noted("events", list_of(row(whole, whole, truth, whole)), 2),
+    noted("bytes", list_of(lambda size: whole(size) and size > 0), 2),
+    quiet,
+    sent_once,
+)
+
+
 def mean_losses(got: Answers, expected: Answers) -> str | None:
     """All ranks return the mean loss of all ranks, a float."""
     for kind in got["types"]:
@@ -327,6 +368,9 @@ def mean_losses(got: Answers, expected: Answers) -> str | None:
                     f"on {ranks} ranks, the loss that rank {rank} returns {is_but_expected(mine[rank], wanted[rank])}"
                 )
     return None
+
+
+LOSSES = all_of(noted("types", text, 1), noted("losses", either(real, nothing), 2), mean_losses)
 
 
 EXERCISES = (
@@ -350,7 +394,7 @@ EXERCISES = (
                 "leaves the sum on every rank, for lengths that K divides and others",
                 points=3,
                 probe="ring",
-                judge=all_of(nobody_waits_forever, sums),
+                judge=all_of(ENDS, SUMS),
                 seconds=SECONDS,
             ),
             Check(
@@ -358,14 +402,14 @@ EXERCISES = (
                 "sends to the next rank and receives from the one before, and calls no collective",
                 points=2,
                 probe="ring",
-                judge=all_of(nobody_waits_forever, no_collective, to_neighbors),
+                judge=all_of(ENDS, NEIGHBORS),
             ),
             Check(
                 "ring_all_reduce/bytes",
                 "sends 2(K-1) chunks a rank, and 2(K-1)/K of the tensor",
                 points=3,
                 probe="ring",
-                judge=in_chunks,
+                judge=all_of(ENDS, SENT_MESSAGES, in_chunks),
                 requires=("ring_all_reduce/neighbors",),
             ),
             Check(
@@ -373,7 +417,7 @@ EXERCISES = (
                 "works for fewer numbers than ranks, and for one rank alone",
                 points=2,
                 probe="ring_short",
-                judge=all_of(nobody_waits_forever, sums, no_collective, to_neighbors, in_chunks),
+                judge=all_of(ENDS, SUMS, NEIGHBORS, in_chunks),
                 requires=("ring_all_reduce/sum", "ring_all_reduce/bytes"),
             ),
         ),
@@ -398,7 +442,7 @@ EXERCISES = (
                 "gives every rank rank 0's parameters and buffers, each sent once",
                 points=3,
                 probe="start",
-                judge=same_start,
+                judge=all_of(noted("bytes", whole, 1), formed("weights"), same_start),
                 seconds=SECONDS,
             ),
             Check(
@@ -413,7 +457,7 @@ EXERCISES = (
                 "makes one all-reduce a parameter, as soon as its gradient is complete",
                 points=2,
                 probe="steps",
-                judge=all_of(one_call_each, as_they_come),
+                judge=all_of(ONE_CALL_EACH, noted("early", whole, 3), as_they_come),
             ),
             Check(
                 "data_parallel/special",
@@ -421,7 +465,7 @@ EXERCISES = (
                 points=2,
                 probe="special",
                 judge=all_of(
-                    gradients_are_the_wholes("with frozen, tied and unused parameters, ", BACKWARDS), one_call_each
+                    gradients_are_the_wholes("with frozen, tied and unused parameters, ", BACKWARDS), ONE_CALL_EACH
                 ),
                 requires=("data_parallel/gradient",),
             ),
@@ -448,7 +492,7 @@ EXERCISES = (
                 "closes a bucket when it reaches the cap, last parameters first",
                 points=2,
                 probe="buckets",
-                judge=grouped,
+                judge=all_of(noted("buckets", list_of(list_of(whole)), 1), grouped),
                 seconds=SECONDS,
             ),
             Check(
@@ -463,7 +507,7 @@ EXERCISES = (
                 "starts one all-reduce a bucket, in order, each as soon as its bucket is full",
                 points=2,
                 probe="overlapped",
-                judge=all_of(sent_in_order, sent_early),
+                judge=all_of(SENT, sent_in_order, sent_early),
                 requires=("overlap/buckets",),
             ),
             Check(
@@ -471,7 +515,7 @@ EXERCISES = (
                 "does not wait in backward, and waits in finish()",
                 points=3,
                 probe="unwaited",
-                judge=unwaited,
+                judge=all_of(noted("attended", whole), formed("gradients"), unwaited),
                 requires=("overlap/gradient",),
             ),
             Check(
@@ -479,7 +523,11 @@ EXERCISES = (
                 "keeps the order where ranks use different parameters",
                 points=2,
                 probe="forked",
-                judge=all_of(gradients_are_the_wholes("where ranks use different layers, ", EACH_STEP[:2]), same_calls),
+                judge=all_of(
+                    gradients_are_the_wholes("where ranks use different layers, ", EACH_STEP[:2]),
+                    noted("calls", whole, 2),
+                    same_calls,
+                ),
                 requires=("overlap/gradient",),
             ),
         ),
@@ -560,21 +608,21 @@ EXERCISES = (
                 "sends nothing before the last backward, and the gradients once",
                 points=3,
                 probe="accumulated",
-                judge=all_of(quiet, sent_once),
+                judge=QUIET,
             ),
             Check(
                 "accumulate/loss",
                 "returns the mean loss over all ranks, on all of them",
                 points=2,
                 probe="accumulated",
-                judge=mean_losses,
+                judge=LOSSES,
             ),
             Check(
                 "accumulate/stale",
                 "is not misled by gradients from before, and works in one piece",
                 points=1,
                 probe="over_old_gradients",
-                judge=all_of(gradients_are_the_wholes("over old gradients, ", ("in one piece",)), quiet, sent_once),
+                judge=all_of(gradients_are_the_wholes("over old gradients, ", ("in one piece",)), QUIET),
                 requires=("accumulate/gradient",),
             ),
         ),

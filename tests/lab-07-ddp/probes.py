@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from rankzero.exercises import plain
 from rankzero.exercises.ranks import on_ranks
 from rankzero.learn.collectives import CollectiveCounter
 from rankzero.learn.gpt import GPT, GPTConfig
@@ -33,14 +34,13 @@ def in_world(function: Callable[..., Any], ranks: int, *args: Any) -> list[Any]:
 
 
 def flat(tensors: Any) -> list[float]:
-    """All numbers of these tensors in one list; nan for each number of one that is None, given as a size."""
-    every = [[float("nan")] * one if isinstance(one, int) else one.detach().flatten().tolist() for one in tensors]
-    return [float(number) for numbers in every for number in numbers]
+    """All numbers of these tensors in one list."""
+    return list(plain.flat(tensors).tolist())
 
 
 def gradients(model: nn.Module) -> list[float]:
     """All gradients; nan where there is none."""
-    return flat(p.numel() if p.grad is None else p.grad for p in model.parameters())
+    return list(plain.gradients(model).tolist())
 
 
 def weights(model: nn.Module) -> list[float]:
@@ -60,10 +60,14 @@ def my_rows(x: Tensor) -> Tensor:
 
 # ---------------------------------------------------------------------------------------------------- ring_all_reduce
 class Messages(TorchDispatchMode):
-    """Notes every message: to or from which rank, and how many numbers; and the names of all other collectives."""
+    """Notes every message: to or from which rank, and how many numbers; and the names of all other collectives.
+
+    Messages without numbers are not noted. `first` is the first number that was sent, if any was.
+    """
 
     def __init__(self) -> None:
         super().__init__()
+        self.first: float | None = None
         self.sent: list[list[int]] = []
         self.received: list[list[int]] = []
         self.others: list[str] = []
@@ -73,7 +77,10 @@ class Messages(TorchDispatchMode):
             name = str(func).split(".")[1]
             if name in ("send", "recv_"):
                 row = [int(args[2]), sum(tensor.numel() for tensor in args[0])]
-                (self.sent if name == "send" else self.received).append(row)
+                if row[1]:
+                    (self.sent if name == "send" else self.received).append(row)
+                if name == "send" and row[1] and self.first is None:
+                    self.first = float(torch.cat([tensor.flatten() for tensor in args[0]])[0])
             else:
                 self.others.append(name.strip("_"))
         return func(*args, **(kwargs or {}))
@@ -85,16 +92,18 @@ def _ring(learner: ModuleType, seed: int, shapes: list[tuple[int, ...]]) -> list
     for number, shape in enumerate(shapes):
         generator = torch.Generator().manual_seed(seed + 100 * number + dist.get_rank())
         tensor = torch.randn(shape, generator=generator, dtype=torch.float64)
+        given = flat([tensor])
         with Messages() as messages:
             learner.ring_all_reduce(tensor)
-        found.append([flat([tensor]), messages.sent, messages.received, messages.others])
+        own = messages.first if len(given) >= dist.get_world_size() else None  # or the first chunk may be empty
+        found.append([flat([tensor]), messages.sent, messages.received, messages.others, own, given])
     return found
 
 
 def ring(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Tensors whose length the ranks divide, and do not, on 2, 3 and 4 ranks."""
     draw = random.Random(seed)
-    shapes = [(12 * draw.randrange(1, 3),), (12 * draw.randrange(1, 3) + 7,), (5, draw.choice([3, 5]))]
+    shapes = [(12 * draw.randrange(1, 9),), (12 * draw.randrange(1, 9) + 7,), (5, draw.randrange(3, 12, 2))]
     return _rings(learner, seed, (2, 3, 4), shapes)
 
 
@@ -124,33 +133,45 @@ def _rings(learner: ModuleType, seed: int, sizes: tuple[int, ...], shapes: list[
         "sent": [[rank[number][1] for rank in world] for world, number in cases],
         "received": [[rank[number][2] for rank in world] for world, number in cases],
         "others": [[rank[number][3] for rank in world] for world, number in cases],
+        "first": [[rank[number][4] for rank in world] for world, number in cases],
+        "given": [[rank[number][5] for rank in world] for world, number in cases],
     }
 
 
 # ------------------------------------------------------------------------------------------------------ data_parallel
+Sizes = tuple[int, int, int]  # of what comes in, of what is between, of what comes out
+
+
+def draw_sizes(seed: int) -> Sizes:
+    """Small ones; no two models cost the same."""
+    draw = random.Random(f"sizes {seed}")
+    return draw.randrange(3, 10), draw.randrange(3, 10), draw.randrange(3, 10)
+
+
 class Net(nn.Module):
     """Three layers, two buffers that forward reads, and what makes gradients special.
 
     `middle` is frozen where asked for; `twin` is `last` under another name, used twice; `spare` is not used at all.
     """
 
-    def __init__(self, seed: int, *, special: bool = False) -> None:
+    def __init__(self, seed: int, sizes: Sizes, *, special: bool = False) -> None:
         super().__init__()
         torch.manual_seed(seed)
-        self.first = nn.Linear(5, 4)
-        self.middle = nn.Linear(4, 4)
-        self.last = nn.Linear(4, 4)
+        inputs, inner, outputs = sizes
+        self.first = nn.Linear(inputs, inner)
+        self.middle = nn.Linear(inner, outputs)
+        self.last = nn.Linear(outputs, outputs)
         self.twin = self.last
         if special:
             self.middle.requires_grad_(False)
-            self.spare = nn.Linear(4, 3)
-        self.register_buffer("shift", torch.randn(4))
-        self.register_buffer("scale", torch.rand(4) + 0.5, persistent=False)
+            self.spare = nn.Linear(outputs, 3)
+        self.register_buffer("shift", torch.randn(outputs))
+        self.register_buffer("scale", torch.rand(outputs) + 0.5, persistent=False)
         self.seen: Callable[[Tensor], None] | None = None  # called in backward, before the first layer's gradients
         self.double()
 
     def forward(self, x: Tensor) -> Tensor:
-        """[b, 5] -> [b, 4]"""
+        """[b, inputs] -> [b, outputs]"""
         x = self.first(x)
         if self.seen and x.requires_grad:
             x.register_hook(self.seen)
@@ -158,12 +179,12 @@ class Net(nn.Module):
         return self.twin(torch.tanh(self.last(x)))
 
 
-def rows(seed: int) -> tuple[Tensor, Tensor]:
+def rows(seed: int, inputs: int = 5, outputs: int = 4) -> tuple[Tensor, Tensor]:
     """A batch of 12 rows and its targets."""
     generator = torch.Generator().manual_seed(seed)
     return (
-        torch.randn(ROWS, 5, generator=generator, dtype=torch.float64),
-        torch.randn(ROWS, 4, generator=generator, dtype=torch.float64),
+        torch.randn(ROWS, inputs, generator=generator, dtype=torch.float64),
+        torch.randn(ROWS, outputs, generator=generator, dtype=torch.float64),
     )
 
 
@@ -180,7 +201,7 @@ def add_to_gradients(model: nn.Module, number: float) -> None:
 
 
 def _start(learner: ModuleType, seed: int) -> list[Any]:
-    model = Net(seed + 17 * dist.get_rank())
+    model = Net(seed + 17 * dist.get_rank(), draw_sizes(seed))
     with CollectiveCounter() as counter:
         learner.data_parallel(model)
     return [weights(model), counter.bytes["broadcast"], sorted(counter.calls)]
@@ -189,7 +210,7 @@ def _start(learner: ModuleType, seed: int) -> list[Any]:
 def start(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Three ranks that begin with three models."""
     ranks = in_world(_start, 3, learner, seed)
-    parameters = sum(p.numel() for p in Net(seed).parameters())
+    parameters = sum(p.numel() for p in Net(seed, draw_sizes(seed)).parameters())
     return {
         "parameters": parameters,
         "weights": by_rank([rank[0] for rank in ranks]),
@@ -203,11 +224,12 @@ def _steps(learner: ModuleType, seed: int, special: bool) -> list[Any]:
 
     A hook that averages what a backward adds, not what is there, shows in the third.
     """
-    model, alone = Net(seed, special=special), Net(seed, special=special)
+    sizes = draw_sizes(seed)
+    model, alone = Net(seed, sizes, special=special), Net(seed, sizes, special=special)
     learner.data_parallel(model)
-    found, truth, calls, sizes, early = [], [], [], [], []
+    found, truth, calls, sent, early = [], [], [], [], []
     for number in range(3):
-        batch = rows(seed + number)
+        batch = rows(seed + number, sizes[0], sizes[2])
         if number < 2:
             model.zero_grad()
             alone.zero_grad()
@@ -223,15 +245,13 @@ def _steps(learner: ModuleType, seed: int, special: bool) -> list[Any]:
         found += gradients(model)
         truth += gradients(alone)
         calls.append([forward, counter.calls["all_reduce"], len(counter.records)])
-        sizes.append(counter.bytes["all_reduce"])
-    return [found, truth, calls, sizes, early]
+        sent.append(counter.bytes["all_reduce"])
+    return [found, truth, calls, sent, early]
 
 
 def _stepped(worlds: list[list[Any]]) -> dict[str, Any]:
-    model = Net(0)
     return {
         "ranks": [len(world) for world in worlds],
-        "size": sum(p.numel() for p in model.parameters()),
         "gradients": [by_rank([rank[0] for rank in world]) for world in worlds],
         "whole": [by_rank([rank[1] for rank in world]) for world in worlds],
         "calls": [[rank[2] for rank in world] for world in worlds],
@@ -278,17 +298,17 @@ class Chain(nn.Module):
 
     ORDER = (0, 2, 1, 4, 3, 5)  # backward does not complete them in the order in which they were made
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, inputs: int = 5, width: int = 4) -> None:
         super().__init__()
         torch.manual_seed(seed)
-        self.layers = nn.ModuleList(nn.Linear(5 if n == 0 else 4, 4) for n in range(6))
+        self.layers = nn.ModuleList(nn.Linear(width if n else inputs, width) for n in range(6))
         self.tied = self.layers[3]
-        self.frozen = nn.Parameter(torch.rand(4) + 0.5, requires_grad=False)
+        self.frozen = nn.Parameter(torch.rand(width) + 0.5, requires_grad=False)
         self.seen: Callable[[Tensor], None] | None = None
         self.double()
 
     def forward(self, x: Tensor) -> Tensor:
-        """[b, 5] -> [b, 4]"""
+        """[b, inputs] -> [b, width]"""
         for number in self.ORDER:
             x = self.layers[number](x)
             if number == 0 and self.seen and x.requires_grad:
@@ -309,11 +329,12 @@ class Settled(TorchDispatchMode):
 
 def _overlapped(learner: ModuleType, seed: int, cap: int) -> list[Any]:
     """Three steps; after each finish the gradients, and the sizes of the all-reduces: early, in backward, in all."""
-    model, alone = Chain(seed), Chain(seed)
+    inputs, width, _ = draw_sizes(seed)
+    model, alone = Chain(seed, inputs, width), Chain(seed, inputs, width)
     finish = learner.overlap(model, cap)
     found, truth, sent = [], [], []
     for number in range(3):
-        batch = rows(seed + number)
+        batch = rows(seed + number, inputs, width)
         model.zero_grad()
         alone.zero_grad()
         early: list[int] = []
@@ -335,7 +356,8 @@ def _both_overlapped(learner: ModuleType, seed: int, cap: int) -> list[list[Any]
 
 def overlapped(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Several buckets, some of which hold several parameters; and a bucket for each. On 3 ranks."""
-    cap = random.Random(seed).choice([170, 200, 250])
+    _, width, _ = draw_sizes(seed)
+    cap = int(8 * width * (width + 1) * random.Random(seed).uniform(1.06, 1.56))  # a layer's bytes, and some
     both = in_world(_both_overlapped, 3, learner, seed, cap)
     worlds = [[rank[case] for rank in both] for case in range(2)]
     return {
@@ -466,26 +488,36 @@ def forked(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 
 # -------------------------------------------------------------------------------------------------------------- shard
+_torchs: list[int] = []  # calls of PyTorch's own sampler, which is what the exercise is to write
+_sampler_iter = torch.utils.data.DistributedSampler.__iter__
+
+
+def _noting(sampler: Any) -> Any:
+    _torchs.append(1)
+    return _sampler_iter(sampler)
+
+
+torch.utils.data.DistributedSampler.__iter__ = _noting  # type: ignore[method-assign]
+
+
 def _shards(learner: ModuleType, cases: list[tuple[int, int, int, int, bool, bool]]) -> dict[str, Any]:
-    found, kinds, torchs = [], set(), []
-    own = torch.utils.data.DistributedSampler.__iter__
-    torch.utils.data.DistributedSampler.__iter__ = lambda sampler: torchs.append(1) or own(sampler)  # type: ignore
+    found, kinds = [], set()
+    _torchs.clear()
     for length, ranks, epoch, seed, shuffle, drop_last in cases:
         how = {"epoch": epoch, "seed": seed, "shuffle": shuffle, "drop_last": drop_last}
         every = [learner.shard(length, rank, ranks, **how) for rank in range(ranks)]
-        kinds |= {type(one).__name__ for one in every}
+        kinds |= {plain.kind(one) for one in every}
         every = [list(one) for one in every]
-        kinds |= {f"list of {type(number).__name__}" for one in every for number in one}
+        kinds |= {f"list of {plain.kind(number)}" for one in every for number in one}
         found.append([[int(number) for number in one] for one in every])
-    torch.utils.data.DistributedSampler.__iter__ = own  # type: ignore
     kinds -= {"list", "list of int"}
-    return {"cases": [list(case) for case in cases], "shards": found, "kinds": sorted(kinds), "torchs": bool(torchs)}
+    return {"cases": [list(case) for case in cases], "shards": found, "kinds": sorted(kinds), "torchs": len(_torchs)}
 
 
 def divided(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Lengths that the ranks divide, in order."""
     draw = random.Random(seed)
-    cases = [(ranks * draw.randrange(2, 5), ranks, draw.randrange(5), seed, False, False) for ranks in (2, 3, 4)]
+    cases = [(ranks * draw.randrange(2, 12), ranks, draw.randrange(5), seed, False, False) for ranks in (2, 3, 4)]
     return _shards(learner, cases)
 
 
@@ -553,18 +585,17 @@ def _accumulated(learner: ModuleType, seed: int, k: int, old: bool) -> list[Any]
         def forward(module: nn.Module, inputs: Any, output: Tensor) -> None:
             sizes = [record.bytes for record in counter.records if record.collective == "all_reduce"]
             sent = 2 if max(sizes, default=0) > 8 else int(bool(sizes))
-            events.append([len(inputs[0]), sent, ddp.require_backward_grad_sync, int(inputs[0].sum())])
-            output.register_hook(lambda slopes: events.append([0, sent, ddp.require_backward_grad_sync, 0]))
+            events.append([len(inputs[0]), sent, bool(ddp.require_backward_grad_sync), int(inputs[0].sum())])
+            output.register_hook(lambda slopes: events.append([0, sent, bool(ddp.require_backward_grad_sync), 0]))
 
         hook = model.register_forward_hook(forward)
         loss = learner.accumulate(ddp, my_rows(x), my_rows(y), k)
         hook.remove()
     whole = token_loss(alone, x, y)
     whole.backward()
-    number = float(loss) if isinstance(loss, int | float) or (isinstance(loss, Tensor) and loss.numel() == 1) else None
     return [
-        type(loss).__name__,
-        number,
+        plain.kind(loss),
+        plain.number(loss),
         whole.item(),
         gradients(model),
         gradients(alone),

@@ -4,22 +4,23 @@ A judge sees answers only: what a probe returned from the learner's code, and fr
 Where ranks answer, the first index of an answer is the rank.
 """
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from rankzero.exercises.answers import Answers, equal
 from rankzero.exercises.check import Check, Exercise, Judge
-from rankzero.exercises.judges import CLOSE, all_of, is_but_expected
+from rankzero.exercises.forms import count, either, list_of, noted, nothing, real, text, truth, whole
+from rankzero.exercises.judges import CLOSE, all_of, formed, is_but_expected, short
 
 EXACT = 1e-12  # float64 rounds at 1e-16; the sums here have a few dozen terms
 SINGLE = 1e-6  # float32 rounds at 6e-8
-CUT = (("(7,)", 3), ("(4,)", 3), ("(2, 3)", 2), ("(3, 2), transposed,", 4), ("()", 2), ("(5,)", 1))
-OF_CUT = [f"rank {rank}'s part of a tensor of shape {one} on {n} rank(s)" for one, n in CUT for rank in range(n)]
-GATHERED = [f"the whole of shape {shape} on three ranks" for shape in ("(7,)", "(2, 2)", "()")]
-REDUCED = [f"the part of the mean of gradients of shape {shape}" for shape in ("(7,)", "(2, 2)", "(3, 2), transposed,")]
-CLIPPED = ["7 numbers", "4 numbers", "7 numbers, 1.9 long", "7 zeros", "7 numbers, 2.1 long"]
+CLIPPED = {
+    "": ["7 numbers", "4 numbers"],
+    " at the limit": ["7 numbers, 1.9 long", "7 zeros", "7 numbers, 2.1 long"],
+}
 MODES = ["with reshard", "without reshard"]
 POLICIES = ["bf16 and fp32", "fp32 and fp32", "bf16 and bf16"]  # compute, reduce
 LOADED = [
@@ -28,141 +29,236 @@ LOADED = [
     for ranks in worlds
     for rank in range(ranks)
 ]
+What = Sequence[str] | Callable[[Answers], Sequence[str]]  # names of what is compared, or how to tell them
+
+number = either(real, nothing)
+
+
+def collective(value: Any) -> bool:
+    """What the probe writes of one collective: 'all_gather of 24 float64', or a barrier without a size."""
+    return text(value) and re.fullmatch(r"barrier|\w+ of \d{1,12} \w*", value) is not None
+
+
+def message_or_none(value: Any) -> bool:
+    """The same of one that sends numbers; no text where there was none."""
+    return (collective(value) and value != "barrier") or (type(value) is str and not value)
+
+
+def array_or_none(value: Any) -> bool:
+    """A tensor's numbers; None for what was no tensor."""
+    return value is None or (isinstance(value, np.ndarray) and value.dtype == np.float64)
+
+
+def names_of(what: What, expected: Answers) -> Sequence[str]:
+    """The names of what is compared."""
+    return what(expected) if callable(what) else what
+
+
+def shape_of(case: Any) -> str:
+    """'(2, 3)'"""
+    return str(tuple(case))
+
+
+def cut_parts(expected: Answers) -> list[str]:
+    """Every part that was cut."""
+    found = []
+    for place, (shape, ranks) in enumerate(expected["cases"]):
+        one = shape_of(shape) + (", transposed," if place == 3 else "")
+        found += [f"rank {rank}'s part of a tensor of shape {one} on {ranks} rank(s)" for rank in range(ranks)]
+    return found
+
+
+def gathered(expected: Answers) -> list[str]:
+    """Every whole that was gathered."""
+    return [f"the whole of shape {shape_of(shape)} on three ranks" for shape in expected["cases"]]
+
+
+def reduced(expected: Answers) -> list[str]:
+    """Every gradient that was reduced."""
+    shapes = [shape_of(shape) for shape in expected["cases"]]
+    shapes[2] += ", transposed,"
+    return [f"the part of the mean of gradients of shape {shape}" for shape in shapes]
 
 
 def arrays_differ(mine: Any, wanted: np.ndarray, tolerance: float) -> str:
     """What is wrong with one array; empty if nothing is. Says so where all of it is off by one factor."""
-    if not isinstance(mine, np.ndarray):
+    if not isinstance(mine, np.ndarray) or mine.dtype.kind != wanted.dtype.kind:
         return "is no tensor."
     if mine.shape != wanted.shape:
-        return f"has shape {list(mine.shape)}; expected {list(wanted.shape)}."
+        return f"has shape {short(list(mine.shape))}; expected {list(wanted.shape)}."
     if equal(mine, wanted, tolerance):
         return ""
     there = np.abs(wanted) > 1e-9
-    factors = mine[there] / wanted[there]
-    one_factor = len(factors) > 1 and np.isfinite(factors).all() and np.ptp(factors) < 1e-6 * abs(factors[0])
+    with np.errstate(all="ignore"):
+        factors = mine[there] / wanted[there]
+        one_factor = len(factors) > 1 and np.isfinite(factors).all() and np.ptp(factors) < 1e-6 * abs(factors[0])
+        off = np.abs(np.nan_to_num(mine, nan=np.inf, posinf=np.inf, neginf=-np.inf) - wanted)
     if one_factor and abs(factors[0]) > 0 and abs(factors[0] - 1) > 1e-3:
         return f"is {factors[0]:.4g} times the expected one."
-    worst = int(np.nanargmax(np.abs(np.nan_to_num(mine, nan=np.inf) - wanted)))
+    worst = int(np.nanargmax(off))
     both = is_but_expected(float(mine.flat[worst]), float(wanted.flat[worst]))
     return both.replace("is ", f"has {'one' if wanted.size == 1 else f'number {worst}'} that is ", 1)
 
 
-def by_rank(name: str, what: Sequence[str], tolerance: float = EXACT) -> Judge:
+def rows(value: Any) -> list[Any] | None:
+    """What stands for each rank: the rows of an array, or the entries of a list."""
+    if isinstance(value, np.ndarray):
+        return list(value) if value.ndim else None
+    return value if isinstance(value, list) else None
+
+
+def like(name: str, got: Answers, expected: Answers) -> list[tuple[Any, Any]] | None:
+    """Pairs of what each rank has and should have; None if there are not as many."""
+    mine, wanted = rows(got[name]), rows(expected[name])
+    if mine is None or wanted is None or len(mine) != len(wanted):
+        return None
+    return list(zip(mine, wanted, strict=True))
+
+
+def unformed(name: str) -> str:
+    """What is said of an answer that no probe gives."""
+    return f"the answer `{name}` does not have the form that the probe gives it."
+
+
+def by_rank(name: str, what: What, tolerance: float = EXACT) -> Judge:
     """On every rank, each array of the list `name` is the reference's."""
 
     def judge(got: Answers, expected: Answers) -> str | None:
-        for rank, (mine, wanted) in enumerate(zip(got[name], expected[name], strict=True)):
-            for place, array in enumerate(wanted):
-                if wrong := arrays_differ(mine[place], np.asarray(array), tolerance):
-                    return f"on rank {rank}, {what[place]} {wrong}"
+        pairs = like(name, got, expected)
+        if pairs is None:
+            return unformed(name)
+        for rank, (mine, wanted) in enumerate(pairs):
+            each, right = rows(mine), rows(wanted)
+            if each is None or right is None or len(each) != len(right):
+                return unformed(name)
+            for one, array, of in zip(each, right, names_of(what, expected), strict=True):
+                if wrong := arrays_differ(
+                    np.asarray(one) if isinstance(one, np.floating) else one, np.asarray(array), tolerance
+                ):
+                    return f"on rank {rank}, {of} {wrong}"
         return None
 
     return judge
 
 
-def calls(name: str, what: Sequence[str]) -> Judge:
+def calls(name: str, what: What) -> Judge:
     """Every rank called the collectives that the reference called, in that order, with messages of that size."""
 
     def judge(got: Answers, expected: Answers) -> str | None:
         for rank, (mine, wanted) in enumerate(zip(got[name], expected[name], strict=True)):
-            for place, (one, other) in enumerate(zip(mine, wanted, strict=True)):
+            for of, one, other in zip(names_of(what, expected), mine, wanted, strict=True):
                 if one != other:
-                    return f"{what[place]}: rank {rank} called {listed(one)}; expected {listed(other)}."
+                    return f"{of}: rank {rank} called {listed(one)}; expected {listed(other)}."
         return None
 
-    return judge
+    return all_of(noted(name, list_of(collective), 2), judge)
 
 
 def listed(every: Sequence[str]) -> str:
     """'all_gather of 9 float64, then barrier', or 'no collective'."""
-    return ", then ".join(every) or "no collective"
+    return short(", then ".join(every[:20]) or "no collective", 200)
 
 
-def nothing(name: str, says: str) -> Judge:
+def none_of(name: str, says: str, depth: int = 1) -> Judge:
     """The number `name` is 0 on every rank; `says` has a place for the first that is not."""
 
     def judge(got: Answers, expected: Answers) -> str | None:
-        every = got[name] if isinstance(got[name], list) else [got[name]]
+        every = got[name] if depth else [got[name]]
         return next((says.format(one) for one in every if one), None)
 
-    return judge
+    return all_of(noted(name, count, depth), judge)
 
 
 # ---------------------------------------------------------------------------------------------------------------- flat
 def right_parts(got: Answers, expected: Answers) -> str | None:
     """Each part has one dimension, its size, and its numbers."""
-    for place, wanted in enumerate(expected["parts"]):
-        if wrong := arrays_differ(got["parts"][place], wanted, 0):
-            return f"{OF_CUT[place]} {wrong}"
+    for of, mine, wanted in zip(cut_parts(expected), got["parts"], expected["parts"], strict=True):
+        if wrong := arrays_differ(mine, wanted, 0):
+            return f"{of} {wrong}"
     return None
 
 
 def own_storage(got: Answers, expected: Answers) -> str | None:
     """Each part keeps its own numbers in memory, and no others."""
+    parts = cut_parts(expected)
     if got["shared"]:
         return (
-            f"{got['shared']} of {len(OF_CUT)} parts share the memory of the whole: while a part lives, all of it does."
+            f"{got['shared']} of {len(parts)} parts share the memory of the whole: while a part lives, all of it does."
         )
-    for place, wanted in enumerate(expected["storages"]):
-        if got["storages"][place] != wanted:
-            return f"{OF_CUT[place]} keeps {got['storages'][place]} numbers in memory; expected {wanted}."
+    for of, mine, wanted in zip(parts, got["storages"], expected["storages"], strict=True):
+        if mine != wanted:
+            return f"{of} keeps {mine} numbers in memory; expected {wanted}."
     return f"{got['graphs']} parts belong to autograd's graph; detach the whole first." if got["graphs"] else None
 
 
+OWN_STORAGE = all_of(noted("shared", count), noted("graphs", count), noted("storages", count, 1), own_storage)
+
+
 # ----------------------------------------------------------------------------------------------------------- clip_part
-def norms(*places: int) -> Judge:
+LONG, AT_THE_LIMIT = "", " at the limit"  # two gradients that are several times too long, and three others
+
+
+def norms(which: str) -> Judge:
     """The norms of these gradients are Python floats and right, on every rank."""
+    norm, kinds = f"norm{which}", f"type{which}"
 
     def judge(got: Answers, expected: Answers) -> str | None:
-        for rank, (mine, wanted) in enumerate(zip(got["norm"], expected["norm"], strict=True)):
-            for place in places:
+        for rank, (mine, wanted) in enumerate(zip(got[norm], expected[norm], strict=True)):
+            for place, of in enumerate(CLIPPED[which]):
                 if not equal(mine[place], wanted[place], CLOSE):
                     both = is_but_expected(mine[place], wanted[place])
-                    return f"on rank {rank}, the norm of a gradient of {CLIPPED[place]} on three ranks {both}"
-                if (kind := got["type"][rank][place]) != "float":
+                    return f"on rank {rank}, the norm of a gradient of {of} on three ranks {both}"
+                if (kind := got[kinds][rank][place]) != "float":
                     return f"on rank {rank}, what came back is of type {kind}; a Python float was expected."
         return None
 
-    return judge
+    return all_of(noted(norm, number, 2), noted(kinds, text, 2), judge)
 
 
-def parts_clipped(*places: int) -> Judge:
+def parts_clipped(which: str) -> Judge:
     """Every rank's part was multiplied by the right number, in place."""
+    parts, moved, limits = f"part{which}", f"moved{which}", f"limits{which}"
 
     def judge(got: Answers, expected: Answers) -> str | None:
-        for place in places:
-            of = f"a gradient of {CLIPPED[place]}, clipped to {expected['limits'][place]:.3f}"
-            mine, wanted = (np.concatenate([part[place] for part in each["part"]]) for each in (got, expected))
+        for place, of in enumerate(CLIPPED[which]):
+            of = f"a gradient of {of}, clipped to {expected[limits][place]:.3f}"
+            mine, wanted = (np.concatenate([part[place] for part in each[parts]]) for each in (got, expected))
             if mine.shape != wanted.shape:
                 return f"{of}, has {mine.size} numbers; expected {wanted.size}."
             if equal(mine, wanted, 1e-5):  # torch's own clipping divides by norm + 1e-6
                 continue
             if np.isnan(mine).any():
                 return f"{of}, is nan: what stands in the fill has got into it."
-            length, right = (float(np.linalg.norm(one)) for one in (mine, wanted))
-            cosine = float(mine @ wanted / max(length * right, 1e-300))
+            with np.errstate(all="ignore"):
+                length, right = (float(np.linalg.norm(one)) for one in (mine, wanted))
+                cosine = float(mine @ wanted / max(length * right, 1e-300))
             turned = "" if cosine > 1 - 1e-9 else ", and the gradient has turned: the ranks' factors differ"
             return f"the length of {of}, {is_but_expected(length, right).rstrip('.')}{turned}."
-        if any(got["moved"][rank][place] for rank in range(3) for place in places):
+        if any(one for rank in got[moved] for one in rank):
             return "the part is another tensor than before: change it in place."
         return None
 
-    return judge
+    def vector(value: Any) -> bool:
+        return isinstance(value, np.ndarray) and value.dtype == np.float64 and value.ndim == 1
+
+    return all_of(noted(parts, vector, 2), noted(moved, truth, 2), judge)
 
 
 # --------------------------------------------------------------------------------------------------------------- zero1
 def a_parameter(got: Answers, expected: Answers) -> str | None:
     """The part is an nn.Parameter."""
     wrong = next((kind for kind in got["type"] if kind != "Parameter"), None)
-    return f"what came back is of type {wrong}; an nn.Parameter was expected." if wrong else None
+    return f"what came back is of type {wrong}; an nn.Parameter was expected." if wrong is not None else None
 
 
 def parts_of_all(got: Answers, expected: Answers) -> str | None:
     """Every rank has its part."""
-    for rank, wanted in enumerate(expected["part"]):
-        if wrong := arrays_differ(got["part"][rank], wanted, 0):
-            return f"on rank {rank}, the part of 13 weights on two ranks {wrong}"
+    pairs = like("part", got, expected)
+    if pairs is None:
+        return unformed("part")
+    for rank, (mine, wanted) in enumerate(pairs):
+        if wrong := arrays_differ(mine, wanted, 0):
+            return f"on rank {rank}, the part of {expected['total'][0]} weights on two ranks {wrong}"
     return None
 
 
@@ -177,17 +273,21 @@ def state_of_a_part(got: Answers, expected: Answers) -> str | None:
     return None
 
 
-def updated(places: Sequence[int]) -> Judge:
-    """After these updates every rank has the weights of AdamW on one process, with the mean gradient."""
+def updated(got: Answers, expected: Answers) -> str | None:
+    """After the first update every rank has the weights of AdamW on one process, with the mean gradient."""
+    for rank, (mine, wanted) in enumerate(zip(got["first"], expected["first"], strict=True)):
+        if wrong := arrays_differ(mine, wanted, EXACT):
+            return f"on rank {rank}, after update 1, the vector of all weights {wrong}"
+    return None
 
-    def judge(got: Answers, expected: Answers) -> str | None:
-        for rank, (every, right) in enumerate(zip(got["weights"], expected["weights"], strict=True)):
-            for place in places:
-                if wrong := arrays_differ(every[place], np.asarray(right[place]), EXACT):
-                    return f"on rank {rank}, after update {place + 1}, the vector of all weights {wrong}"
-        return None
 
-    return judge
+def updated_again(got: Answers, expected: Answers) -> str | None:
+    """After the second and the third too."""
+    for rank, (every, right) in enumerate(zip(got["weights"], expected["weights"], strict=True)):
+        for update, (mine, wanted) in enumerate(zip(every, right, strict=True), start=2):
+            if wrong := arrays_differ(mine, wanted, EXACT):
+                return f"on rank {rank}, after update {update}, the vector of all weights {wrong}"
+    return None
 
 
 def same_tensors(got: Answers, expected: Answers) -> str | None:
@@ -198,6 +298,9 @@ def same_tensors(got: Answers, expected: Answers) -> str | None:
         steps, right = got["steps"], expected["steps"]
         return f"optimizer.step() was called {steps[0]} times in {right[0]} updates on rank 0, {steps[-1]} on rank 2."
     return None
+
+
+SAME_TENSORS = all_of(noted("moved", count, 1), noted("steps", count, 1), same_tensors)
 
 
 def nothing_besides(got: Answers, expected: Answers) -> str | None:
@@ -217,13 +320,14 @@ def nothing_besides(got: Answers, expected: Answers) -> str | None:
 # ----------------------------------------------------------------------------------------------------- sharded_forward
 def freed(got: Answers, expected: Answers) -> str | None:
     """The whole weights are gone when they should be, and there when they should be."""
+    weights = expected["sizes"][0]
     for rank, (mine, wanted) in enumerate(zip(got["held"], expected["held"], strict=True)):
         for mode, (after, right) in zip(MODES, zip(mine, wanted, strict=True), strict=True):
             for when, one, other in zip(("forward", "backward"), after, right, strict=True):
                 if one != other:
                     return (
                         f"{mode}, rank {rank} holds {one} numbers of whole weights after {when}; expected {other} "
-                        f"(the module has 43, in two parts of 22)."
+                        f"(the module has {weights}, in two parts of {-(-weights // 2)})."
                     )
     wasted = [one for every in got["waste"] for one in every if one]
     if wasted:
@@ -234,40 +338,54 @@ def freed(got: Answers, expected: Answers) -> str | None:
     return None
 
 
+FREED = all_of(noted("held", count, 3), noted("waste", count, 2), freed)
+
+
 def one_whole(got: Answers, expected: Answers) -> str | None:
     """Of two modules only one was whole at any time."""
-    if max(got["most"]) > max(expected["most"]):
+    most, right = max(got["most"]), max(expected["most"])
+    if most > right:
         return (
-            f"of two modules of 49 weights, {max(got['most'])} numbers of whole weights were held at once; "
-            f"expected {max(expected['most'])}: one module's, with its fill."
+            f"of two modules of {expected['sizes'][1]} weights, {most} numbers of whole weights were held at once; "
+            f"expected {right}: one module's, with its fill."
         )
+    if min(got["most"]) < min(expected["most"]):
+        return "a module of the two was never whole."
     return None
 
 
 def chained(got: Answers, expected: Answers) -> str | None:
     """The gradients of the two modules."""
-    for rank, (mine, wanted) in enumerate(zip(got["gradients"], expected["gradients"], strict=True)):
-        for place, right in enumerate(wanted):
-            if wrong := arrays_differ(mine[place], np.asarray(right), EXACT):
-                return f"on rank {rank}, the gradient of module {place + 1} of 2 {wrong}"
-    return None
+    return by_rank("gradients", ["the gradient of module 1 of 2", "the gradient of module 2 of 2"])(got, expected)
 
 
 def without_gradients(got: Answers, expected: Answers) -> str | None:
     """Under no_grad: the output, one gather, and nothing left."""
-    for rank, (mine, wanted) in enumerate(zip(got["evaluated"], expected["evaluated"], strict=True)):
+    pairs = like("evaluated", got, expected)
+    if pairs is None:
+        return unformed("evaluated")
+    for rank, (mine, wanted) in enumerate(pairs):
         if got["raised"][rank]:
-            return f"under no_grad, rank {rank} raised: {got['raised'][rank]}"
+            return f"under no_grad, rank {rank} raised: {short(got['raised'][rank])}"
         if wrong := arrays_differ(mine, np.asarray(wanted), EXACT):
             return f"under no_grad, on rank {rank}, the output {wrong}"
         if got["asked"][rank] != expected["asked"][rank]:
-            return f"under no_grad, rank {rank} called {listed(got['asked'][rank])}; expected one all_gather of 50."
+            once = f"one all_gather of {expected['sizes'][1] + 1}"
+            return f"under no_grad, rank {rank} called {listed(got['asked'][rank])}; expected {once}."
         if got["kept"][rank]:
             return (
                 f"under no_grad, rank {rank} still holds {got['kept'][rank]} numbers of whole weights after forward; "
                 "expected 0: no backward will come and free them."
             )
     return None
+
+
+WITHOUT_GRADIENTS = all_of(
+    noted("raised", lambda value: type(value) is str, 1),
+    noted("asked", list_of(collective), 1),
+    noted("kept", count, 1),
+    without_gradients,
+)
 
 
 # ---------------------------------------------------------------------------------------------------------- mixed_step
@@ -283,6 +401,9 @@ def given_whole(got: Answers, expected: Answers) -> str | None:
     return None
 
 
+GIVEN_WHOLE = all_of(noted("given dtype", text, 2), noted("given", array_or_none, 2), given_whole)
+
+
 def master_kept(got: Answers, expected: Answers) -> str | None:
     """The part is the same tensor, in fp32."""
     for rank in range(2):
@@ -294,24 +415,33 @@ def master_kept(got: Answers, expected: Answers) -> str | None:
     return None
 
 
+MASTER_KEPT = all_of(noted("dtype", text, 2), noted("moved", truth, 2), master_kept)
+
+
 # ------------------------------------------------------------------------------------------------------- save_and_load
 def right_files(got: Answers, expected: Answers) -> str | None:
     """The folders hold one file a rank with that rank's numbers, and the manifest."""
-    if got["folders"] != expected["folders"]:
-        return f"after two saves there are {', '.join(got['folders']) or 'no folders'}; expected step-0 and step-1."
-    for name, what in (("step-0", "1001 float64"), ("step-1", "4 float32")):
-        files, right = got[f"{name} files"], expected[f"{name} files"]
-        if files != right:
-            return f"of {what} on 3 ranks there are the files {', '.join(files)}; expected {', '.join(right)}."
-        sizes, right = got[f"{name} sizes"], expected[f"{name} sizes"]
-        if sizes != right:
-            return f"of {what} on 3 ranks the parts' files have {sizes} bytes; expected {right}."
+    if not equal(got["folders"], expected["folders"]):
+        there = names(got["folders"], "no folders")
+        return f"after two saves there are {there}; expected step-0 and step-1."
+    for name, numel, dtype in zip(("step-0", "step-1"), expected["numels"], ("float64", "float32"), strict=True):
+        what = f"{numel} {dtype}"
+        if not equal(files := got[f"{name} files"], right := expected[f"{name} files"]):
+            return f"of {what} on 3 ranks there are the files {names(files, 'none')}; expected {', '.join(right)}."
+        if not equal(sizes := got[f"{name} sizes"], right := expected[f"{name} sizes"]):
+            return f"of {what} on 3 ranks the parts' files have {short(sizes)} bytes; expected {right}."
         if wrong := arrays_differ(got[f"{name} numbers"], expected[f"{name} numbers"], 0):
             return f"of {what} on 3 ranks, the files laid end to end hold a tensor that {wrong}"
-        if got[f"{name} manifest"] != expected[f"{name} manifest"]:
-            return f"the manifest says {got[f'{name} manifest'] or 'nothing'}; expected {expected[f'{name} manifest']}."
+        if not equal(says := got[f"{name} manifest"], right := expected[f"{name} manifest"]):
+            said = short(says, 120) if isinstance(says, str) and says else "nothing"
+            return f"the manifest says {said}; expected {right}."
     writers = [rank for rank, count in enumerate(got["manifests"]) if count]
     return f"rank {writers[0]} wrote the manifest; rank 0 alone does." if writers else None
+
+
+def names(every: Any, none: str) -> str:
+    """Names in a row, or the word for none."""
+    return short(", ".join(map(short, every[:20])) or none, 200) if isinstance(every, list) else none
 
 
 def complete(got: Answers, expected: Answers) -> str | None:
@@ -321,40 +451,64 @@ def complete(got: Answers, expected: Answers) -> str | None:
     return f"the folder had its name while {ranks} still to write: killed then, it is a broken save." if late else None
 
 
+def begun(got: Answers, expected: Answers) -> str | None:
+    """Something of this tensor was saved, whatever is wrong with the rest: rank 0's first number."""
+    for name, mine, wanted in zip(("step-0", "step-1"), got["begins"], expected["begins"], strict=True):
+        if not equal(mine, wanted):
+            return f"no {name}/part-0.bin is there that begins with rank 0's first number."
+    return None
+
+
+BEGUN = all_of(noted("begins", number, 1), begun)
+
+
 def sends_nothing(got: Answers, expected: Answers) -> str | None:
     """No collective but barriers, or messages of a few numbers."""
-    for rank, every in enumerate(got["calls"]):
-        for call in every[0]:
-            name, _, size = call.partition(" of ")
-            if size and int(size.split()[0]) > 256:  # a part has 334 float64, 2,672 bytes
-                return f"rank {rank} called {name} of {size}: each rank writes what it has, and sends none of it."
+    for rank, call in enumerate(got["largest"]):
+        name, _, size = call.partition(" of ")
+        if size and int(size.split()[0]) > 256:  # a part has 311 float64 and more
+            return f"rank {rank} called {name} of {size}: each rank writes what it has, and sends none of it."
     return None
 
 
 def loaded(got: Answers, expected: Answers) -> str | None:
     """Every part of every world."""
-    for place, wanted in enumerate(expected["parts"]):
-        mine = got["parts"][place]
+    for of, mine, wanted, kind, right in zip(
+        LOADED, got["parts"], expected["parts"], got["kinds"], expected["kinds"], strict=True
+    ):
         if wrong := arrays_differ(mine, wanted, 0):
-            return f"{LOADED[place]}, {wrong}"
-        if got["kinds"][place] != expected["kinds"][place]:
-            return f"{LOADED[place]}, is {got['kinds'][place]}; expected {expected['kinds'][place]}."
+            return f"{of}, {wrong}"
+        if kind != right:
+            return f"{of}, is {kind}; expected {right}."
     return f"load_part called {listed(got['calls'])}; it needs no other rank." if got["calls"] else None
+
+
+LOADED_RIGHT = all_of(
+    noted("parts", array_or_none, 1), noted("kinds", text, 1), noted("calls", list_of(collective)), loaded
+)
 
 
 def reads_its_part(got: Answers, expected: Answers) -> str | None:
     """Hardly more bytes were read than the part has, and no file was whole in memory."""
-    if got["read"] is not None and got["read"] > 40_000 + 40_000:
+    part, read, most = 8 * expected["each"], got["read"], got["most"]
+    if expected["read"] is not None and not (whole(read) and part <= read <= 2 * part):
         return (
-            f"rank 1 of 16 read {got['read']:,} bytes of 640,000 saved on 2 ranks; expected 40,000, its part, which is "
-            "an eighth of one file."
+            f"rank 1 of 16 read {many(read)} bytes of {16 * part:,} saved on 2 ranks; expected {part:,}, its part, "
+            "which is an eighth of one file."
         )
-    if got["most"] > 300_000:
+    if not (whole(most) and part <= most < 7.5 * part):
         return (
-            f"rank 1 of 16 had {got['most']:,} bytes of memory at once, to load a part of 40,000: a file has 320,000, "
-            "and the whole of it was there."
+            f"rank 1 of 16 had {many(most)} bytes of memory at once, to load a part of {part:,}: a file has "
+            f"{8 * part:,}, and the whole of it was there."
         )
+    if not equal(got["large"], expected["large"], CLOSE):
+        return f"the sum of rank 1's part {is_but_expected(got['large'], expected['large'])}"
     return None
+
+
+def many(count: Any) -> str:
+    """A count with its commas, or whatever came for one."""
+    return f"{count:,}" if whole(count) else short(count)
 
 
 EXERCISES = (
@@ -374,29 +528,35 @@ EXERCISES = (
             "dist.reduce_scatter_tensor(part, padded), then part / N.",
         ),
         checks=(
-            Check("flat/cut", "takes the right numbers, and fills up with zeros", 2, "cuts", right_parts),
+            Check(
+                "flat/cut",
+                "takes the right numbers, and fills up with zeros",
+                2,
+                "cuts",
+                all_of(noted("parts", array_or_none, 1), right_parts),
+            ),
             Check(
                 "flat/storage",
                 "keeps a part in memory of its own, of its size",
                 2,
                 "cuts",
-                own_storage,
+                OWN_STORAGE,
                 requires=("flat/cut",),
             ),
-            Check("flat/gather", "puts the whole together on every rank", 2, "gathers", by_rank("wholes", GATHERED)),
+            Check("flat/gather", "puts the whole together on every rank", 2, "gathers", by_rank("wholes", gathered)),
             Check(
                 "flat/mean",
                 "gives each rank its part of the mean gradient",
                 2,
                 "reductions",
-                all_of(by_rank("parts", REDUCED), nothing("changed", "{} numbers of the gradient were changed.")),
+                all_of(by_rank("parts", reduced), none_of("changed", "{} numbers of the gradient were changed.")),
             ),
             Check(
                 "flat/gathers-once",
                 "gathers by one all-gather",
                 1,
                 "gathers",
-                calls("calls", GATHERED),
+                calls("calls", gathered),
                 requires=("flat/gather",),
             ),
             Check(
@@ -404,7 +564,7 @@ EXERCISES = (
                 "reduces by one reduce-scatter",
                 1,
                 "reductions",
-                calls("calls", REDUCED),
+                calls("calls", reduced),
                 requires=("flat/mean",),
             ),
         ),
@@ -425,14 +585,14 @@ EXERCISES = (
             "gradient.mul_(max_norm / norm).",
         ),
         checks=(
-            Check("clip/norm", "returns the whole gradient's norm, on every rank", 2, "clipped", norms(0, 1)),
-            Check("clip/direction", "shortens all parts by one factor, in place", 1, "clipped", parts_clipped(0, 1)),
+            Check("clip/norm", "returns the whole gradient's norm, on every rank", 2, "clipped", norms(LONG)),
+            Check("clip/direction", "shortens all parts by one factor, in place", 1, "clipped", parts_clipped(LONG)),
             Check(
                 "clip/limit",
                 "leaves what is short enough, and shortens what is just too long",
                 1,
                 "clipped",
-                all_of(norms(2, 3, 4), parts_clipped(2, 3, 4)),
+                all_of(norms(AT_THE_LIMIT), parts_clipped(AT_THE_LIMIT)),
                 requires=("clip/norm", "clip/direction"),
             ),
             Check(
@@ -440,7 +600,9 @@ EXERCISES = (
                 "sends one number",
                 1,
                 "clipped",
-                calls("calls", [f"a gradient of {one}" for one in CLIPPED]),
+                all_of(
+                    *(calls(f"calls{which}", [f"a gradient of {one}" for one in CLIPPED[which]]) for which in CLIPPED)
+                ),
                 requires=("clip/norm",),
             ),
         ),
@@ -465,17 +627,21 @@ EXERCISES = (
                 "makes this rank's part of all weights, a parameter",
                 2,
                 "parts_of_weights",
-                all_of(a_parameter, parts_of_all),
+                all_of(noted("type", text, 1), a_parameter, parts_of_all),
             ),
             Check(
-                "zero1/state", "lets the optimizer keep state for the part only", 1, "parts_of_weights", state_of_a_part
+                "zero1/state",
+                "lets the optimizer keep state for the part only",
+                1,
+                "parts_of_weights",
+                all_of(noted("state", count, 1), noted("numbers", count, 1), state_of_a_part),
             ),
             Check(
                 "zero1/update",
                 "updates all weights on all ranks, as one process would",
                 2,
                 "updates",
-                all_of(updated([0]), same_tensors),
+                all_of(formed("first"), updated, SAME_TENSORS),
             ),
             Check(
                 "zero1/missing",
@@ -483,8 +649,9 @@ EXERCISES = (
                 2,
                 "updates",
                 all_of(
-                    updated([1, 2]),
-                    nothing("disturbed", "{} times a p.grad was another after the update than before it."),
+                    formed("weights"),
+                    updated_again,
+                    none_of("disturbed", "{} times a p.grad was another after the update than before it."),
                 ),
                 requires=("zero1/update",),
             ),
@@ -493,7 +660,7 @@ EXERCISES = (
                 "keeps nothing but a part's gradient and state",
                 1,
                 "updates",
-                nothing_besides,
+                all_of(noted("state", count, 1), noted("kept", count, 1), nothing_besides),
                 requires=("zero1/update",),
             ),
             Check(
@@ -546,7 +713,7 @@ EXERCISES = (
                 "frees the whole weights after forward if reshard, and after backward",
                 2,
                 "modules",
-                freed,
+                FREED,
                 requires=("sharded_forward/output",),
             ),
             Check(
@@ -576,7 +743,7 @@ EXERCISES = (
                 "holds one of two modules at a time",
                 2,
                 "modules",
-                all_of(chained, one_whole),
+                all_of(chained, noted("most", count, 1), one_whole),
                 requires=("sharded_forward/gradient",),
             ),
             Check(
@@ -584,7 +751,7 @@ EXERCISES = (
                 "frees the whole weights at once where no backward will come",
                 1,
                 "modules",
-                without_gradients,
+                WITHOUT_GRADIENTS,
                 requires=("sharded_forward/output",),
             ),
         ),
@@ -605,7 +772,7 @@ EXERCISES = (
             "full.grad.to(reduce_dtype)); part -= lr * (mean / N).float().",
         ),
         checks=(
-            Check("mixed_step/computes", "computes with the whole weights in param_dtype", 1, "mixed", given_whole),
+            Check("mixed_step/computes", "computes with the whole weights in param_dtype", 1, "mixed", GIVEN_WHOLE),
             Check(
                 "mixed_step/update",
                 "makes the update by the mean in reduce_dtype",
@@ -619,7 +786,7 @@ EXERCISES = (
                 1,
                 "mixed",
                 all_of(
-                    master_kept,
+                    MASTER_KEPT,
                     by_rank("part", [f"with {one}, after three steps the part" for one in POLICIES], SINGLE),
                 ),
             ),
@@ -649,12 +816,30 @@ EXERCISES = (
             "count=last - first and offset=(first - start) * itemsize.",
         ),
         checks=(
-            Check("save_and_load/files", "writes each rank's numbers, and the manifest", 2, "saves", right_files),
             Check(
-                "save_and_load/complete", "gives the folder its name when every rank has written", 1, "saves", complete
+                "save_and_load/files",
+                "writes each rank's numbers, and the manifest",
+                2,
+                "saves",
+                all_of(noted("manifests", count, 1), right_files),
             ),
-            Check("save_and_load/sends-none", "saves without sending weights", 1, "saves", sends_nothing),
-            Check("save_and_load/load", "loads on any number of ranks what any number has saved", 2, "loads", loaded),
+            Check(
+                "save_and_load/complete",
+                "gives the folder its name when every rank has written",
+                1,
+                "saves",
+                all_of(noted("early", count, 1), complete, BEGUN),
+            ),
+            Check(
+                "save_and_load/sends-none",
+                "saves without sending weights",
+                1,
+                "saves",
+                all_of(noted("largest", message_or_none, 1), sends_nothing, BEGUN),
+            ),
+            Check(
+                "save_and_load/load", "loads on any number of ranks what any number has saved", 2, "loads", LOADED_RIGHT
+            ),
             Check(
                 "save_and_load/reads",
                 "reads no more than its part",

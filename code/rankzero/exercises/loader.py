@@ -7,6 +7,8 @@ from bdb import BdbQuit
 from pathlib import Path
 from types import ModuleType
 
+MOST_TEXT = 2000  # characters of an error's that are looked at
+
 
 class LoadError(Exception):
     """The file cannot be used; the text names the line and the cause."""
@@ -31,9 +33,11 @@ def _execute(path: Path, module: ModuleType) -> None:
         code = compile(path.read_bytes(), str(path), "exec", dont_inherit=True)
     except OSError as error:
         raise LoadError(f"{path} cannot be read ({error.strerror}).") from None
-    except (SyntaxError, ValueError) as error:
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         line = getattr(error, "lineno", None)
-        raise LoadError(f"{path.name}, line {line or 1}: {getattr(error, 'msg', error)}.") from None
+        raise LoadError(
+            f"{path.name}, line {line or 1}: {getattr(error, 'msg', '') or str(error) or type(error).__name__}."
+        ) from None
     try:
         exec(code, module.__dict__)
     except BaseException as error:
@@ -47,7 +51,9 @@ def describe(error: BaseException, path: Path) -> str:
     elif isinstance(error, BdbQuit):
         what = "a breakpoint() is left here"
     else:
-        text = re.sub(r"\x1b\[[0-9;]*m", "", str(error)).strip().splitlines()  # torch makes some of its words bold
+        text = (
+            re.sub(r"\x1b\[[0-9;]*m", "", str(error)[:MOST_TEXT]).strip().splitlines()
+        )  # torch makes some of its words bold
         what = f"{type(error).__name__}: {text[0]}" if text else type(error).__name__
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
     return f"{path.name}, line {lines[-1]}: {what}" if lines else what

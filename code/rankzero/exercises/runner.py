@@ -56,15 +56,14 @@ def check_file(
 
 
 class _Read(dict[str, Any]):
-    """Answers that remember which of them a judge looked at."""
+    """Answers that remember which of them a judge looked at. One that is not there is None."""
 
     def __init__(self, answers: Answers) -> None:
         super().__init__(answers)
         self.names: set[str] = set()
 
     def __getitem__(self, name: str) -> Any:
-        self.names.add(name)
-        return super().__getitem__(name)
+        return self.get(name)
 
     def get(self, name: str, default: Any = None) -> Any:
         self.names.add(name)

@@ -4,6 +4,7 @@ A probe that compares with a changed `torch.equal`, or counts with a changed cou
 wants. This is a fence and no wall: code in the same process can climb it. `grading` does not rely on it for values.
 """
 
+import functools
 import sys
 from collections.abc import Mapping
 from types import (
@@ -15,6 +16,8 @@ from types import (
     WrapperDescriptorType,
 )
 from typing import Any
+
+import numpy as np
 
 MODULES = {
     *("builtins", "gc", "json", "math", "operator", "os", "pathlib", "pickle", "random", "statistics", "tempfile"),
@@ -72,7 +75,7 @@ class Untouched:
 _HEAP = 1 << 9  # Py_TPFLAGS_HEAPTYPE: made by a class statement; others cannot be changed
 _PARTS = (
     *(type, FunctionType, BuiltinFunctionType, MethodDescriptorType, WrapperDescriptorType),
-    *(classmethod, staticmethod, property),
+    *(classmethod, staticmethod, property, functools.partial, np.ufunc, type(np.allclose)),
 )
 
 

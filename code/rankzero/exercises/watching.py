@@ -1,6 +1,7 @@
 """Watches the process that runs a request's probes: for its replies, its prints, its time, its memory and its end."""
 
 import json
+import math
 import os
 import secrets
 import selectors
@@ -8,11 +9,12 @@ import signal
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
-from rankzero.exercises.answers import MAX_BYTES
 from rankzero.exercises.probe_process import run_probes
 
+REPLY_BYTES = 16 * 2**20  # of the replies to one request, together
 PRINT_BYTES, PRINT_LINES, PRINT_COLUMNS = 16384, 12, 200  # of what a learner's code prints, this much is kept
 GRACE_S = 0.5  # a child that is late says so itself, and where; one that cannot is killed this much later
 LOOK_S = 0.05  # how often to look at the memory, where somebody asks for that
@@ -27,7 +29,8 @@ def supervise(
     """Forks a child for one request and watches it. `others` are file descriptors that are none of its business.
 
     `every`: the replies of the probes up to one that hangs or dies. `printed`: what the child printed. `cpu`: seconds
-    that it and whatever it waited for computed. `alone`: this process is the first of a process namespace, so
+    that it and whatever it waited for computed. `delay`: if it was late, seconds that its processes were ready to run
+    while others had the cores. `alone`: this process is the first of a process namespace, so
     that every other one in it is the child's, and ends with it.
     """
     (result, result_in), (printed, printed_in) = os.pipe(), os.pipe()
@@ -39,17 +42,17 @@ def supervise(
         run_probes(request, token, result_in, printed_in)
     os.close(result_in)
     os.close(printed_in)
-    with _Prints(printed) as prints:
-        lines, ended = _collect(result, prints, request, token.encode(), memory)
+    with _Prints(printed) as prints, _Lines(result, token.encode()) as lines:
+        ended = _collect(lines, prints, request, memory)
+        delay = _delay(child, alone) if ended == "late" else 0.0
         cpu = _end(child, alone)
-        os.close(result)
         wanted = request["wanted"]
-        replies = [reply for line in lines if (reply := _decoded(line, token))][: len(wanted)]
+        replies = [reply for line in lines.whole if (reply := _decoded(line))][: len(wanted)]
         if replies and replies[0].get("loading"):
             replies = replies[:1] * len(wanted)
         elif len(replies) < len(wanted) and not (replies and replies[-1]["status"] == "timeout"):
-            replies.append(_silence(ended, cpu[1], request["seconds"]))
-        return {"every": replies, "printed": prints.text(), "cpu": cpu[0]}
+            replies.append(_silence(ended, cpu[1], min(request["seconds"], request.get("total", math.inf))))
+        return {"every": replies, "printed": prints.text(), "cpu": cpu[0], "delay": delay}
 
 
 def _end(child: int, alone: bool) -> tuple[float, int]:
@@ -67,21 +70,33 @@ def _end(child: int, alone: bool) -> tuple[float, int]:
     return cpu, status
 
 
-def _decoded(line: bytes, token: str) -> dict[str, Any]:
-    """A reply of the probe's; empty for anything else that came through its pipe."""
-    if not line.startswith(token.encode()):
-        return {}
+def _delay(child: int, alone: bool) -> float:
+    """Seconds that the child, and whatever it started, waited for a core; infinite where the kernel does not count."""
+    processes = [one for one in os.listdir("/proc") if one.isdecimal() and one != "1"] if alone else [str(child)]
+    total, counted = 0, False
+    for process in processes:
+        with suppress(OSError, IndexError, ValueError):
+            total += int(Path(f"/proc/{process}/schedstat").read_text().split()[1])
+            counted = True
+    return total / 1e9 if counted else math.inf
+
+
+def _decoded(line: bytes) -> dict[str, Any]:
+    """A reply, of the types that one has, whatever somebody else may have written; empty for what is none."""
     try:
-        reply = json.loads(line.removeprefix(token.encode()))
+        reply = json.loads(line)
     except (ValueError, RecursionError, MemoryError):
         return {}
-    return reply if isinstance(reply, dict) and isinstance(reply.get("status"), str) else {}
+    if not isinstance(reply, dict) or not isinstance(reply.get("status"), str):
+        return {}
+    texts = {key: reply[key] for key in ("status", "answers", "text", "cause") if isinstance(reply.get(key), str)}
+    return texts | {"loading": reply.get("loading") is True}
 
 
 def _silence(ended: str, status: int, seconds: float) -> dict[str, Any]:
     """The reply of a probe that never came back."""
     if ended == "late":
-        return {"status": "timeout", "text": f"no answer after {seconds:g} s"}
+        return {"status": "timeout", "text": f"no answer after {seconds:.2g} s"}
     if ended:
         return {"status": "oom", "text": ended}
     if os.WIFSIGNALED(status) and os.WTERMSIG(status) != signal.SIGKILL:
@@ -126,32 +141,62 @@ class _Prints:
         return "\n".join([*shown, f"+{more} {'line' if more == 1 else 'lines'} more"] if more > 0 else shown)
 
 
-def _collect(
-    result: int, prints: _Prints, request: dict[str, Any], token: bytes, memory: Memory | None
-) -> tuple[list[bytes], str]:
-    """The lines of `result` until its end, or until one took too long; then 'late', or what is wrong with memory."""
-    each, most = request["seconds"] + GRACE_S, len(request["wanted"]) * (2 * MAX_BYTES)
-    collected, replies = bytearray(), 0
-    last = time.monotonic() + request.get("total", len(request["wanted"]) * each)
-    deadline = min(last, time.monotonic() + each)
+class _Lines:
+    """The lines of a pipe that begin with the token, without it. Of all others nothing is kept."""
+
+    def __init__(self, fd: int, token: bytes) -> None:
+        self.fd, self._token = fd, token
+        self.whole: list[bytes] = []
+        self.bytes = 0
+        self._line = bytearray()  # the last one so far; its beginning, if it is none of ours
+
+    def __enter__(self) -> "_Lines":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self.fd)
+
+    def read(self) -> bool:
+        """Takes what is there; whether there can be more."""
+        chunk = os.read(self.fd, 65536)
+        *ends, rest = chunk.split(b"\n")
+        for end in ends:
+            self._grow(end)
+            if self._line.startswith(self._token):
+                self.whole.append(bytes(self._line[len(self._token) :]))
+            else:
+                self.bytes -= len(self._line)
+            self._line.clear()
+        self._grow(rest)
+        return bool(chunk)
+
+    def _grow(self, part: bytes) -> None:
+        before = len(self._line)
+        self._line += part
+        if not self._line.startswith(self._token):
+            del self._line[len(self._token) :]
+        self.bytes += len(self._line) - before
+
+
+def _collect(lines: _Lines, prints: _Prints, request: dict[str, Any], memory: Memory | None) -> str:
+    """Reads until the end of `lines`, or until one took too long: 'late', or another reason not to wait for more."""
+    each, wanted = request["seconds"] + GRACE_S, len(request["wanted"])
+    last = time.monotonic() + request.get("total", wanted * each)
+    deadline, replies = min(last, time.monotonic() + each), 0
     with selectors.DefaultSelector() as selector:
-        selector.register(result, selectors.EVENT_READ)
-        selector.register(prints.fd, selectors.EVENT_READ)
-        while (left := deadline - time.monotonic()) > 0 and len(collected) < most:
+        selector.register(lines.fd, selectors.EVENT_READ, lines)
+        selector.register(prints.fd, selectors.EVENT_READ, prints)
+        while (left := deadline - time.monotonic()) > 0:
             for key, _ in selector.select(min(left, LOOK_S) if memory else left):
-                if key.fd == prints.fd:
-                    if not prints.read():
-                        selector.unregister(prints.fd)
-                    continue
-                chunk = os.read(result, 65536)
-                if not chunk:
-                    return bytes(collected).split(b"\n"), ""
-                collected += chunk
-                if b"\n" in chunk and collected.count(token) > replies:  # other lines do not buy time
-                    replies = collected.count(token)
-                    if replies == len(request["wanted"]) and collected.endswith(b"\n"):
-                        return bytes(collected).split(b"\n"), ""  # something it started may hold the pipe open
-                    deadline = min(last, time.monotonic() + each)
+                more = key.data.read()
+                if key.fd == prints.fd and not more:
+                    selector.unregister(prints.fd)
+                elif not more or len(lines.whole) >= wanted:  # something it started may hold the pipe open
+                    return ""
+            if lines.bytes > REPLY_BYTES:
+                return f"its answers are more than {REPLY_BYTES // 2**20} MiB"
+            if len(lines.whole) > replies:  # other lines do not buy time
+                replies, deadline = len(lines.whole), min(last, time.monotonic() + each)
             if memory and (wrong := memory()):
-                return bytes(collected).split(b"\n"), wrong
-    return bytes(collected).split(b"\n"), "late"
+                return wrong
+    return "late"

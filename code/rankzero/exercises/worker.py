@@ -29,7 +29,8 @@ def warm_up() -> None:
     keep_compiler_out()
     for name in ("gpt", "memory", "collectives", "ranks", "world"):
         importlib.import_module(f"rankzero.learn.{name}")
-    importlib.import_module("rankzero.exercises.ranks")
+    for name in ("alone", "passes", "plain", "ranks"):
+        importlib.import_module(f"rankzero.exercises.{name}")
     for kind in torch.optim.Optimizer.__subclasses__():  # an optimizer's first object changes its class
         kind._patch_step_function(object.__new__(kind))
     torch.set_num_threads(1)

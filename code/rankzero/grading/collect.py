@@ -64,7 +64,7 @@ def collect(source: Path, labs: Sequence[Lab], out: Path, roster: Roster | None 
             about = [f"{shown(one.name)} is not in the roster." for one in theirs if roster and student_id not in known]
             about += alike.get(student_id, [])
             together = sorted({other.student_id for one in theirs for other in one.students} - {student_id})
-            about += [f"Handed in together with {', '.join(together)}."] if together else []
+            about += [f"Handed in together with {', '.join(map(shown, together))}."] if together else []
             submissions += [_submission(student, theirs, lab, len(labs) == 1, out, about) for lab in labs]
         return submissions
 
@@ -84,7 +84,7 @@ def _handins(source: Path, labs: Sequence[Lab], out: Path, roster: Roster | None
         ]
     except RefusedError as error:
         raise UserError(f"{source} {error}: name the folder or the archive that holds the submissions.") from None
-    code = any(entry.path and is_code(entry.path[-1]) for one in handins for entry in one.entries)
+    code = any(is_code(entry.path) for one in handins for entry in one.entries)
     listed = {one.student_id for one in (roster.students if roster else ())}
     if not code and not any(student.student_id in listed for one in handins for student in one.students):
         raise UserError(

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 
 from rankzero.curriculum import Lab, find_lab
-from rankzero.exercises.client import Worker
+from rankzero.exercises.client import MOST_TEXT, Worker
 from rankzero.exercises.report import Report
 from rankzero.exercises.runner import check_file, exercises_of
 from rankzero.grading.grade import Grade, Submission
@@ -103,7 +103,7 @@ class Grader:
                 room = Room(channel, file.read_bytes(), self.settings.time_limit)
                 asked = Apart(file, room, self._ours)
             report = check_file(lab, file, exercises_of(lab), seed=self.settings.seed, worker=asked, progress=progress)
-            return replace(report, file=file.name)
+            return replace(_readable(report), file=file.name)
 
     def _as_nobody(self) -> Worker | None:
         """Of root: a worker that is nobody, for submissions. None for others, and where nobody may not run Python."""
@@ -119,3 +119,14 @@ class Grader:
         if self._host:
             self._host.__exit__(None, None, None)
         self._host = None
+
+
+def _readable(report: Report) -> Report:
+    """The report without what would move a cursor, turn text around, break an encoding, or fill a page."""
+    results = tuple(replace(one, text=_plain(one.text), printed=_plain(one.printed)) for one in report.results)
+    return replace(report, results=results, unusable=_plain(report.unusable))
+
+
+def _plain(text: str) -> str:
+    kept = text if len(text) <= MOST_TEXT else f"{text[: MOST_TEXT - 1]}…"
+    return "".join(one if one.isprintable() or one in "\n\t" else "\N{REPLACEMENT CHARACTER}" for one in kept)

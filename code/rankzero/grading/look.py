@@ -148,6 +148,8 @@ class _Look:
             module = f"{node.module}." if isinstance(node, ast.ImportFrom) and node.module else ""
             for one in node.names:
                 self.use(module + one.name, node)
+                if one.name == "*":
+                    self.flag("hidden", f"imports all names of {shown(module[:-1])}", node)
                 if (module + one.name).split(".")[0] in GRADER_FILES:
                     self.flag("grader", f"imports {shown(module + one.name)}", node)
         elif isinstance(node, ast.Name | ast.Attribute):
@@ -179,8 +181,10 @@ class _Look:
             self.flag(kind, f"uses {name}", node)
 
     def call(self, node: ast.Call) -> None:
-        """getattr and setattr reach what is not written as an attribute."""
+        """getattr and setattr reach what is not written as an attribute; type makes what is not written as a class."""
         function = node.func.id if isinstance(node.func, ast.Name) else ""
+        if function == "type" and len(node.args) == 3:
+            self.flag("objects", "makes a class by calling type", node)
         if function not in ("getattr", "setattr", "delattr", "hasattr") or len(node.args) < 2:
             return
         owner, name = self.dotted(node.args[0]), node.args[1]
@@ -200,6 +204,8 @@ class _Look:
             self.flag("hidden", "has a number of more than 512 bits", node)
         elif isinstance(value, str):
             self.attribute(value, node)
+            if value in METHODS:
+                self.flag("objects", f"names {value}", node)
             if value in GRADER_FILES or value.startswith("rankzero."):
                 self.flag("grader", f"names {shown(value)!r}", node)
             if PLACES.match(value):

@@ -4,25 +4,16 @@ import hashlib
 import re
 import unicodedata
 
+from rankzero.exercises.visible import visible
+
 _PLAIN = re.compile(r"[a-z0-9_@][a-z0-9._@-]{0,59}", re.ASCII)
 _LOOKS_HASHED = re.compile(r".*-[0-9a-f]{8}", re.ASCII)
 _RESERVED = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?", re.ASCII)  # on Windows, whatever the ending
 
 
 def shown(text: str, limit: int = 80) -> str:
-    """`text` on one line, at most `limit` letters of it; what moves the cursor, hides or turns text reads \\x1b."""
-    cut = text if len(text) <= limit else text[: limit - 1] + "…"
-    return "".join(_escaped(letter) for letter in cut)
-
-
-def _escaped(letter: str) -> str:
-    """Controls, formats (the bidi marks are), surrogates, unassigned ones, line and paragraph separators escaped."""
-    if unicodedata.category(letter) not in ("Cc", "Cf", "Cs", "Cn", "Co", "Zl", "Zp"):
-        return letter
-    code = ord(letter)
-    if 0xDC80 <= code <= 0xDCFF:  # a byte of a file's name that is no UTF-8
-        return f"\\x{code - 0xDC00:02x}"
-    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+    """`text` on one line, cut after `limit` letters; what moves the cursor, hides or turns text reads \\x1b."""
+    return visible(text, limit, lines=False)
 
 
 def folded(text: str) -> str:

@@ -33,16 +33,17 @@ class Picked:
     notes: tuple[str, ...] = ()
 
 
-def is_code(name: str) -> bool:
-    """Whether a file of that name may be a lab's exercises: exercises.py, exercises-1.py, lab-02.py."""
-    return bool(CODE.fullmatch(name) or (name.lower().endswith(".py") and _LAB.match(name)))
+def is_code(path: tuple[str, ...]) -> bool:
+    """Whether a file may be a lab's exercises: exercises.py, exercises-1.py, and at the top lab-02.py."""
+    name = path[-1] if path else ""
+    return bool(CODE.fullmatch(name) or (len(path) == 1 and name.lower().endswith(".py") and _LAB.match(name)))
 
 
 def cap_of(path: tuple[str, ...]) -> int:
     """How much of a file is read at most; 0 if none of it is."""
     name = path[-1].lower()
     if name.endswith(".py"):
-        return CODE_BYTES if is_code(name) or len(path) == 1 else 0
+        return CODE_BYTES if CODE.fullmatch(name) or len(path) <= 2 else 0
     if name == METADATA:
         return 64 * MIB if len(path) <= 2 else 0
     return NOTEBOOK_BYTES if name.endswith(".ipynb") else 1000 if name == "timestamp.txt" else 0
@@ -65,7 +66,7 @@ def pick(handins: Sequence[Handin], lab: Lab, only: bool) -> Picked:
         (_rank(one, entry, lab, place), one, entry)
         for one in handins
         for entry in one.entries
-        if entry.path and is_code(entry.path[-1]) and (place := _place(one, entry.path, lab, only))
+        if is_code(entry.path) and (place := _place(one, entry.path, lab, only))
     ]
     candidates.sort(key=lambda candidate: candidate[0])
     elsewhere = {entry.path[:-1] for rank, _, entry in candidates if rank[4] == _ELSEWHERE}
@@ -132,7 +133,7 @@ def _rank(
     handin: Handin, entry: Entry, lab: Lab, place: int
 ) -> tuple[int, int, bool, float, int, int, bool, float, int]:
     """What comes first is the lowest."""
-    newest = max((one.modified for one in handin.entries if one.path and is_code(one.path[-1])), default=0.0)
+    newest = max((one.modified for one in handin.entries if is_code(one.path)), default=0.0)
     name = entry.path[-1].lower()
     match = CODE.fullmatch(name)
     number = int(match["number"] or 0) if match else 0

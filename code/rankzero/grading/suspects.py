@@ -20,13 +20,15 @@ _NAMES = {
     "patching": "builtins unittest.mock mock",
     "hidden": "builtins.exec builtins.eval builtins.compile builtins.globals builtins.locals builtins.vars "
     "builtins.bytes.fromhex builtins.bytearray.fromhex base64 zlib marshal pickle dill cloudpickle binascii codecs "
-    "lzma bz2 gzip zipfile tarfile shelve types.CodeType types.FunctionType code codeop dis",
+    "lzma bz2 gzip zipfile tarfile shelve types.CodeType types.FunctionType code codeop dis "
+    "operator.attrgetter operator.methodcaller",
 }
 
 _ATTRIBUTES = {
     "frames": "tb_frame tb_next f_back f_locals f_globals f_builtins f_code f_trace __traceback__ gi_frame cr_frame "
     "ag_frame __globals__ __closure__ __code__ cell_contents __builtins__ __subclasses__ __mro__ __bases__ _getframe "
     "co_code co_consts __defaults__ __kwdefaults__",
+    "processes": "_exit",
     "patching": "__dict__ __class__ __setattr__ __delattr__",
     "grader": "__import__ __loader__ __spec__",
     "hidden": "__doc__ __getattribute__",

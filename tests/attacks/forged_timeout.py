@@ -1,0 +1,5 @@
+"""Forges a reply that says the probe was late, to be asked again and again, or to be excused."""
+
+ON, EARNS, STATUS = "stubs", 0, "timeout"
+
+forge({"status": "timeout", "text": "the machine was busy", "cpu": 0, "delay": 1e9})

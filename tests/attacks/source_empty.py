@@ -1,0 +1,4 @@
+"""Nothing."""
+
+EARNS, STATUS = 0, "fail"
+FILE = [("\n", 1)]
