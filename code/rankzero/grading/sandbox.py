@@ -23,7 +23,7 @@ NOBODY = 65534
 # Of the library, what probes and learners' files use: no judge, no claim, nothing that knows an answer.
 INSIDE = (
     *("__init__.py", "learn", "exercises/__init__.py", "exercises/answers.py", "exercises/frames.py"),
-    *("exercises/loader.py", "exercises/no_compiler.py", "exercises/probe_process.py", "exercises/ranks.py"),
+    *("exercises/alone.py", "exercises/passes.py", "exercises/plain.py", "exercises/loader.py", "exercises/no_compiler.py", "exercises/probe_process.py", "exercises/ranks.py"),
     *("exercises/untouched.py", "exercises/watching.py", "exercises/worker.py"),
     *("grading/__init__.py", "grading/isolate.py", "grading/room.py"),
 )
