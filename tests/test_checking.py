@@ -280,7 +280,9 @@ def test_numbers_that_differ_are_told_with_digits_that_differ(tmp_path: Path, wo
 def test_counts_are_told_as_counts(tmp_path: Path, worker: Worker) -> None:
     changes = ('int(state["step"])', 'int(state["step"]) + 1'), ("    return losses\n", "    return losses[-1]\n")
     texts = " ".join(result.text for result in check(altered(tmp_path, *changes), worker).results)
-    assert "the step that load_checkpoint returns is 104; expected 103." in texts
+    step = re.search(r"the step that load_checkpoint returns is (\d+); expected (\d+)\.", texts)
+    assert step
+    assert int(step[1]) == int(step[2]) + 1
     assert "what came back is of type float; a list of floats was expected." in texts
     assert "None" not in texts
 
@@ -406,6 +408,16 @@ def test_a_file_that_changes_what_is_not_its_own_is_told_so(what: str, tmp_path:
         report = check(file, worker, "train_step")
         assert report.points == 0
         assert re.search(f"exercises.py changes .*{name}", report.results[0].text)
+
+
+def test_what_torch_changes_itself_is_nobody_s_fault(tmp_path: Path, worker: Worker) -> None:
+    source = LAB.reference.read_text()
+    compiler = "    import torch._dynamo.config, torch.utils.checkpoint\n    torch._dynamo.is_compiling()\n"
+    file = tmp_path / "exercises.py"
+    place = source.index("    ", source.index('"""', source.index("def train_step") + 200) + 3)
+    file.write_text(source[:place] + compiler + source[place:])
+    report = check(file, worker, "train_step")
+    assert report.points == report.max_points
 
 
 def test_lines_that_are_not_the_probe_s_count_for_nothing(tmp_path: Path, worker: Worker) -> None:

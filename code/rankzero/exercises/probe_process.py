@@ -72,6 +72,7 @@ def _limit(seconds: float) -> None:
 
 
 def _answer(request: dict[str, Any], say: Callable[[dict[str, Any]], None]) -> None:
+    from rankzero.exercises import ranks
     from rankzero.exercises.loader import LoadError, load
 
     file, loaded_for = Path(request["file"]), None
@@ -82,6 +83,7 @@ def _answer(request: dict[str, Any], say: Callable[[dict[str, Any]], None]) -> N
         return
     others = OTHERS or Untouched()
     others.add("the probes", probes)
+    ranks.OTHERS = others
     say({"status": READY})
     for name, seed in request["wanted"]:
         if seed != loaded_for:
