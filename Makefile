@@ -8,7 +8,7 @@ READY := .venv/ready
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help test prove lint claims sync doctor list benchmark benchmark-grading clean
+.PHONY: help test prove lint claims sync doctor list benchmark benchmark-grading gradescope clean
 
 help: ## list the commands
 	@grep -hE '^[a-z%-]+[^=]*:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([^:]+):.*## /\1\t/' | sed "s/%/NN/" | awk -F'\t' '{printf "  make %-18s %s\n", $$1, $$2}'
@@ -48,6 +48,9 @@ benchmark: $(READY) ## measure what meter, log and evaluation cost a training ru
 
 benchmark-grading: $(READY) .venv/benchmark ## measure how long grading takes, beside nbgrader (minutes)
 	@$(BIN)/python benchmarks/grading.py $(ARGS)
+
+gradescope: $(READY) ## make Gradescope's autograder, as in `make gradescope LAB=02`
+	@$(BIN)/python launch/gradescope/make_zip.py $(LAB) $(ARGS)
 
 clean: ## remove .venv and caches; runs/ is kept
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache code/rankzero.egg-info

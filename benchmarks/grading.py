@@ -43,8 +43,8 @@ class Side:
     name: str
     folder: Path
     totals: list[float] = field(default_factory=list)  # seconds of each turn with one submission
-    works: list[float] = field(default_factory=list)  # of them, what probing and judging took
     a_class: float = 0.0  # seconds of the whole class
+    work: float = 0.0  # seconds that probing and judging the reference took, as one of the class
 
     def hand_in(self, student: str, wrong: str = "", *, empty: bool = False) -> None:
         """A submission: the stubs if `empty`, otherwise the reference, with a known-wrong solution over it."""
@@ -58,7 +58,7 @@ class Side:
         """Of every student graded so far."""
         raise NotImplementedError
 
-    def work(self, student: str) -> float:
+    def work_on(self, student: str) -> float:
         """Seconds that probing and judging took when the student was graded last."""
         raise NotImplementedError
 
@@ -67,11 +67,6 @@ class Side:
         start = time.perf_counter()
         self.grade(students)
         return time.perf_counter() - start
-
-    def take_turn(self) -> None:
-        """Grades the reference once more."""
-        self.totals.append(self.seconds("full"))
-        self.works.append(self.work("full"))
 
 
 class RankZero(Side):
@@ -94,7 +89,7 @@ class RankZero(Side):
     def points(self) -> dict[str, float]:
         return read_points(self.folder / "out" / "grades.csv")
 
-    def work(self, student: str) -> float:
+    def work_on(self, student: str) -> float:
         grade = json.loads((self.folder / "out" / "grades" / LAB.number / f"{student}.json").read_text())
         return float(grade["seconds"])
 
@@ -123,7 +118,7 @@ class NbGrader(Side):
         call([self.command, "export", "--to=grades.csv"], self.folder)
         return read_points(self.folder / "grades.csv")
 
-    def work(self, student: str) -> float:
+    def work_on(self, student: str) -> float:
         graded = nbformat.read(self.folder / "autograded" / student / "lab02" / "lab02.ipynb", as_version=4)
         names = [one.metadata.nbgrader.grade_id for one in graded.cells]
         first, last = (graded.cells[place].metadata.execution for place in (names.index("judging") + 1, -1))
@@ -181,7 +176,7 @@ def compare(sides: tuple[RankZero, NbGrader], turns: int, size: int) -> None:
     sides[1].make_assignment()
     for turn in range(turns):
         for side in sides:
-            side.take_turn()
+            side.totals.append(side.seconds("full"))
         print(f"turn {turn + 1}: " + ", ".join(f"{side.name} {side.totals[-1]:.2f} s" for side in sides))
     wrongs = itertools.cycle([one.name for one in misconceptions(LAB)])
     for number, wrong in zip(range(1, size - 1), wrongs, strict=False):  # "full" and "empty" are of the class too
@@ -189,14 +184,15 @@ def compare(sides: tuple[RankZero, NbGrader], turns: int, size: int) -> None:
             side.hand_in(f"wrong-{number:03}", wrong)
     for side in sides:
         side.a_class = side.seconds("*")
+        side.work = side.work_on("full")
 
 
 def tell(sides: tuple[RankZero, NbGrader], size: int) -> None:
     """The medians and their ratios."""
     for side in sides:
-        total, work = statistics.median(side.totals), statistics.median(side.works)
+        total = statistics.median(side.totals)
         print(
-            f"{side.name}: one submission {total:.2f} s, of which {100 * (1 - work / total):.0f} % is start-up; "
+            f"{side.name}: one submission {total:.2f} s, of which {100 * (1 - side.work / total):.0f} % is start-up; "
             f"a class of {size} {side.a_class:.1f} s, {side.a_class / size:.2f} s a submission"
         )
     ours, theirs = sides

@@ -105,9 +105,9 @@ def changed(value: Any, deep: int = 2) -> Iterator[Any]:
 def changed_arrays(value: np.ndarray) -> Iterator[np.ndarray]:
     """The array in another shape or kind, or with other numbers."""
     yield from (value[None], value.ravel()[:-1], np.append(value, 0), np.zeros_like(value))
-    if value.dtype.kind == "f":
-        yield from (np.full_like(value, fill) for fill in (np.nan, np.inf, -np.inf, 1e308))
     with np.errstate(all="ignore"):
+        if value.dtype.kind == "f":
+            yield from (np.full_like(value, fill) for fill in (np.nan, np.inf, -np.inf, 1e308))
         yield from (value.astype(kind) for kind in (bool, "u1", "i8", "f2"))
     spoiled = value.astype(float).copy()
     if spoiled.size:

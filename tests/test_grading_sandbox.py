@@ -86,7 +86,7 @@ from pathlib import Path
 held = [os.readlink(f"/proc/self/fd/{{fd}}") for fd in range(64) if os.path.exists(f"/proc/self/fd/{{fd}}")]
 processes = sorted(int(one) for one in os.listdir("/proc") if one.isdecimal())
 ours = {[str(LAB.checks), str(LAB.solutions), str(LAB.root / "README.md"), str(Path.home() / ".profile")]}
-library = sorted(os.listdir({str(Path(sandbox.__file__).parent)!r}))
+library = sorted(os.listdir("/lab/code/rankzero/grading"))
 found = [sorted({{one.split(":")[0] for one in held}}), sorted(os.environ), os.getuid(), processes, library]
 print(json.dumps([*found, [one for one in ours if Path(one).exists()]]) + "\\n")
 """

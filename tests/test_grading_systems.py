@@ -110,13 +110,15 @@ def test_without_a_sandbox_gradescope_runs_submissions_as_nobody() -> None:
         pytest.skip("only root can run something as nobody, who must be able to read Python")
     with tempfile.TemporaryDirectory() as folder:  # pytest's own are closed to others
         Path(folder).chmod(0o755)
-        as_nobody(Container(Path(folder)), python)
+        as_nobody(Container(Path(folder), late="refuse"), python)
 
 
 def as_nobody(container: Container, python: str) -> None:
     command(container.source / ".venv" / "bin", "python", f'exec {python} "$@"\n')
     attack = "import os\nwho = os.getuid()\nraise RuntimeError(f'user {who}, {len(os.getgroups())} groups')\n"
     (container.folder / "submission" / "exercises.py").write_text(attack)
+    undue = METADATA | {"assignment": {"due_date": None}}
+    (container.folder / "submission_metadata.json").write_text(json.dumps(undue))
     packages = next(path for path in sys.path if path.endswith("site-packages"))
     results, output = container.grade(PATH="/nowhere", PYTHONPATH=f"{ROOT / 'code'}:{packages}")
     assert "Graded without a sandbox, as nobody. rankzero: bubblewrap is not installed" in output

@@ -23,6 +23,7 @@ from rankzero.grading.names import safe_name
 from rankzero.learn.errors import UserError
 
 EXECUTORS = {"local": run_locally, "ray": run_on_ray}
+ENOUGH = 4  # failures from the first submission on: then it is the machine
 RUN, LOCK = "run.json", ".lock"
 
 
@@ -95,11 +96,15 @@ def grade_all(
             grades.append(before)
         else:
             todo.append(submission)
+    troubles = 0  # in a row, from the first on
     if todo:
         for grade in EXECUTORS[executor](todo, settings, jobs):
             write_grade(grade, _file(grade.submission, out))
             progress(grade, False)
             grades.append(grade)
+            troubles = troubles + 1 if grade.trouble else -len(todo)
+            if troubles == ENOUGH:
+                raise UserError(f"none of the first {ENOUGH} submissions can be graded: {grade.trouble}.")
     return sorted(grades, key=lambda grade: (grade.submission.lab, grade.submission.student.student_id))
 
 

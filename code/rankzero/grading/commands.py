@@ -129,7 +129,7 @@ def feedback(
 
 def _verify(labs: list[str] | None, jobs: int) -> None:
     from rankzero.grading.sandbox import refuse_without
-    from rankzero.grading.verify import verify  # type: ignore[import-untyped]
+    from rankzero.grading.verify import verify
 
     with sentences():
         chosen = [_gradable(number) for number in labs] if labs else [lab for lab in all_labs() if lab.checks.exists()]
@@ -174,7 +174,7 @@ def _summary(grades: "Sequence[Grade]", seconds: float, out: Path) -> dict[str, 
         "graded": len(graded),
         "nothing handed in": sum(grade.submission.file is None for grade in grades),
         "not gradable": {who: trouble for who, trouble in troubles.items() if trouble},
-        "flagged": sum(bool(grade.flags) for grade in grades),
+        "flagged": sum(bool(grade.flags or grade.submission.notes) for grade in grades),
         "points": sum(grade.points for grade in graded),
         "max_points": sum(grade.max_points for grade in graded),
         "seed": grades[0].seed if grades else None,

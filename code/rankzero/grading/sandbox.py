@@ -20,13 +20,10 @@ if TYPE_CHECKING:
 
 INSTALL = "sudo apt-get install bubblewrap"
 NOBODY = 65534
-# Of the library, what probes and learners' files use: no judge, no claim, nothing that knows an answer.
-INSIDE = (
-    *("__init__.py", "learn", "exercises/__init__.py", "exercises/answers.py", "exercises/frames.py"),
-    *("exercises/loader.py", "exercises/no_compiler.py", "exercises/probe_process.py", "exercises/ranks.py"),
-    *("exercises/untouched.py", "exercises/watching.py", "exercises/worker.py"),
-    *("grading/__init__.py", "grading/isolate.py", "grading/room.py"),
-)
+LAB = "/lab"  # where the repository lies, inside
+# Of the library, what probes and learners' files use. Of the exercises, the part that judges stays outside.
+INSIDE = ("__init__.py", "learn", "exercises/*.py", "grading/__init__.py", "grading/isolate.py", "grading/room.py")
+JUDGES = {"check.py", "judges.py", "misconceptions.py", "runner.py"}
 
 
 class SandboxError(RuntimeError):
@@ -85,14 +82,13 @@ class Host:
                 with contextlib.suppress(OSError):
                     socket.send_fds(self._control, [json.dumps({"memory": memory}).encode()], [theirs.fileno()])
             opened = json.loads(self._said())
-            if "trouble" in opened:
-                self._control.send(b"close")
-                self._said()
-                raise SandboxError(opened["trouble"])
             try:
+                if "trouble" in opened:
+                    raise SandboxError(opened["trouble"])
                 yield mine
             finally:
-                self._control.send(b"close")
+                with contextlib.suppress(OSError):  # then whatever is read says what has happened
+                    self._control.send(b"close")
                 self._said()
 
     def _said(self) -> bytes:
@@ -122,24 +118,28 @@ def _holds(text: str) -> Iterator[int]:
         os.close(reader)
 
 
+def inside(path: Path) -> str:
+    """Where a file of the repository lies in the sandbox: never below /tmp, wherever the repository is."""
+    return f"{LAB}/{path.relative_to(ROOT)}"
+
+
 def _command(probes: list[Path], passwd: int, hosts: int, control: int) -> list[str]:
     """bubblewrap with what Python needs, read-only, and nothing else of this machine.
 
     Namespaces of one's own need a user who is not root, whose limits would not count. Root may lend its eyes only: a
     first bubblewrap lays out the files that root can read, and a second one runs as nobody.
     """
-    code = ROOT / "code" / "rankzero"
-    python = {Path(path).resolve() for path in (sys.prefix, sys.base_prefix, sys.exec_prefix)}
-    lib = [path for path in map(Path, ("/lib", "/lib64", "/lib32", "/bin", "/sbin")) if path.exists()]
+    in_venv = sys.prefix != sys.base_prefix
+    ours = [path for part in INSIDE for path in (ROOT / "code" / "rankzero").glob(part) if path.name not in JUDGES]
+    binds = [(path, inside(path)) for path in (*ours, *probes)] + [(Path(sys.prefix), f"{LAB}/venv")] * in_venv
+    lib = [Path(path) for path in ("/lib", "/lib64", "/lib32", "/bin", "/sbin") if Path(path).exists()]
+    same = [path for path in lib if not path.is_symlink()] + [Path("/etc/ld.so.cache"), Path(sys.base_prefix).resolve()]
+    binds += [(path, str(path)) for path in same if path.exists() and not path.is_relative_to("/usr")]
     files = ["--ro-bind", "/usr", "/usr", "--dir", "/tmp"]
-    for path in lib:
-        files += ["--symlink", os.readlink(path), str(path)] if path.is_symlink() else ["--ro-bind", *2 * [str(path)]]
-    wanted = [Path("/etc/ld.so.cache"), *sorted(python), *(code / part for part in INSIDE), *probes]
-    wanted = [path for path in wanted if path.exists() and not path.is_relative_to("/usr")]
-    for folder in sorted({folder for path in wanted for folder in path.parents[:-1]}):  # else only root may pass
-        files += ["--perms", "0755", "--dir", str(folder)]
-    for path in wanted:
-        files += ["--ro-bind", str(path), str(path)]
+    files += [word for path in lib if path.is_symlink() for word in ("--symlink", os.readlink(path), str(path))]
+    for folder in sorted({folder for _, place in binds for folder in Path(place).parents[:-1]}):
+        files += ["--perms", "0755", "--dir", str(folder)]  # else only root may pass
+    files += [word for path, place in binds for word in ("--ro-bind", str(path), place)]
     files += ["--ro-bind-data", str(passwd), "/etc/passwd", "--ro-bind-data", str(hosts), "/etc/hosts"]
     shut = ["--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL", "--clearenv"]
     own = ["--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--chdir", "/tmp"]
@@ -148,13 +148,14 @@ def _command(probes: list[Path], passwd: int, hosts: int, control: int) -> list[
         "PATH": "/usr/bin:/bin",
         "HOME": "/tmp",
         "LANG": "C.UTF-8",
-        "PYTHONPATH": str(ROOT / "code"),
+        "PYTHONPATH": f"{LAB}/code",
         "OMP_NUM_THREADS": "1",
         "TORCH_CPP_LOG_LEVEL": "FATAL",
         "PYTHONDONTWRITEBYTECODE": "1",
     }
     own += [word for name, value in environment.items() for word in ("--setenv", name, value)]
-    run = [sys.executable, "-u", "-s", "-P", "-m", "rankzero.grading.room", str(control)]
+    executable = f"{LAB}/venv/bin/{Path(sys.executable).name}" if in_venv else sys.executable
+    run = [executable, "-u", "-s", "-P", "-m", "rankzero.grading.room", str(control)]
     if os.getuid():
         return ["bwrap", *shut, *files, *own, *run]
     become = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]

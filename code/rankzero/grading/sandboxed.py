@@ -15,7 +15,7 @@ from rankzero.curriculum import Lab
 from rankzero.exercises.check import Check, Exercise
 from rankzero.exercises.client import Asker, Reply, Worker
 from rankzero.exercises.frames import read_frame, write_frame
-from rankzero.grading.sandbox import SandboxError
+from rankzero.grading.sandbox import SandboxError, inside
 
 FILE = "/tmp/exercises.py"  # where the submission lies, inside
 STARVED = 0.5  # of the time that a late probe had, it computed for less: perhaps the machine was busy
@@ -93,13 +93,15 @@ class Room(Asker):
             late = {"status": "timeout", "text": f"the submission had used its {self._seconds:g} s"}
             return {"every": [late] * len(request["wanted"]), "printed": "", "cpu": math.inf}
         total = min(left, len(request["wanted"]) * (request["seconds"] + 1))
-        inside = request | {"file": FILE, "over": None, "total": total}
+        places = {"file": FILE, "over": None, "probes": inside(Path(request["probes"]))}
         try:
             patience = struct.pack("ll", int(total + MARGIN_S), 0)
             self._channel.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, patience)
-            write_frame(self._channel.fileno(), json.dumps(inside).encode())
+            write_frame(self._channel.fileno(), json.dumps({**request, **places, "total": total}).encode())
             data = read_frame(self._channel.fileno())
             reply: dict[str, Any] = json.loads(data or b"null")
+            if "trouble" in reply:
+                raise SandboxError(reply["trouble"])
             assert reply["every"]
         except (OSError, ValueError, TypeError, KeyError, AssertionError) as error:
             raise SandboxError(f"the room does not answer ({error or type(error).__name__})") from None
