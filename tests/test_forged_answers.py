@@ -105,9 +105,9 @@ def changed(value: Any, deep: int = 2) -> Iterator[Any]:
 def changed_arrays(value: np.ndarray) -> Iterator[np.ndarray]:
     """The array in another shape or kind, or with other numbers."""
     yield from (value[None], value.ravel()[:-1], np.append(value, 0), np.zeros_like(value))
-    if value.dtype.kind == "f":
-        yield from (np.full_like(value, fill) for fill in (np.nan, np.inf, -np.inf, 1e308))
     with np.errstate(all="ignore"):
+        if value.dtype.kind == "f":
+            yield from (np.full_like(value, fill) for fill in (np.nan, np.inf, -np.inf, 1e308))
         yield from (value.astype(kind) for kind in (bool, "u1", "i8", "f2"))
     spoiled = value.astype(float).copy()
     if spoiled.size:
@@ -175,7 +175,7 @@ def earns(file: Path) -> dict[str, int]:
 def test_a_file_that_tries_to_look_right_earns_what_it_does_right(file: Path, worker: Worker) -> None:
     lab = next(one for one in LABS if one.slug.startswith(file.parent.name))
     asked: Any = Undiagnosed(worker)
-    report = check_file(lab, file, exercises_of(lab), seed=3, worker=asked)
+    report = check_file(lab, file, exercises_of(lab), seed=SEEDS[0], worker=asked)
     assert report.unusable == ""
     points = {exercise.name: 0 for exercise in exercises_of(lab)}
     for result in report.results:

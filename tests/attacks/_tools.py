@@ -38,7 +38,9 @@ def forge(reply):
 
     held = inside()
     for _ in held["request"]["wanted"]:
-        line = memoryview(held["token"].encode() + (reply if type(reply) is bytes else json.dumps(reply).encode()) + b"\n")
+        line = memoryview(
+            held["token"].encode() + (reply if type(reply) is bytes else json.dumps(reply).encode()) + b"\n"
+        )
         while line:
             line = line[os.write(held["result"], line) :]
     os._exit(0)

@@ -14,10 +14,13 @@ for thing in gc.get_objects():
 for name in ("checks", "exercises.check", "exercises.judges", "exercises.runner", "exercises.misconceptions", "claims"):
     if f"rankzero.{name}" in sys.modules:
         won(f"{name} is in memory")
+CODE = next(path for path in sys.path if os.path.exists(f"{path}/rankzero"))
 for path in ("tests/lab-02-single-gpu-training/checks.py", "solutions", "labs", "handbook", "code/rankzero/claims"):
-    if os.path.exists(f"{ROOT}/{path}"):
+    if os.path.exists(f"{ROOT}/{path}") or os.path.exists(f"{CODE}/../{path}"):
         won(f"{path} can be read")
-for folder, folders, files in os.walk(ROOT):
-    folders[:] = [name for name in folders if name not in (".venv", "__pycache__")]
-    if any(name in ("checks.py", "wrong", "notebook.py", "train_single_gpu.py") for name in [*folders, *files]):
-        won(f"{folder} can be read")
+NAMES = {"checks.py", "judges.py", "misconceptions.py", "wrong", "notebook.py", "train_single_gpu.py", "grader.py"}
+for root in (ROOT, f"{CODE}/.."):
+    for folder, folders, files in os.walk(root):
+        folders[:] = [name for name in folders if name not in (".venv", "venv", "__pycache__")]
+        if found := NAMES & {*folders, *files}:
+            won(f"{folder}/{found} can be read")

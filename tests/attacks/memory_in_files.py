@@ -1,6 +1,11 @@
 """Fills every folder that takes a file, in the memory of the machine, and punches holes to hide how large they are."""
 
-ON, EARNS, STATUS, MEMORY = "stubs", 0, "oom", 320, 
+ON, EARNS, STATUS, MEMORY = (
+    "stubs",
+    0,
+    "oom",
+    320,
+)
 
 import time
 

@@ -8,6 +8,8 @@ class Bomb:
         return print, ("pickled code ran, in the room as it may",)
 
 
-for name in [name for name, one in globals().items() if callable(one) and getattr(one, "__module__", "") == "exercises"]:
+for name in [
+    name for name, one in globals().items() if callable(one) and getattr(one, "__module__", "") == "exercises"
+]:
     if name not in TOOLS:
         globals()[name] = lambda *_, **__: Bomb()

@@ -7,8 +7,17 @@ ON, EARNS = "reference", 50
 
 for path in ("/etc/shadow", "/etc/hostname", "/root/.bashrc", "/home", "/var", "/srv", "/opt/secret", "/sys", "/run"):
     attempt(path, lambda path=path: os.listdir(path) if os.path.isdir(path) else open(path).read())
-for path in (SECRET, f"{ROOT}/pyproject.toml", f"{ROOT}/.git", f"{ROOT}/tests/attacks", f"{ROOT}/code/rankzero/grading/grader.py"):
+for path in (
+    SECRET,
+    f"{ROOT}/pyproject.toml",
+    f"{ROOT}/.git",
+    f"{ROOT}/tests/attacks",
+    f"{ROOT}/code/rankzero/grading/grader.py",
+):
     attempt(path, lambda path=path: os.stat(path))
+CODE = next(path for path in sys.path if os.path.exists(f"{path}/rankzero"))
+for path in ("../pyproject.toml", "../.git", "../tests/attacks", "rankzero/grading/grader.py", "../solutions"):
+    attempt(path, lambda path=path: os.stat(f"{CODE}/{path}"))
 for path in glob.glob("/proc/[0-9]*/environ"):
     attempt(path, lambda path=path: won(path) if MARK in open(path).read() else -1)
 if [one for one in os.listdir("/tmp") if one != "exercises.py"]:

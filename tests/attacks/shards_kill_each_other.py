@@ -5,6 +5,8 @@ import signal
 
 LAB, ON, EARNS, SECONDS, SLOW = "08", "stubs", 0, 20.0, True
 
-for name in [name for name, one in globals().items() if callable(one) and getattr(one, "__module__", "") == "exercises"]:
+for name in [
+    name for name, one in globals().items() if callable(one) and getattr(one, "__module__", "") == "exercises"
+]:
     if name not in TOOLS:
         globals()[name] = lambda *_, **__: os.kill(-1, signal.SIGKILL)

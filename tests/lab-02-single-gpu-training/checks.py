@@ -363,6 +363,15 @@ EXERCISES = (
         ),
         checks=(
             Check(
+                "checkpoint/file",
+                "writes a file that opens with weights_only=True, and opens no other",
+                points=1,
+                probe="file_is_safe",
+                judge=all_of(
+                    file_opens, value("largest", "the largest float64 number in the file, where the weights belong,")
+                ),
+            ),
+            Check(
                 "checkpoint/step",
                 "gives the step back",
                 points=1,
@@ -377,14 +386,6 @@ EXERCISES = (
                 points=2,
                 probe="resume",
                 judge=same_losses("it depends on the weights alone", "first"),
-            ),
-            Check(
-                "checkpoint/file",
-                "writes a file that opens with weights_only=True, and opens no other",
-                points=1,
-                probe="file_is_safe",
-                judge=file_opens,
-                requires=("checkpoint/weights",),
             ),
             Check(
                 "checkpoint/optimizer",

@@ -90,6 +90,13 @@ def runs_twice(got: Answers, expected: Answers) -> str | None:
     return None
 
 
+def products_are_seen(got: Answers, expected: Answers) -> str | None:
+    """The operations that ran are those of so many runs."""
+    if equal(got["products"], expected["products"]):
+        return None
+    return f"the block's matrix products ran {short(got['products'])} times; expected {expected['products']}."
+
+
 def saved_for_backward(got: Answers, expected: Answers) -> str | None:
     """Autograd knows of the input: it lets it go, and notices when it is overwritten."""
     if not equal(got["released"], expected["released"]):
@@ -348,7 +355,7 @@ EXERCISES = (
                 "keeps nothing from inside, and runs the block twice",
                 points=3,
                 probe="what_is_kept",
-                judge=all_of(nothing_inside_is_kept, runs_twice, same_bits("output", "the output")),
+                judge=all_of(nothing_inside_is_kept, runs_twice, products_are_seen, same_bits("output", "the output")),
             ),
             Check(
                 "checkpoint/dropout",
@@ -390,6 +397,7 @@ EXERCISES = (
                 judge=all_of(
                     same_bits("weights", "the gradient of the weights, with an input that asks for none,"),
                     recomputed_all_the_same,
+                    products_are_seen,
                     not_under_no_grad,
                 ),
             ),

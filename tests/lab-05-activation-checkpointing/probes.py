@@ -5,6 +5,7 @@ is counted too: every tensor of floats that is made while a probe watches, and w
 """
 
 import random
+import tracemalloc
 import weakref
 from itertools import accumulate
 from types import ModuleType
@@ -122,11 +123,18 @@ def whole(value: Any) -> Any:
 WHOLE = (int, np.int64, np.int32)
 
 
+class Unwritten(list[int]):
+    """A diary in which nothing is noted: nobody can look up there how often a block ran."""
+
+    def append(self, name: int) -> None:
+        """Forgets it."""
+
+
 def counted(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Blocks that run 0 to 3 times in a step with a backward, one of them for an evaluation without gradients."""
     torch.manual_seed(seed)
     draw = random.Random(seed)
-    blocks = nn.ModuleList(Block() for _ in range(4))
+    blocks = nn.ModuleList(Block(diary=Unwritten()) for _ in range(4))
     times = [draw.randrange(2, 4), 0, *(draw.randrange(1, 4) for _ in blocks[2:])]
     x, steps = numbers(ROWS, WIDTH), 0
 
@@ -222,16 +230,33 @@ def generator(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 
 def what_is_kept(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Bytes made inside the block that outlive its forward, and how often it runs."""
+    """Bytes made inside the block that outlive its forward, in tensors or copied to elsewhere; how often it runs.
+
+    Runs are counted by the block and, as `products`, by the operations that were seen: it may run where none is.
+    """
     torch.manual_seed(seed)
-    block, x = Block(), numbers(ROWS, WIDTH, asks=True)
+    block, x = Block(), numbers(random.Random(seed).randrange(1000, 2000), WIDTH, asks=True)
     inside = x * 2
+    tracemalloc.start()
     with Watch() as watch:
         output = tensor(learner.checkpoint(block, inside))
-        kept = watch.bytes_but(output, inside)
-        once = len(block.diary)
+        copied = tracemalloc.get_traced_memory()[0]
+        kept = watch.bytes_but(output, inside) + (copied if copied > MUCH else 0)
+        once, products = len(block.diary), watch.ran.get("addmm", 0)
         backward_of(output)
-    return {"kept": kept, "forward": once, "backward": len(block.diary) - once, "output": array(output)}
+    tracemalloc.stop()
+    return {
+        "kept": kept,
+        "forward": once,
+        "backward": len(block.diary) - once,
+        "products": [products, watch.ran.get("addmm", 0) - products],
+        "output": array(output[:ROWS]),
+    }
+
+
+MUCH = (
+    40_000  # bytes of Python's and NumPy's: the notes of a right answer are a tenth of it, a tensor is twice as large
+)
 
 
 def what_is_saved(learner: ModuleType, seed: int) -> dict[str, Any]:
@@ -279,14 +304,14 @@ def no_input_asks(learner: ModuleType, seed: int) -> dict[str, Any]:
     """A block behind a frozen embedding: its input asks for no gradient, its weights do."""
     torch.manual_seed(seed)
     block, x = Block(), numbers(ROWS, WIDTH)
-    output = tensor(learner.checkpoint(block, x))
-    asks = output.requires_grad
-    if asks:
-        backward_of(output)
+    with Watch() as watch:
+        output = tensor(learner.checkpoint(block, x))
+        if output.requires_grad:
+            backward_of(output)
     runs = len(block.diary)
     with torch.no_grad():
         silent = tensor(learner.checkpoint(block, x)).requires_grad
-    return {"weights": gradients(block), "runs": runs, "under no_grad": silent}
+    return {"weights": gradients(block), "runs": runs, "products": watch.ran.get("addmm", 0), "under no_grad": silent}
 
 
 def under_autocast(learner: ModuleType, seed: int) -> dict[str, Any]:

@@ -458,7 +458,7 @@ EXERCISES = (
                     "data leads",
                     "idle, some data",
                 ),
-                requires=("phase_fractions/threads", "self_times/nested", "self_times/measured"),
+                requires=("phase_fractions/threads", "self_times/nested", "self_times/measured", "diagnose/starved"),
             ),
             Check(
                 "patients/a",

@@ -411,10 +411,17 @@ def loss_of(model: nn.Module, seed: int) -> Tensor:
 
 
 def hooks_of(model: nn.Module) -> int:
-    """How many hooks are registered on the model's modules and parameters."""
+    """How many hooks are registered on the model's modules, on all modules and on parameters; and what stands in the
+    place of a module's own `forward`.
+    """
     kinds = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
     on_modules = sum(dict.__len__(getattr(module, one)) for module in model.modules() for one in kinds)
-    return on_modules + sum(len(parameter._backward_hooks or ()) for parameter in model.parameters())
+    on_all = sum(dict.__len__(getattr(nn.modules.module, f"_global{one}")) for one in kinds)
+    own = ("forward", "__call__", "_call_impl")
+    replaced = sum(one in vars(module) for module in model.modules() for one in own)
+    replaced += sum(type(module) not in (Small, nn.Embedding, nn.Linear) for module in model.modules())
+    on_parameters = sum(dict.__len__(parameter._backward_hooks or {}) for parameter in model.parameters())
+    return on_modules + on_all + replaced + on_parameters
 
 
 def notes(log: Any, name: str, kind: str) -> list[int | float | None]:

@@ -14,11 +14,12 @@ from typing import Any, NoReturn
 from rankzero.exercises.answers import Answers, decode, encode
 from rankzero.exercises.frames import read_frame, write_frame
 from rankzero.exercises.loader import describe
+from rankzero.learn.errors import out_of_memory
 from rankzero.learn.world import WorldError
 
 
 def alone(learner: ModuleType, work: Callable[[], Answers]) -> Answers:
-    """What `work()` returns in a fork of this process. WorldError with the cause where it fails."""
+    """What `work()` returns in a fork of this process. Where it fails: MemoryError, or WorldError with the cause."""
     mine, its = os.pipe()
     child = os.fork()
     if child == 0:
@@ -31,6 +32,8 @@ def alone(learner: ModuleType, work: Callable[[], Answers]) -> Answers:
     raw: dict[str, Any] = json.loads(reply or "{}")
     if "todo" in raw:
         raise NotImplementedError(raw["todo"])
+    if "oom" in raw:
+        raise MemoryError(raw["oom"])
     if "answers" not in raw:
         raise WorldError(str(raw.get("error", "the process ended before it answered")), cause=str(raw.get("cause", "")))
     return decode(raw["answers"].encode())
@@ -44,7 +47,7 @@ def _child(learner: ModuleType, work: Callable[[], Answers], its: int) -> NoRetu
             reply = {"todo": str(error)}
         except BaseException as error:
             text = describe(error, Path(str(learner.__file__)))
-            reply = {"error": text, "cause": text.split(": ", 1)[-1]}
+            reply = {"oom": text} if out_of_memory(error) else {"error": text, "cause": text.split(": ", 1)[-1]}
         sys.stdout.flush()
         write_frame(its, json.dumps(reply).encode())
     finally:

@@ -145,6 +145,8 @@ class Worker(Asker):
         self.wait()
         write_frame(self._requests, json.dumps(request).encode())
         raw: dict[str, Any] = json.loads(self._read())
+        if "trouble" in raw:
+            raise RuntimeError(raw["trouble"])
         return raw
 
     def _read(self) -> bytes:

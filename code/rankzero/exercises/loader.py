@@ -34,10 +34,8 @@ def _execute(path: Path, module: ModuleType) -> None:
     except OSError as error:
         raise LoadError(f"{path} cannot be read ({error.strerror}).") from None
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        line = getattr(error, "lineno", None)
-        raise LoadError(
-            f"{path.name}, line {line or 1}: {getattr(error, 'msg', '') or str(error) or type(error).__name__}."
-        ) from None
+        line, said = getattr(error, "lineno", None), getattr(error, "msg", "") or str(error)
+        raise LoadError(f"{path.name}, line {line or 1}: {said or type(error).__name__}.") from None
     try:
         exec(code, module.__dict__)
     except BaseException as error:

@@ -15,6 +15,7 @@ from rankzero.exercises.untouched import Untouched
 
 MEMORY_BYTES = 4 * 2**30  # what a probe may allocate on top of what the server holds
 FILE_BYTES = 256 * 2**20
+READY = "ready"  # said before anything of the learner's has run
 OTHERS: Untouched | None = None  # whoever forks has looked around already, which takes longer than a probe
 
 
@@ -71,12 +72,19 @@ def _limit(seconds: float) -> None:
 
 
 def _answer(request: dict[str, Any], say: Callable[[dict[str, Any]], None]) -> None:
+    from rankzero.exercises import ranks
     from rankzero.exercises.loader import LoadError, load
 
     file, loaded_for = Path(request["file"]), None
-    probes = load(Path(request["probes"]))
+    try:
+        probes = load(Path(request["probes"]))
+    except LoadError as error:  # which is no fault of the learner's
+        say({"status": "broken", "text": str(error)})
+        return
     others = OTHERS or Untouched()
     others.add("the probes", probes)
+    ranks.OTHERS = others
+    say({"status": READY})
     for name, seed in request["wanted"]:
         if seed != loaded_for:
             _set_alarm(request["seconds"], file, say, loading=True)

@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from rankzero.exercises.probe_process import run_probes
+from rankzero.exercises.probe_process import READY, run_probes
 
 REPLY_BYTES = 16 * 2**20  # of the replies to one request, together
 PRINT_BYTES, PRINT_LINES, PRINT_COLUMNS = 16384, 12, 200  # of what a learner's code prints, this much is kept
@@ -28,10 +28,11 @@ def supervise(
 ) -> dict[str, Any]:
     """Forks a child for one request and watches it. `others` are file descriptors that are none of its business.
 
+    `trouble`, alone: why the child came to nothing before it ran a line of the learner's. Otherwise:
     `every`: the replies of the probes up to one that hangs or dies. `printed`: what the child printed. `cpu`: seconds
     that it and whatever it waited for computed. `delay`: if it was late, seconds that its processes were ready to run
-    while others had the cores. `alone`: this process is the first of a process namespace, so
-    that every other one in it is the child's, and ends with it.
+    while others had the cores. `alone`: this process is the first of a process namespace, so that every other one in it
+    is the child's, and ends with it.
     """
     (result, result_in), (printed, printed_in) = os.pipe(), os.pipe()
     token = secrets.token_hex(16)  # a line without it is not from the probe
@@ -47,7 +48,10 @@ def supervise(
         delay = _delay(child, alone) if ended == "late" else 0.0
         cpu = _end(child, alone)
         wanted = request["wanted"]
-        replies = [reply for line in lines.whole if (reply := _decoded(line))][: len(wanted)]
+        replies = [reply for line in lines.whole if (reply := _decoded(line))][: len(wanted) + 1]
+        first = replies.pop(0) if replies else {"status": READY if ended else "", "text": "their process ended"}
+        if first["status"] != READY:
+            return {"trouble": f"the probes could not start: {first.get('text', '')}"}
         if replies and replies[0].get("loading"):
             replies = replies[:1] * len(wanted)
         elif len(replies) < len(wanted) and not (replies and replies[-1]["status"] == "timeout"):
@@ -191,7 +195,7 @@ def _collect(lines: _Lines, prints: _Prints, request: dict[str, Any], memory: Me
                 more = key.data.read()
                 if key.fd == prints.fd and not more:
                     selector.unregister(prints.fd)
-                elif not more or len(lines.whole) >= wanted:  # something it started may hold the pipe open
+                elif not more or len(lines.whole) > wanted:  # something it started may hold the pipe open
                     return ""
             if lines.bytes > REPLY_BYTES:
                 return f"its answers are more than {REPLY_BYTES // 2**20} MiB"

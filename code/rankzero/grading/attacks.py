@@ -19,12 +19,21 @@ What `_tools.py` holds comes before it: an attack that gets what it wants says s
 import ast
 import functools
 import json
+import os
+import secrets
+import socket
+import tempfile
 from collections.abc import Mapping
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from types import TracebackType
 from typing import Any
 
 from rankzero.curriculum import ROOT, Lab, find_lab
+from rankzero.exercises.answers import encode
+from rankzero.exercises.runner import Asks, exercises_of
+from rankzero.grading.grade import Grade
 
 FOLDER = ROOT / "tests" / "attacks"
 KNOWN = {"ON", "EARNS", "STATUS", "LAB", "SECONDS", "MEMORY", "CHANGES", "SLOW", "RECORDS", "FILE"}
@@ -87,3 +96,68 @@ def _read(file: Path) -> Attack:
         raise ValueError(f"{file}: it needs a docstring, EARNS and ON.")
     constants |= {"on": constants.get("on", "nothing"), "file": tuple(constants.get("file", ()))}
     return Attack(name=file.stem, tries=" ".join(tries.split()), **constants)
+
+
+def recorded(lab: Lab, seed: int, worker: Asks) -> dict[str, str]:
+    """The reference's answers for this seed, as a probe would send them, by the probe's name."""
+    asked = {check.probe: (exercise, check) for exercise in exercises_of(lab) for check in exercise.checks}
+    return {
+        probe: encode(worker.ask(lab, lab.reference, exercise, check, seed).answers).decode()
+        for probe, (exercise, check) in asked.items()
+    }
+
+
+def says_against(attack: Attack, grade: Grade) -> str:
+    """What is wrong with this grade of the attack, in a sentence; empty if it is as it should be."""
+    if grade.trouble or grade.report is None:
+        return f"it cannot be graded ({grade.trouble})"
+    told = [line for one in grade.report.results for line in f"{one.text}\n{one.printed}".splitlines()]
+    if won := [line for line in told if WON in line]:
+        return f"it got what it must not get ({won[0]})"
+    if grade.points != attack.earns:
+        return f"it got {grade.points} points; it earns {attack.earns}"
+    first = next((one.status for one in grade.report.results if one.status != "pass"), "pass")
+    if attack.status not in ("", first):
+        return f"its first failure has the status {first}; expected {attack.status}"
+    return ""
+
+
+class Canaries:
+    """What an attack must not reach: a service of this machine, a file of whoever grades, a word in the environment."""
+
+    def __init__(self) -> None:
+        self._mark = f"rankzero-canary-{secrets.token_hex(8)}"
+        self._stack = ExitStack()
+
+    def __enter__(self) -> "Canaries":
+        self._tcp = self._stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+        self._unix = self._stack.enter_context(socket.socket(socket.AF_UNIX))
+        self._unix.bind(f"\0{self._mark}")
+        self._unix.listen()
+        folder = self._stack.enter_context(tempfile.TemporaryDirectory(prefix=".rankzero-", dir=Path.home()))
+        self._secret = Path(folder) / "secret"
+        self._secret.write_text(self._mark)
+        os.environ["RANKZERO_CANARY"] = self._mark
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
+        os.environ.pop("RANKZERO_CANARY", None)
+
+    @property
+    def places(self) -> dict[str, object]:
+        """Where they are, for an attack to try."""
+        return {"PORT": self._tcp.getsockname()[1], "SECRET": str(self._secret), "MARK": self._mark}
+
+    def touched(self) -> list[str]:
+        """Those that somebody has reached since this was asked last, or changed."""
+        found = []
+        for name, server in (("the TCP port", self._tcp), ("the abstract socket", self._unix)):
+            server.setblocking(False)
+            with suppress(BlockingIOError):
+                server.accept()[0].close()
+                found.append(name)
+        same = self._secret.is_file() and self._secret.read_text() == self._mark
+        return found if same and len(os.listdir(self._secret.parent)) == 1 else [*found, "the secret file"]

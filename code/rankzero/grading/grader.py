@@ -12,9 +12,10 @@ from pathlib import Path
 from types import TracebackType
 
 from rankzero.curriculum import Lab, find_lab
-from rankzero.exercises.client import MOST_TEXT, Worker
+from rankzero.exercises.client import Worker
 from rankzero.exercises.report import Report
 from rankzero.exercises.runner import check_file, exercises_of
+from rankzero.exercises.visible import visible_report
 from rankzero.grading.grade import Grade, Submission
 from rankzero.grading.sandbox import NOBODY, Host, SandboxError
 from rankzero.grading.sandboxed import Apart, Room, Shared
@@ -60,12 +61,11 @@ class Grader:
 
     def grade(self, submission: Submission, progress: Callable[[str], None] = lambda name: None) -> Grade:
         """The grade of what was collected. A failure of the sandbox is tried again once, and then no grade."""
-        lab, began = find_lab(submission.lab), time.monotonic()
-        report, trouble = None, ""
+        lab, report, trouble, seconds = find_lab(submission.lab), None, "", 0.0
         if submission.file:
             for _ in range(2):
                 try:
-                    report, trouble = self._report(lab, submission, progress), ""
+                    (report, seconds), trouble = self._report(lab, submission, progress), ""
                     break
                 except SandboxError as error:
                     trouble = str(error)
@@ -76,13 +76,14 @@ class Grader:
             version=importlib.metadata.version("rankzero"),
             isolation=self.settings.isolation,
             graded_at=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-            seconds=round(time.monotonic() - began, 3),
+            seconds=round(seconds, 3),
             max_points=sum(exercise.points for exercise in exercises_of(lab)),
             report=report,
             trouble=trouble,
         )
 
-    def _report(self, lab: Lab, submission: Submission, progress: Callable[[str], None]) -> Report:
+    def _report(self, lab: Lab, submission: Submission, progress: Callable[[str], None]) -> tuple[Report, float]:
+        """The report, and the seconds that it took from an open room on."""
         file = submission.file
         assert file is not None
         asked: Apart | Shared
@@ -102,8 +103,9 @@ class Grader:
                 channel = stack.enter_context(self._host.room(self.settings.memory * MIB))
                 room = Room(channel, file.read_bytes(), self.settings.time_limit)
                 asked = Apart(file, room, self._ours)
+            began = time.monotonic()
             report = check_file(lab, file, exercises_of(lab), seed=self.settings.seed, worker=asked, progress=progress)
-            return replace(_readable(report), file=file.name)
+            return replace(visible_report(report), file=file.name), time.monotonic() - began
 
     def _as_nobody(self) -> Worker | None:
         """Of root: a worker that is nobody, for submissions. None for others, and where nobody may not run Python."""
@@ -119,14 +121,3 @@ class Grader:
         if self._host:
             self._host.__exit__(None, None, None)
         self._host = None
-
-
-def _readable(report: Report) -> Report:
-    """The report without what would move a cursor, turn text around, break an encoding, or fill a page."""
-    results = tuple(replace(one, text=_plain(one.text), printed=_plain(one.printed)) for one in report.results)
-    return replace(report, results=results, unusable=_plain(report.unusable))
-
-
-def _plain(text: str) -> str:
-    kept = text if len(text) <= MOST_TEXT else f"{text[: MOST_TEXT - 1]}…"
-    return "".join(one if one.isprintable() or one in "\n\t" else "\N{REPLACEMENT CHARACTER}" for one in kept)

@@ -82,14 +82,13 @@ class Host:
                 with contextlib.suppress(OSError):
                     socket.send_fds(self._control, [json.dumps({"memory": memory}).encode()], [theirs.fileno()])
             opened = json.loads(self._said())
-            if "trouble" in opened:
-                self._control.send(b"close")
-                self._said()
-                raise SandboxError(opened["trouble"])
             try:
+                if "trouble" in opened:
+                    raise SandboxError(opened["trouble"])
                 yield mine
             finally:
-                self._control.send(b"close")
+                with contextlib.suppress(OSError):  # then whatever is read says what has happened
+                    self._control.send(b"close")
                 self._said()
 
     def _said(self) -> bytes:

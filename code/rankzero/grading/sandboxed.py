@@ -100,6 +100,8 @@ class Room(Asker):
             write_frame(self._channel.fileno(), json.dumps({**request, **places, "total": total}).encode())
             data = read_frame(self._channel.fileno())
             reply: dict[str, Any] = json.loads(data or b"null")
+            if "trouble" in reply:
+                raise SandboxError(reply["trouble"])
             assert reply["every"]
         except (OSError, ValueError, TypeError, KeyError, AssertionError) as error:
             raise SandboxError(f"the room does not answer ({error or type(error).__name__})") from None

@@ -1,12 +1,12 @@
-"""The state is kept in a variable of the program instead of in the file. It is gone when the process is, and a second
-save replaces the first, whatever its path."""
+"""The state is kept in a variable of the program instead of in the file. It is gone when the process is, and whoever
+resumes in another one finds an empty file."""
 
 import copy
 
 import torch
 
 EXERCISE = "checkpoint"
-FAILS = ("checkpoint/step", "checkpoint/weights")
+FAILS = ("checkpoint/file", "checkpoint/step", "checkpoint/weights")
 READ = "handbook/training-loop.md#around-the-step"
 
 KEPT = {}

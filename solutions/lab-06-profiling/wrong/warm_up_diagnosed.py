@@ -8,7 +8,6 @@ FAILS = (
     "diagnose/starved",
     "diagnose/sync",
     "diagnose/tiny",
-    "diagnose/none",
 )
 READ = "handbook/profiling-and-roofline.md#before-you-measure"
 

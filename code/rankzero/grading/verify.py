@@ -1,0 +1,140 @@
+"""Proves the grader on this machine: right files, wrong files and attacks get exactly what they must."""
+
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.table import Table
+
+from rankzero.curriculum import Lab
+from rankzero.exercises.client import Worker
+from rankzero.exercises.misconceptions import Misconception, misconceptions
+from rankzero.exercises.runner import exercises_of, new_seed
+from rankzero.grading.attacks import Canaries, attacks, recorded, says_against
+from rankzero.grading.grade import Grade, Student, Submission
+from rankzero.grading.grader import Grader, Settings
+from rankzero.grading.sandbox import refuse_without
+from rankzero.grading.sandboxed import Shared
+
+KINDS = ("references", "stubs", "known mistakes", "attacks")
+
+
+@dataclass(frozen=True)
+class Case:
+    """One file, and what is wrong with a grade of it: nothing, if the grader works."""
+
+    lab: Lab
+    kind: str
+    name: str
+    source: bytes
+    wrong: Callable[[Grade], str]
+    seconds: float = 120.0
+    memory: int = 2048
+
+
+def verify(labs: Sequence[Lab], jobs: int, console: Console) -> int:
+    """Grades every case of these labs, `jobs` at a time, and prints what came of it. 0 if all is as it should be.
+
+    UserError where there is no sandbox.
+    """
+    refuse_without()
+    seed, began = new_seed(), time.monotonic()
+    bar = Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), console=console, transient=True)
+    with Worker() as worker, Canaries() as canaries:
+        ours = Shared(worker)
+        cases = [case for lab in labs for case in _cases(lab, seed, ours, canaries)]
+        settings = Settings(tuple(lab.number for lab in labs), seed)
+        failures: list[tuple[Case, str]] = []
+        with bar:
+            task = bar.add_task("grading", total=len(cases))
+            for case, wrong in _graded(cases, settings, jobs, ours):
+                bar.advance(task)
+                if wrong:
+                    failures.append((case, wrong))
+                    bar.console.print(f"lab {case.lab.number}, {case.name}: {wrong}.", soft_wrap=True)
+        touched = canaries.touched()
+    _show(labs, cases, failures, console)
+    for place in touched:
+        console.print(f"An attack reached what is outside: {place}.")
+    bad = len(failures) + len(touched)
+    what = "The grader works here" if not bad else f"The grader does NOT work here ({bad} failed)"
+    console.print(f"{what}: {len(cases)} files, seed {seed}, {time.monotonic() - began:.0f} s.")
+    return int(bool(bad))
+
+
+def _cases(lab: Lab, seed: int, ours: Shared, canaries: Canaries) -> Iterator[Case]:
+    reference, full = lab.reference.read_bytes(), sum(exercise.points for exercise in exercises_of(lab))
+    yield Case(lab, "references", "its reference", reference, partial(_points, full))
+    yield Case(lab, "stubs", "its stubs", lab.stubs.read_bytes(), partial(_points, 0))
+    for one in misconceptions(lab):
+        source = reference + b"\n\n" + one.file.read_bytes()
+        yield Case(lab, "known mistakes", one.name, source, partial(_mistake, one))
+    for attack in attacks():
+        if attack.lab == lab.number:
+            answers = recorded(lab, seed + 1, ours) if attack.records else None
+            source = attack.source(answers, **canaries.places)
+            against = partial(says_against, attack)
+            yield Case(lab, "attacks", attack.name, source, against, attack.seconds, attack.memory)
+
+
+def _points(points: int, grade: Grade) -> str:
+    if grade.trouble:
+        return f"it cannot be graded ({grade.trouble})"
+    return "" if grade.points == points else f"it got {grade.points} points; expected {points}"
+
+
+def _mistake(one: Misconception, grade: Grade) -> str:
+    if grade.trouble or grade.report is None:
+        return f"it cannot be graded ({grade.trouble})"
+    # Other exercises may use what is wrong here, and fail too.
+    results = [result for result in grade.report.results if result.exercise == one.exercise]
+    failed = {result.check for result in results if result.status not in ("pass", "skipped")}
+    if failed != one.fails:
+        return f"it fails {', '.join(sorted(failed)) or 'nothing'}; expected {', '.join(sorted(one.fails))}"
+    named = [diagnosis.name for diagnosis in grade.report.diagnoses if diagnosis.exercise == one.exercise]
+    return "" if named == [one.name] else f"it is taken for {', '.join(named) or 'no known mistake'}"
+
+
+def _graded(cases: Sequence[Case], settings: Settings, jobs: int, ours: Shared) -> Iterator[tuple[Case, str]]:
+    """Each case, and what is wrong with its grade. Every thread has one warm sandbox for all that it grades."""
+    mine = threading.local()
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as graders:
+
+        def grade(number: int, case: Case) -> str:
+            if not hasattr(mine, "grader"):
+                mine.grader = graders.enter_context(Grader(settings, ours))
+            mine.grader.settings = replace(settings, time_limit=case.seconds, memory=case.memory)
+            file = Path(folder) / str(number) / "exercises.py"
+            file.parent.mkdir()
+            file.write_bytes(case.source)
+            return case.wrong(mine.grader.grade(Submission(Student(case.name), case.lab.number, file)))
+
+        with ThreadPoolExecutor(jobs) as pool:
+            started: dict[Future[str], Case] = {
+                pool.submit(grade, number, case): case for number, case in enumerate(cases)
+            }
+            try:
+                for future in as_completed(started):
+                    yield started[future], future.result()
+            finally:
+                pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _show(labs: Sequence[Lab], cases: Sequence[Case], failures: Sequence[tuple[Case, str]], console: Console) -> None:
+    table = Table("lab", *KINDS, box=None, pad_edge=False)
+    for lab in labs:
+        row = []
+        for kind in KINDS:
+            every = [case for case in cases if (case.lab, case.kind) == (lab, kind)]
+            bad = sum((case.lab, case.kind) == (lab, kind) for case, _ in failures)
+            row.append(f"{len(every) - bad} of {len(every)}" if every else "")
+        table.add_row(lab.number, *row)
+    console.print(table)

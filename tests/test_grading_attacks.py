@@ -1,0 +1,146 @@
+"""Each attack of the corpus gets what it earns, and nobody else notices it; nor does the machine."""
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from sandboxes import needs_sandbox
+
+from rankzero.curriculum import all_labs, find_lab
+from rankzero.exercises.client import Worker
+from rankzero.exercises.runner import exercises_of
+from rankzero.exercises.watching import supervise
+from rankzero.grading.attacks import Attack, Canaries, attacks, recorded, says_against
+from rankzero.grading.grade import Grade, Student, Submission
+from rankzero.grading.grader import Grader, Settings
+from rankzero.grading.sandboxed import Shared
+
+# The first attack whose answers look like no right one waits for all known mistakes, and for a lab of ranks.
+pytestmark = [needs_sandbox(), pytest.mark.timeout(600)]
+
+THOROUGH = "RANKZERO_SEEDS" in os.environ  # `make prove`
+EVERY = [one for one in attacks() if THOROUGH or not one.slow]
+LAB, SEED = find_lab("02"), 7
+GROWTH = 32 * 2**20  # bytes that a warm sandbox may grow while it grades all attacks
+
+
+class Scene:
+    """A warm sandbox in which attacks and an honest neighbor, who has written one exercise, are graded by turns."""
+
+    def __init__(self, grader: Grader, ours: Shared, canaries: Canaries, folder: Path) -> None:
+        self.grader, self.ours, self.canaries, self._settings = grader, ours, canaries, grader.settings
+        self._file = folder / "exercises.py"
+        self.reference = self.graded(LAB.reference.read_bytes()).verdict()
+        self.full = sum(exercise.points for exercise in exercises_of(LAB))
+        whole = LAB.reference.read_text()
+        written = whole[whole.index("def learning_rate") : whole.index("def overfit_one_batch")]
+        self.halfway = f"{LAB.stubs.read_text()}\n\n{written}".encode()
+        self.neighbor = self.graded(self.halfway).verdict()
+        self.processes = self.running()
+        self.size = self.resident()
+
+    def graded(self, source: bytes, lab: str = "02", **settings: Any) -> Grade:
+        self._file.write_bytes(source)
+        self.grader.settings = replace(self._settings, **settings)
+        return self.grader.grade(Submission(Student("ada"), lab, self._file))
+
+    def attacked(self, attack: Attack) -> Grade:
+        answers = recorded(find_lab(attack.lab), SEED + 1, self.ours) if attack.records else None
+        source = attack.source(answers, **self.canaries.places)
+        return self.graded(source, attack.lab, time_limit=attack.seconds, memory=attack.memory)
+
+    def running(self) -> set[int]:
+        return {process.pid for process in psutil.Process().children(recursive=True)}
+
+    def resident(self) -> int:
+        """Bytes that the processes of the sandbox hold."""
+        return sum(one.memory_info().rss for one in psutil.Process().children(recursive=True) if is_room(one))
+
+
+def is_room(process: psutil.Process) -> bool:
+    return "rankzero.grading.room" in process.cmdline()
+
+
+@pytest.fixture(scope="module")
+def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+    labs = tuple(sorted({attack.lab for attack in EVERY}))
+    with Worker() as worker, Canaries() as canaries, Grader(Settings(labs, SEED), Shared(worker)) as grader:
+        yield Scene(grader, Shared(worker), canaries, tmp_path_factory.mktemp("attacks"))
+
+
+@pytest.mark.parametrize("attack", EVERY, ids=lambda attack: attack.name)
+def test_an_attack_gets_what_it_earns_and_harms_nobody(attack: Attack, scene: Scene) -> None:
+    grade = scene.attacked(attack)
+    assert says_against(attack, grade) == ""
+    assert scene.canaries.touched() == []
+    assert scene.running() == scene.processes, "something is left, or the sandbox had to be started again"
+    if not attack.changes and (THOROUGH or 0 < attack.earns < scene.full):
+        assert scene.attacked(attack).verdict() == grade.verdict()
+    assert scene.graded(scene.halfway).verdict() == scene.neighbor
+
+
+def test_the_sandbox_is_as_good_and_as_large_as_before_all_attacks(scene: Scene) -> None:
+    assert scene.graded(LAB.reference.read_bytes()).verdict() == scene.reference
+    assert scene.resident() < scene.size + GROWTH
+
+
+def test_the_corpus_has_attacks_on_several_labs() -> None:
+    assert len(attacks()) >= 40
+    assert len({attack.lab for attack in attacks()}) >= 4
+    assert {attack.lab for attack in attacks()} <= {lab.number for lab in all_labs()}
+
+
+def test_a_room_that_is_killed_in_the_middle_is_opened_again(scene: Scene) -> None:
+    def kill_once(check: str) -> None:
+        if check == "evaluate/mode" and not killed:
+            warden = next(one for one in psutil.Process().children(recursive=True)[::-1] if is_room(one))
+            warden.send_signal(signal.SIGKILL)
+            killed.append(warden.pid)
+
+    killed: list[int] = []
+    submission = Submission(Student("ada"), "02", LAB.reference)
+    grade = scene.grader.grade(submission, progress=kill_once)
+    assert killed
+    assert grade.verdict() == scene.reference
+
+
+def test_a_room_that_is_killed_whenever_it_opens_is_nobodys_zero(scene: Scene) -> None:
+    def kill(check: str) -> None:
+        for one in filter(is_room, psutil.Process().children(recursive=True)):
+            one.send_signal(signal.SIGKILL)
+
+    grade = scene.grader.grade(Submission(Student("ada"), "02", LAB.reference), progress=kill)
+    assert not grade.gradable
+    assert grade.report is None
+    assert scene.graded(LAB.reference.read_bytes()).verdict() == scene.reference
+
+
+def test_probes_that_do_not_load_are_nobodys_zero(tmp_path: Path) -> None:
+    broken = tmp_path / "probes.py"
+    broken.write_text("import no_such_module\n")
+    request = {"file": str(LAB.reference), "probes": str(broken), "functions": [], "wanted": [("a", 1)], "seconds": 5.0}
+    assert "no_such_module" in supervise(request, others=())["trouble"]
+
+
+@pytest.mark.skipif(not THOROUGH, reason="takes half a minute: `make prove`")
+def test_a_fork_bomb_beside_it_takes_nothing_from_an_honest_submission(scene: Scene, tmp_path: Path) -> None:
+    bomb = next(attack for attack in attacks() if attack.name == "fork_bomb")
+    file = tmp_path / "exercises.py"
+    file.write_bytes(bomb.source(None, **scene.canaries.places))
+    beside = Submission(Student("eve"), "02", file)
+
+    def attack() -> None:
+        with Grader(Settings(("02",), SEED, time_limit=30), scene.ours) as grader:
+            grader.grade(beside)
+
+    thread = threading.Thread(target=attack)
+    thread.start()
+    while thread.is_alive():
+        assert scene.graded(LAB.reference.read_bytes()).verdict() == scene.reference
+    thread.join()
