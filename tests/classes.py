@@ -1,29 +1,40 @@
-"""Classes to grade: references, stubs and known-wrong solutions, with the points that each must get."""
+"""Classes to grade: references, stubs, known-wrong solutions and attacks, with the points that each must get."""
 
+import itertools
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from rankzero.curriculum import Lab
 from rankzero.exercises.check import Exercise
 from rankzero.exercises.misconceptions import misconceptions
 from rankzero.exercises.runner import exercises_of
+from rankzero.grading.attacks import attacks
 from rankzero.grading.grade import read_grade
 
 HANDED_IN = 1_700_000_000  # 2023-11-14 22:13:20 UTC
 
-# By exercise, the points that a student must get; an exercise that builds on a wrong one may lose some too.
+# By exercise, or for "" in all, the points that a student must get; what builds on a wrong exercise may lose some too.
 Expected = dict[str, dict[str, int]]
+
+QUICK = ("exit_at_import", "patch_torch", "equal_to_everything", "forged_verdict", "daemon")  # attacks to begin with
+PLACES: dict[str, Any] = {"PORT": 9, "SECRET": "/root/secret", "MARK": "a mark"}
 
 
 def write_class(folder: Path, lab: Lab, count: int) -> Expected:
     """Writes `count` submissions, a folder each, and returns what each must get, by student."""
     full = {exercise.name: exercise.points for exercise in exercises_of(lab)}
     reference = lab.reference.read_text()
-    kinds = [(reference, full), (lab.stubs.read_text(), dict.fromkeys(full, 0))]
-    for wrong in misconceptions(lab):
-        left = sum(points_left(next(one for one in exercises_of(lab) if one.name == wrong.exercise), wrong.fails))
-        kinds.append((f"{reference}\n\n{wrong.file.read_text()}", {wrong.exercise: left}))
+    kinds = [(reference.encode(), full), (lab.stubs.read_bytes(), dict.fromkeys(full, 0))]
+    by_name = {one.name: one for one in attacks() if one.lab == lab.number and not (one.records or one.changes)}
+    hostile = [by_name[name] for name in QUICK] + [one for name, one in by_name.items() if name not in QUICK]
+    for wrong, attack in itertools.zip_longest(misconceptions(lab), hostile):
+        if wrong:
+            left = sum(points_left(next(one for one in exercises_of(lab) if one.name == wrong.exercise), wrong.fails))
+            kinds.append((f"{reference}\n\n{wrong.file.read_text()}".encode(), {wrong.exercise: left}))
+        if attack:
+            kinds.append((attack.source(**PLACES), {"": attack.earns}))
     expected = {}
     for number in range(count):
         source, earned = kinds[number % len(kinds)]
@@ -42,10 +53,10 @@ def points_left(exercise: Exercise, fails: frozenset[str]) -> Iterator[int]:
             lost.add(check.name)
 
 
-def hand_in(place: Path, source: str) -> None:
+def hand_in(place: Path, source: bytes) -> None:
     """A student's folder with this file in it."""
     place.mkdir(parents=True, exist_ok=True)
-    (place / "exercises.py").write_text(source)
+    (place / "exercises.py").write_bytes(source)
     os.utime(place / "exercises.py", (HANDED_IN, HANDED_IN))
 
 
@@ -55,5 +66,6 @@ def earned(out: Path, lab: Lab, expected: Expected) -> Expected:
     for student, exercises in expected.items():
         report = read_grade(out / "grades" / lab.number / f"{student}.json").report
         assert report is not None
-        found[student] = {name: report.by_exercise()[name] for name in exercises}
+        points = {"": report.points, **report.by_exercise()}
+        found[student] = {name: points[name] for name in exercises}
     return found

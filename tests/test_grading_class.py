@@ -96,8 +96,8 @@ def test_a_resumed_run_grades_only_what_is_new_or_changed(graded: Path, tmp_path
     write_class(few, LAB, 3)
     assert run("grade", few, "--lab", "02", "--out", out, "--seed", 5)[0] == 0
     before = {name: (out / "grades" / "02" / f"{name}.json").read_text() for name in ("student-000", "student-001")}
-    hand_in(few / "student-001", LAB.reference.read_text())
-    hand_in(few / "new", LAB.reference.read_text())
+    hand_in(few / "student-001", LAB.reference.read_bytes())
+    hand_in(few / "new", LAB.reference.read_bytes())
     assert run("grade", few, "--lab", "02", "--out", out, "--resume")[0] == 0
     assert (out / "grades" / "02" / "student-000.json").read_text() == before["student-000"]
     found = verdicts(out)

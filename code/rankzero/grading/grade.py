@@ -82,13 +82,15 @@ class Grade:
         return {"schema": SCHEMA, **values, **derived}
 
     def verdict(self) -> dict[str, Any]:
-        """What must be the same whenever the same submission is graded with the same seed: no times, no places, and
-        nothing of how it compares with others'.
+        """What must be the same whenever the same submission is graded with the same seed: no times, no places, nothing
+        that it printed, which may be as random as it likes, and nothing of how it compares with others'.
         """
         values = replace(self, flags=tuple(flag for flag in self.flags if flag.kind != "identical")).as_dict()
         del values["graded_at"], values["seconds"], values["submission"]["file"]
         if values["report"]:
             del values["report"]["file"]
+            for result in values["report"]["results"]:
+                del result["printed"]
         return values
 
 
