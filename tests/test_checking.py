@@ -410,6 +410,16 @@ def test_a_file_that_changes_what_is_not_its_own_is_told_so(what: str, tmp_path:
         assert re.search(f"exercises.py changes .*{name}", report.results[0].text)
 
 
+def test_what_torch_changes_itself_is_nobody_s_fault(tmp_path: Path, worker: Worker) -> None:
+    source = LAB.reference.read_text()
+    compiler = "    import torch._dynamo.config, torch.utils.checkpoint\n    torch._dynamo.is_compiling()\n"
+    file = tmp_path / "exercises.py"
+    place = source.index("    ", source.index('"""', source.index("def train_step") + 200) + 3)
+    file.write_text(source[:place] + compiler + source[place:])
+    report = check(file, worker, "train_step")
+    assert report.points == report.max_points
+
+
 def test_lines_that_are_not_the_probe_s_count_for_nothing(tmp_path: Path, worker: Worker) -> None:
     forged = (
         "    import json, os\n"

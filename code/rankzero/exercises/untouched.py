@@ -26,6 +26,7 @@ MODULES = {
     *("torch.nn.functional", "torch.nn.utils", "torch.optim", "torch.optim.lr_scheduler", "torch.random"),
     *("torch.testing", "torch.utils._python_dispatch", "torch.utils.flop_counter"),
 }
+BY_TORCH = {"torch.manual_seed"}  # its compiler wraps this one when it is first imported
 
 
 class Untouched:
@@ -60,7 +61,8 @@ class Untouched:
                 return name
         for name, now, before, kind in self._spaces:
             for key, value in before.items():
-                if key not in now or (now[key] is not value and issubclass(type(value), _PARTS)):
+                same = key in now and (now[key] is value or not issubclass(type(value), _PARTS))
+                if not same and f"{name}.{key}" not in BY_TORCH:
                     return f"{name}.{key}"
             if kind and len(now) > len(before):
                 new = [key for key in now if key not in before and key != "__slotnames__"]  # which copying it adds
