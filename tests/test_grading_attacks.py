@@ -15,7 +15,7 @@ from sandboxes import needs_sandbox
 from rankzero.curriculum import all_labs, find_lab
 from rankzero.exercises.client import Worker
 from rankzero.exercises.runner import exercises_of
-from rankzero.exercises.watching import supervise
+from rankzero.exercises.watching import _Lines, supervise
 from rankzero.grading.attacks import Attack, Canaries, attacks, recorded, says_against
 from rankzero.grading.grade import Grade, Student, Submission
 from rankzero.grading.grader import Grader, Settings
@@ -144,3 +144,11 @@ def test_a_fork_bomb_beside_it_takes_nothing_from_an_honest_submission(scene: Sc
     while thread.is_alive():
         assert scene.graded(LAB.reference.read_bytes()).verdict() == scene.reference
     thread.join()
+
+
+def test_words_that_were_taken_back_are_not_waited_for() -> None:
+    reader, writer = os.pipe()
+    with _Lines(reader, b"token") as lines:
+        assert lines.read()
+        os.close(writer)
+        assert not lines.read()

@@ -153,6 +153,7 @@ class _Lines:
         self.whole: list[bytes] = []
         self.bytes = 0
         self._line = bytearray()  # the last one so far; its beginning, if it is none of ours
+        os.set_blocking(fd, False)
 
     def __enter__(self) -> "_Lines":
         return self
@@ -162,7 +163,10 @@ class _Lines:
 
     def read(self) -> bool:
         """Takes what is there; whether there can be more."""
-        chunk = os.read(self.fd, 65536)
+        try:
+            chunk = os.read(self.fd, 65536)
+        except BlockingIOError:  # whoever wrote it has taken it back
+            return True
         *ends, rest = chunk.split(b"\n")
         for end in ends:
             self._grow(end)
