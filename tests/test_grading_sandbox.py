@@ -170,3 +170,14 @@ def test_a_probe_that_was_late_on_a_busy_machine_gets_another_chance() -> None:
     assert starved._exchange({"seconds": 5.0})["every"][0]["status"] == "answered"
     assert busy._exchange({"seconds": 5.0})["every"][0]["status"] == "timeout"
     assert busy.asked == 1
+
+
+def test_a_trusted_submission_that_ends_its_worker_spoils_nobody_s_grade(tmp_path: Path) -> None:
+    source = LAB.reference.read_text()
+    file = tmp_path / "exercises.py"
+    file.write_text(f"import os\nos.kill(os.getppid(), 9)\n{source}")
+    with Grader(Settings(("02",), seed=11, trusted=True)) as grader:
+        killer, after = grader.grade(handed_in(file)), grader.grade(handed_in(LAB.reference))
+    assert not killer.gradable
+    assert "ended with exit code -9" in killer.trouble
+    assert (after.points, after.gradable, after.isolation) == (50, True, "trusted")

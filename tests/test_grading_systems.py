@@ -398,6 +398,7 @@ def test_a_failure_of_grading_leaves_classroom_50_no_result(tmp_path: Path) -> N
 GUIDE = ROOT / "handbook" / "for-instructors.md"
 
 
+@pytest.mark.skipif(not (ROOT / ".git").exists(), reason="one of them packs git's last commit")
 def test_the_guides_commands_run(tmp_path: Path, sandboxed: None) -> None:
     blocks = re.findall(r"^```sh\n(.*?)^```", GUIDE.read_text(), re.MULTILINE | re.DOTALL)
     bin_, work = tmp_path / "bin", tmp_path / "work"

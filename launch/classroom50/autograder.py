@@ -23,7 +23,7 @@ INDEX = ""  # address of torch's CPU builds, from pytorch.org: installs in a min
 
 
 def main() -> None:
-    with tempfile.TemporaryDirectory(dir=os.environ.get("RUNNER_TEMP")) as folder:  # the sandbox has a /tmp of its own
+    with tempfile.TemporaryDirectory(dir=os.environ.get("RUNNER_TEMP")) as folder:
         home = Path(folder)
         # A runner of your own may have Rank Zero, bubblewrap and user namespaces already, and say so.
         rankzero = os.environ.get("RANKZERO") or install(home)

@@ -17,12 +17,13 @@ HERE = Path(__file__).resolve().parent
 
 
 def make_zip(lab: str, late: str, index: str, out: Path) -> None:
-    """Writes the zip. CalledProcessError where git cannot."""
+    """Writes the zip. SystemExit with a sentence where git cannot."""
     settings = json.dumps({"lab": lab, "late": late, "index": index})
     command = ["git", "archive", "--format=zip", f"--output={out.resolve()}"]
     command += [f"--add-file={HERE / name}" for name in ("setup.sh", "run_autograder")]
     command += [f"--add-virtual-file=settings.json:{settings}", "--prefix=rankzero/", "HEAD"]
-    subprocess.run(command, cwd=ROOT, check=True)
+    if subprocess.run(command, cwd=ROOT).returncode:  # which has said why
+        sys.exit(f"git cannot pack {ROOT}: it must be a clone, and git 2.37 or newer.")
 
 
 def main() -> None:

@@ -241,8 +241,10 @@ def _peak(layers: list[Any], plan: list[int]) -> int:
 
 def plans_fit(got: Answers, expected: Answers) -> str | None:
     """Each plan's peak is within its budget."""
-    layers = expected["layers"]
-    for words, budget, plan in zip(BUDGETS, expected["budgets"], each(got["plans"], expected["plans"]), strict=True):
+    every = each(got["plans"], expected["plans"])
+    words_of = [*BUDGETS, *[f"some choices of {len(one)} layers meet" for one in expected["layers"][len(BUDGETS) :]]]
+    rows = zip(words_of, expected["layers"], expected["budgets"], every, strict=True)
+    for words, layers, budget, plan in rows:
         if said := _no_plan(words, plan, layers):
             return said
         if (over := _peak(layers, plan) - budget) > 0:

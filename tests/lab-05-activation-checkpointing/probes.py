@@ -131,11 +131,11 @@ class Unwritten(list[int]):
 
 
 def counted(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Blocks that run 0 to 3 times in a step with a backward, one of them for an evaluation without gradients."""
+    """Blocks that run 0 to 11 times in a step with a backward, one of them for an evaluation without gradients."""
     torch.manual_seed(seed)
     draw = random.Random(seed)
     blocks = nn.ModuleList(Block(diary=Unwritten()) for _ in range(4))
-    times = [draw.randrange(2, 4), 0, *(draw.randrange(1, 4) for _ in blocks[2:])]
+    times = [draw.randrange(2, 12), 0, *(draw.randrange(1, 12) for _ in blocks[2:])]
     x, steps = numbers(ROWS, WIDTH), 0
 
     def step() -> None:
@@ -344,7 +344,7 @@ def _segments(learner: ModuleType, seed: int) -> dict[str, Any]:
     diary: list[int] = []
     names = draw.sample(range(10**6), count)
     blocks = nn.ModuleList(Block(name, 0.5, diary) for name in names)
-    x = numbers(draw.randrange(3, 100), WIDTH, asks=True)
+    x = numbers(draw.randrange(3, 400), WIDTH, asks=True)
     with Watch() as watch:
         output = tensor(learner.checkpoint_segments(blocks, x, segments))
         kept = watch.bytes_but(output)
@@ -416,7 +416,7 @@ def _selective(learner: ModuleType, seed: int, keep: Any) -> dict[str, Any]:
     block = nn.Sequential(*(Block(place, 0.5) for place in range(count)))
     block.extend(nn.GELU("tanh") for _ in range(more))
     before = Block()
-    x = numbers(draw.randrange(3, 100), WIDTH, asks=True)
+    x = numbers(draw.randrange(3, 400), WIDTH, asks=True)
     inside = before(x)
     with Watch() as watch:
         output = tensor(learner.checkpoint_selective(block, inside, keep=keep))
@@ -482,8 +482,10 @@ def _sizes(seed: int) -> Sizes:
     sizes = [draw.randrange(50, 150) * 1001 + draw.randrange(1000) for _ in range(7)]
     times = [draw.randrange(2, 9) for _ in sizes]
     flops = [draw.randrange(10**6, 10**8) for _ in sizes]
-    sizes[4], times[4], flops[4] = sizes[4] + 50_000, 30, flops[4] + 10**8
-    flops[1], flops[6] = draw.randrange(10**5, 10**6), draw.randrange(10**5, 10**6)
+    large, *cheap = draw.choice([2, 3, 4, 5]), draw.choice([0, 1]), 6
+    sizes[large], times[large], flops[large] = sizes[large] + 50_000, 30, flops[large] + 10**8
+    for place in cheap:
+        flops[place] = draw.randrange(10**5, 10**6)
     return [[size * n, size, cost] for size, n, cost in zip(sizes, times, flops, strict=True)]
 
 
@@ -525,10 +527,20 @@ def _budgets(sizes: Sizes) -> list[int]:
 
 
 def fits(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Plans for several budgets."""
-    sizes = _sizes(seed)
-    budgets = _budgets(sizes)
-    return {"layers": sizes, "budgets": budgets, "plans": [_planned(learner, sizes, one) for one in budgets]}
+    """Plans for several budgets; and for a budget each for other layers, which a right plan for some does not meet."""
+    sizes, draw = _sizes(seed), random.Random(seed)
+    cases = [(sizes, budget) for budget in _budgets(sizes)]
+    for _ in range(OTHERS):
+        some = [[draw.randrange(50, 999), draw.randrange(1, 50), draw.randrange(1, 999)] for _ in range(6)]
+        cases.append((some, draw.choice(_budgets(some)[3:])))
+    return {
+        "layers": [one for one, _ in cases],
+        "budgets": [budget for _, budget in cases],
+        "plans": [_planned(learner, *one) for one in cases],
+    }
+
+
+OTHERS = 8  # choices of layers and of a budget
 
 
 def cheapest(learner: ModuleType, seed: int) -> dict[str, Any]:

@@ -275,7 +275,7 @@ def buckets(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Parameters of random sizes and two types, some frozen, in buckets: by their places in the model."""
     draw = random.Random(seed)
     cases, found = [], []
-    for cap in (1, 100, 10**6):
+    for cap in (1, 100, *(draw.randrange(40, 200) for _ in range(4)), 10**6):
         sizes = [draw.choice([1, 3, 5, 10, 12, 25]) for _ in range(9)]
         parameters = [nn.Parameter(torch.zeros(size), requires_grad=bool(n % 4)) for n, size in enumerate(sizes)]
         parameters.append(nn.Parameter(torch.zeros(3, dtype=torch.float64)))

@@ -219,7 +219,7 @@ def clipped(learner: ModuleType, seed: int) -> dict[str, Any]:
 def make_parameters(seed: int) -> list[nn.Parameter]:
     """A few weights in four tensors, the same on every rank."""
     chance = random.Random(f"shapes {seed}")
-    shapes: list[Shape] = [(2, chance.randrange(2, 20)), (chance.randrange(3, 20),), (), (1,)]
+    shapes: list[Shape] = [(2, chance.randrange(2, 90)), (chance.randrange(3, 90),), (), (1,)]
     return [nn.Parameter(draw(seed + place, *shape)) for place, shape in enumerate(shapes)]
 
 
@@ -477,7 +477,7 @@ PRECISIONS = ((torch.bfloat16, torch.float32), (torch.float32, torch.float32), (
 
 def mixed(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Three steps of a few weights on two ranks, in each of three policies."""
-    count = 2 * random.Random(seed).randrange(4, 100)
+    count = 2 * random.Random(seed).randrange(4, 500)
 
     def work() -> dict[str, Any]:
         rank, found = dist.get_rank(), []

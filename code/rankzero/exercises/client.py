@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -13,6 +14,7 @@ from rankzero.curriculum import Lab
 from rankzero.exercises.answers import AnswerError, Answers, decode
 from rankzero.exercises.check import Check, Exercise
 from rankzero.exercises.frames import read_frame, write_frame
+from rankzero.learn.errors import UserError
 
 STATUSES = ("answered", "todo", "error", "timeout", "oom", "killed")
 MOST_TEXT = 2000  # characters of what a reply says
@@ -101,6 +103,10 @@ class Asker:
         return dict(zip(wanted, replies, strict=False))
 
 
+class WorkerError(UserError):
+    """The process that runs probes has ended; what it ran may have seen to that."""
+
+
 class Worker(Asker):
     """The process that runs probes. Use it as a context; it starts in about the time of `import torch`.
 
@@ -136,23 +142,24 @@ class Worker(Asker):
         self._process.wait()
 
     def wait(self) -> None:
-        """Until it is ready. RuntimeError if it never will be."""
+        """Until it is ready. WorkerError if it never will be."""
         if not self._ready:
             self._read()
             self._ready = True
 
     def _exchange(self, request: dict[str, Any]) -> dict[str, Any]:
         self.wait()
-        write_frame(self._requests, json.dumps(request).encode())
+        with suppress(BrokenPipeError):  # the reading says so
+            write_frame(self._requests, json.dumps(request).encode())
         raw: dict[str, Any] = json.loads(self._read())
         if "trouble" in raw:
-            raise RuntimeError(raw["trouble"])
+            raise WorkerError(raw["trouble"])
         return raw
 
     def _read(self) -> bytes:
         data = read_frame(self._replies)
         if data is None:
-            raise RuntimeError(f"the worker process ended with exit code {self._process.wait()}")
+            raise WorkerError(f"the process that runs probes ended with exit code {self._process.wait()}.")
         return data
 
 

@@ -13,6 +13,7 @@ from the lab's stubs or its reference. Its docstring says what it tries, and con
     RECORDS = True                # wants the reference's answers for another seed, as `RECORDED`
     FILE = [("(", 100000), ...]   # the whole file: texts, and how often each
 
+Those in `lab-NN/` are on the checks of that lab: whole files, and `EARNS` may say what each exercise does.
 What `_tools.py` holds comes before it: an attack that gets what it wants says so with `won`.
 """
 
@@ -70,7 +71,8 @@ class Attack:
 @functools.cache
 def attacks() -> tuple[Attack, ...]:
     """The corpus, read without running any of it. ValueError for a file that lacks a constant."""
-    return tuple(_read(file) for file in sorted(FOLDER.glob("[!_]*.py")))
+    ours = [_read(file) for file in sorted(FOLDER.glob("[!_]*.py"))]
+    return (*ours, *(_read(file) for file in sorted(FOLDER.glob("lab-*/*.py"))))
 
 
 def _base(lab: Lab, on: str) -> str:
@@ -82,7 +84,7 @@ def _text(name: str) -> str:
 
 
 def _read(file: Path) -> Attack:
-    tree = ast.parse(_text(file.stem))
+    tree = ast.parse(_text(_name(file)))
     constants: dict[str, Any] = {}
     for node in tree.body:
         if (
@@ -95,7 +97,15 @@ def _read(file: Path) -> Attack:
     if not tries or "earns" not in constants or constants.get("on", "nothing") not in ("stubs", "reference", "nothing"):
         raise ValueError(f"{file}: it needs a docstring, EARNS and ON.")
     constants |= {"on": constants.get("on", "nothing"), "file": tuple(constants.get("file", ()))}
-    return Attack(name=file.stem, tries=" ".join(tries.split()), **constants)
+    if file.parent != FOLDER:
+        constants |= {"lab": file.parent.name.removeprefix("lab-"), "slow": True}
+    if isinstance(earned := constants["earns"], dict):
+        constants["earns"] = sum(earned.values())
+    return Attack(name=_name(file), tries=" ".join(tries.split()), **constants)
+
+
+def _name(file: Path) -> str:
+    return str(file.relative_to(FOLDER).with_suffix(""))
 
 
 def recorded(lab: Lab, seed: int, worker: Asks) -> dict[str, str]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 
 from rankzero.curriculum import Lab, find_lab
-from rankzero.exercises.client import Worker
+from rankzero.exercises.client import Worker, WorkerError
 from rankzero.exercises.report import Report
 from rankzero.exercises.runner import check_file, exercises_of
 from rankzero.exercises.visible import visible_report
@@ -48,8 +48,7 @@ class Grader:
         self._stack = ExitStack()
         self._ours = ours or Shared(self._stack.enter_context(Worker()))
         self._host: Host | None = None
-        self._nobody: Worker | None = None
-        self._tried = False
+        self._trusted: Worker | None = None
 
     def __enter__(self) -> "Grader":
         return self
@@ -57,7 +56,7 @@ class Grader:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._end_host()
+        self._end_theirs()
         self._stack.close()
 
     def grade(self, submission: Submission, progress: Callable[[str], None] = lambda name: None) -> Grade:
@@ -68,9 +67,9 @@ class Grader:
                 try:
                     (report, seconds), trouble = self._report(lab, submission, progress), ""
                     break
-                except SandboxError as error:
+                except (SandboxError, WorkerError) as error:
                     trouble = str(error)
-                    self._end_host()
+                    self._end_theirs()
                 except UserError:
                     raise
                 except Exception as error:  # a file that trips the grader must not keep the class from its grades
@@ -91,17 +90,14 @@ class Grader:
         """The report, and the seconds that it took from an open room on."""
         file = submission.file
         assert file is not None
-        asked: Apart | Shared
         with ExitStack() as stack:
-            if self.settings.trusted and (nobody := self._as_nobody()):
+            if self.settings.trusted:
+                worker = self._trusted = self._trusted or _as_nobody() or Worker()
                 copy = Path(stack.enter_context(tempfile.TemporaryDirectory())) / file.name
-                copy.parent.chmod(0o755)  # others may not enter every folder of root's
+                copy.parent.chmod(0o755)  # nobody may not enter every folder of root's
                 copy.write_bytes(file.read_bytes())
-                stack.callback(nobody.forget, copy)
-                file, asked = copy, Apart(copy, nobody, self._ours)
-            elif self.settings.trusted:
-                asked = self._ours
-                stack.callback(self._ours.forget, file)
+                stack.callback(worker.forget, copy)
+                file, asked = copy, Apart(copy, worker, self._ours)
             else:
                 if self._host is None:
                     self._host = Host([find_lab(number) for number in self.settings.labs])
@@ -112,17 +108,20 @@ class Grader:
             report = check_file(lab, file, exercises_of(lab), seed=self.settings.seed, worker=asked, progress=progress)
             return replace(visible_report(report), file=file.name), time.monotonic() - began
 
-    def _as_nobody(self) -> Worker | None:
-        """Of root: a worker that is nobody, for submissions. None for others, and where nobody may not run Python."""
-        if os.getuid() == 0 and not self._tried:
-            self._tried = True
-            with suppress(OSError, RuntimeError):
-                worker = self._stack.enter_context(Worker(NOBODY))
-                worker.wait()
-                self._nobody = worker
-        return self._nobody
+    def _end_theirs(self) -> None:
+        """Ends what runs submissions; the next one starts it again."""
+        for one in (self._host, self._trusted):
+            if one:
+                one.__exit__(None, None, None)
+        self._host = self._trusted = None
 
-    def _end_host(self) -> None:
-        if self._host:
-            self._host.__exit__(None, None, None)
-        self._host = None
+
+def _as_nobody() -> Worker | None:
+    """Of root: a worker that is nobody. None for others, and where nobody may not run Python."""
+    if os.getuid() == 0:
+        with ExitStack() as stack, suppress(OSError, WorkerError):
+            worker = stack.enter_context(Worker(NOBODY))
+            worker.wait()
+            stack.pop_all()
+            return worker
+    return None
