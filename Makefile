@@ -23,7 +23,7 @@ test: lint ## check everything: style, types, pages, starters, notebooks (twenty
 	@OMP_NUM_THREADS=1 $(BIN)/pytest -n auto $(ARGS)
 
 prove: $(READY) ## prove the checks: every known-wrong solution on 20 random inputs, every changed line (many minutes)
-	@OMP_NUM_THREADS=1 RANKZERO_SEEDS=20 $(BIN)/pytest -n auto tests/test_exercises.py tests/test_changes.py $(ARGS)
+	@OMP_NUM_THREADS=1 RANKZERO_SEEDS=20 $(BIN)/pytest -n auto tests/test_exercises.py tests/test_changes.py tests/test_grading_attacks.py $(ARGS)
 
 lint: $(READY) ## check style and types only
 	@$(BIN)/ruff check .

@@ -121,6 +121,17 @@ def test_a_room_that_is_killed_whenever_it_opens_is_nobodys_zero(scene: Scene) -
     assert scene.graded(LAB.reference.read_bytes()).verdict() == scene.reference
 
 
+def test_a_file_that_trips_the_grader_is_nobodys_zero(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    def trip(*_: object, **__: object) -> None:
+        raise IndexError("list index out of range")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("rankzero.grading.grader.check_file", trip)
+        grade = scene.graded(b"")
+    assert grade.trouble == "the grader itself failed (IndexError: list index out of range)"
+    assert scene.graded(scene.halfway).verdict() == scene.neighbor
+
+
 def test_probes_that_do_not_load_are_nobodys_zero(tmp_path: Path) -> None:
     broken = tmp_path / "probes.py"
     broken.write_text("import no_such_module\n")

@@ -19,6 +19,7 @@ from rankzero.exercises.visible import visible_report
 from rankzero.grading.grade import Grade, Submission
 from rankzero.grading.sandbox import NOBODY, Host, SandboxError
 from rankzero.grading.sandboxed import Apart, Room, Shared
+from rankzero.learn.errors import UserError
 
 MIB = 2**20
 
@@ -69,6 +70,10 @@ class Grader:
                 except (SandboxError, WorkerError) as error:
                     trouble = str(error)
                     self._end_theirs()
+                except UserError:
+                    raise
+                except Exception as error:  # a file that trips the grader must not keep the class from its grades
+                    trouble = f"the grader itself failed ({type(error).__name__}: {error})"
         return Grade(
             submission,
             seed=self.settings.seed,
