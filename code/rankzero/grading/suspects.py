@@ -17,7 +17,7 @@ _NAMES = {
     "network": "socket socketserver ssl urllib requests http httpx aiohttp ftplib smtplib telnetlib xmlrpc asyncio "
     "select selectors websockets paramiko torch.hub torch.utils.model_zoo torch.distributed.rpc "
     "torch.distributed.TCPStore huggingface_hub",
-    "patching": "builtins unittest.mock mock",
+    "patching": "builtins unittest.mock mock torch._C._* torch.utils._python_dispatch._* tracemalloc",
     "hidden": "builtins.exec builtins.eval builtins.compile builtins.globals builtins.locals builtins.vars "
     "builtins.bytes.fromhex builtins.bytearray.fromhex base64 zlib marshal pickle dill cloudpickle binascii codecs "
     "lzma bz2 gzip zipfile tarfile shelve types.CodeType types.FunctionType code codeop dis "
