@@ -117,8 +117,11 @@ def feedback(
         numbers = [find_lab(number).number for number in labs] if labs else [lab.number for lab in all_labs()]
         files = [out / "grades" / number / f"{safe_name(student)}.json" for number in numbers]
         files = [file for file in files if file.exists()]
+        if not (out / "grades").is_dir():
+            raise LookupError(f"{out} holds no grades: name the folder that `rankzero grade` wrote.")
         if not files:
-            raise LookupError(f"{out} holds no grade of {student!r}: grades.csv in it lists the students' ids.")
+            what = f"lab {' or '.join(numbers)} of {student!r}" if labs else repr(student)
+            raise LookupError(f"{out} holds no grade of {what}: grades.csv in it lists labs and students' ids.")
         try:
             grades = [read_grade(file) for file in files]
         except ValueError as error:
@@ -172,7 +175,7 @@ def _summary(grades: "Sequence[Grade]", seconds: float, out: Path) -> dict[str, 
     return {
         "out": str(out),
         "graded": len(graded),
-        "nothing handed in": sum(grade.submission.file is None for grade in grades),
+        "missing": sum(grade.submission.file is None for grade in grades),
         "not gradable": {who: trouble for who, trouble in troubles.items() if trouble},
         "flagged": sum(bool(grade.flags or grade.submission.notes) for grade in grades),
         "points": sum(grade.points for grade in graded),
@@ -186,8 +189,8 @@ def _tell(summary: dict[str, Any]) -> None:
     for who, trouble in summary["not gradable"].items():
         console.print(f"Not graded: {who}: {trouble}", markup=False)
     told = f"{summary['graded']} graded in {summary['seconds']:.0f} s"
-    if summary["nothing handed in"]:
-        told += f", {summary['nothing handed in']} handed in nothing"
+    if summary["missing"]:
+        told += f", {summary['missing']} missing"
     if summary["flagged"]:
         told += f", {summary['flagged']} to look at"
     console.print(f"{told}.   seed {summary['seed']}")

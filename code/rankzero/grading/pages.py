@@ -23,7 +23,7 @@ from rankzero.exercises.visible import visible, visible_name
 from rankzero.grading.figures import by_lab
 from rankzero.grading.grade import Grade, Student, write_whole
 from rankzero.grading.names import safe_name
-from rankzero.grading.wording import notes
+from rankzero.grading.wording import NOTE_LIMIT, notes
 from rankzero.learn.errors import UserError
 
 WORDS = {
@@ -153,6 +153,7 @@ def _environment() -> Environment:
         "moment": _moment,
         "name": _name,
         "line": visible_name,
+        "sentence": functools.partial(visible, limit=NOTE_LIMIT, lines=False),
         "word": WORDS.get,
     }
     environment.filters["prose"] = _prose
