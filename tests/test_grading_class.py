@@ -1,8 +1,10 @@
 """A whole class: graded as predicted, twice the same, after a kill too, and on Ray; and what the command says."""
 
 import csv
+import errno
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -153,7 +155,7 @@ BAD = {
     "a date": (["grade", "{subs}", "--lab", "02", "--out", "{out}", "--due", "soon"], "'soon' is no date"),
     "a roster": (["grade", "{subs}", "--lab", "02", "--out", "{out}", "--roster", "{subs}/no.csv"], "no.csv"),
     "OUT is not empty": (["grade", "{subs}", "--lab", "02", "--out", "{subs}"], "holds other files"),
-    "no such student": (["feedback", "{subs}", "ada"], "holds no grade of 'ada'"),
+    "no such student": (["feedback", "{subs}", "ada"], "holds no grades: name the folder"),
 }
 
 
@@ -167,3 +169,17 @@ def test_bad_input_is_one_sentence_before_any_work(what: str, tmp_path: Path) ->
     assert sentence in said
     assert said.startswith("rankzero: ")
     assert not out.exists()
+
+
+def test_a_full_disk_is_one_sentence_and_leaves_no_half_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(partial: Path, _: bytes) -> int:
+        partial.touch()
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    subs, out = tmp_path / "subs", tmp_path / "out"
+    write_class(subs, LAB, 1)
+    monkeypatch.setattr(Path, "write_bytes", full)
+    code, said = run("grade", subs, "--lab", "02", "--out", out)
+    assert code == 2
+    assert re.search(r"^rankzero: cannot write .*No space left on device.*: make room.*--resume goes on", said)
+    assert not list(out.rglob("*.partial"))

@@ -1,6 +1,7 @@
 """Grades a class: keeps each grade as soon as there is one, goes on where it stopped, and writes the reports."""
 
 import contextlib
+import errno
 import fcntl
 import importlib.metadata
 import json
@@ -25,6 +26,7 @@ from rankzero.learn.errors import UserError
 EXECUTORS = {"local": run_locally, "ray": run_on_ray}
 ENOUGH = 4  # failures from the first submission on: then it is the machine
 RUN, LOCK = "run.json", ".lock"
+FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
 @contextlib.contextmanager
@@ -49,6 +51,11 @@ def hold(out: Path, resume: bool) -> Iterator[dict[str, Any]]:
             raise UserError(f"another `rankzero grade` is writing {out}: wait, or name another folder.") from None
         try:
             yield _read_run(run)
+        except OSError as error:
+            if error.errno not in FULL:
+                raise
+            told = f"cannot write {out} ({error.strerror}): make room. What is graded is kept; --resume goes on."
+            raise UserError(told) from None
         finally:
             (out / LOCK).unlink(missing_ok=True)
             with contextlib.suppress(OSError):
