@@ -232,6 +232,12 @@ def test_a_student_page_says_why_points_were_taken_off() -> None:
     assert "Your code earned 49. 49 were taken off" in student_page(tiny).words, "never below 0"
 
 
+def test_handed_in_and_due_are_told_in_one_zone() -> None:
+    late = replace(LATE, submission=replace(LATE.submission, submitted_at="2026-11-18T23:30:00+00:00"))
+    assert "Handed in 19 November 2026, 00:30 +01:00" in student_page(late, due=DUE).words
+    assert "Handed in 18 November 2026, 23:30 UTC" in student_page(late).words
+
+
 def test_a_student_page_says_that_grading_failed_and_that_nothing_was_handed_in() -> None:
     words = student_page(TROUBLE).words
     assert "could not be graded, and that is no zero" in words

@@ -26,7 +26,7 @@ from rankzero.learn.errors import UserError
 EXECUTORS = {"local": run_locally, "ray": run_on_ray}
 ENOUGH = 4  # failures from the first submission on: then it is the machine
 RUN, LOCK = "run.json", ".lock"
-FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+FULL = {errno.ENOSPC, errno.EDQUOT}
 
 
 @contextlib.contextmanager

@@ -159,7 +159,7 @@ def _nothing(handins: Sequence[Handin], lab: Lab, candidates: bool, only: bool) 
         if entry.why and entry.path and not archive_stem(entry.path[-1])
     ]
     there = [(one, entry.path) for one in handins for entry in one.entries if entry.path and not entry.why]
-    files = [(one, path) for one, path in there if only or not (is_code(path) and _number(one, path))]
+    files = [(one, path) for one, path in there if only or _number(one, path) in ("", lab.number)]
     if not files and (there or not handins):
         return notes[:3]
     places = ", ".join(dict.fromkeys(shown(one.name) for one in handins))
