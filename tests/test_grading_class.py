@@ -109,7 +109,7 @@ def test_a_resumed_run_grades_only_what_is_new_or_changed(graded: Path, tmp_path
     assert "the run to resume has seed 5; another seed needs another --out" in said
 
 
-def test_lateness_and_the_roster_are_taken_as_they_are_now(tmp_path: Path) -> None:
+def test_lateness_and_the_roster_are_taken_as_they_are_now_and_kept(tmp_path: Path) -> None:
     subs, out, roster = tmp_path / "subs", tmp_path / "out", tmp_path / "roster.csv"
     write_class(subs, LAB, 1)
     roster.write_text(
@@ -121,6 +121,13 @@ def test_lateness_and_the_roster_are_taken_as_they_are_now(tmp_path: Path) -> No
     assert run(*first, "--late", "10% a day after 12 hours", "--resume")[0] == 0
     assert read_grade(out / "grades" / "02" / "student-000.json").score == 50
     assert "Ada Lovelace" in (out / "students" / "student-000.html").read_text()
+    assert run("grade", subs, "--lab", "02", "--out", out, "--late", "10% a day", "--resume")[0] == 0
+    assert read_grade(out / "grades" / "02" / "student-000.json").score == 45, "the deadline is still known"
+    assert run("grade", subs, "--lab", "02", "--out", out, "--resume")[0] == 0
+    assert read_grade(out / "grades" / "02" / "student-000.json").score == 45, "and what lateness costs"
+    with (out / "grades.csv").open(newline="") as file:
+        names = {row["student_id"]: row["last_name"] for row in csv.DictReader(file)}
+    assert names == {"student-000": "Lovelace", "absent": "No"}, "and the roster"
 
 
 def test_without_a_sandbox_every_page_says_so(tmp_path: Path) -> None:

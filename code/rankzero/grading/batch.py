@@ -84,6 +84,12 @@ def seed_of(known: Mapping[str, Any], wanted: int | None) -> int:
     return int(known["seed"])
 
 
+def write_run(settings: Settings, rules: Mapping[str, str], out: Path) -> None:
+    """Keeps in OUT how this class is graded, and by which `rules`: the deadline, what lateness costs, the roster."""
+    about = {**asdict(settings), "rules": dict(rules), "version": importlib.metadata.version("rankzero")}
+    write_whole(out / RUN, json.dumps(about, indent=1))
+
+
 def grade_all(
     submissions: Sequence[Submission],
     settings: Settings,
@@ -94,8 +100,6 @@ def grade_all(
     progress: Callable[[Grade, bool], None],
 ) -> list[Grade]:
     """Grades whatever has no grade yet, in OUT. `progress` hears of each grade, and whether it was there before."""
-    about = {**asdict(settings), "version": importlib.metadata.version("rankzero")}
-    write_whole(out / RUN, json.dumps(about, indent=1))
     grades, todo = [], []
     for submission in submissions:
         if before := _before(submission, settings, out):
