@@ -1,8 +1,10 @@
 """A whole class: graded as predicted, twice the same, after a kill too, and on Ray; and what the command says."""
 
 import csv
+import errno
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -107,7 +109,7 @@ def test_a_resumed_run_grades_only_what_is_new_or_changed(graded: Path, tmp_path
     assert "the run to resume has seed 5; another seed needs another --out" in said
 
 
-def test_lateness_and_the_roster_are_taken_as_they_are_now(tmp_path: Path) -> None:
+def test_lateness_and_the_roster_are_taken_as_they_are_now_and_kept(tmp_path: Path) -> None:
     subs, out, roster = tmp_path / "subs", tmp_path / "out", tmp_path / "roster.csv"
     write_class(subs, LAB, 1)
     roster.write_text(
@@ -119,6 +121,13 @@ def test_lateness_and_the_roster_are_taken_as_they_are_now(tmp_path: Path) -> No
     assert run(*first, "--late", "10% a day after 12 hours", "--resume")[0] == 0
     assert read_grade(out / "grades" / "02" / "student-000.json").score == 50
     assert "Ada Lovelace" in (out / "students" / "student-000.html").read_text()
+    assert run("grade", subs, "--lab", "02", "--out", out, "--late", "10% a day", "--resume")[0] == 0
+    assert read_grade(out / "grades" / "02" / "student-000.json").score == 45, "the deadline is still known"
+    assert run("grade", subs, "--lab", "02", "--out", out, "--resume")[0] == 0
+    assert read_grade(out / "grades" / "02" / "student-000.json").score == 45, "and what lateness costs"
+    with (out / "grades.csv").open(newline="") as file:
+        names = {row["student_id"]: row["last_name"] for row in csv.DictReader(file)}
+    assert names == {"student-000": "Lovelace", "absent": "No"}, "and the roster"
 
 
 def test_without_a_sandbox_every_page_says_so(tmp_path: Path) -> None:
@@ -153,7 +162,7 @@ BAD = {
     "a date": (["grade", "{subs}", "--lab", "02", "--out", "{out}", "--due", "soon"], "'soon' is no date"),
     "a roster": (["grade", "{subs}", "--lab", "02", "--out", "{out}", "--roster", "{subs}/no.csv"], "no.csv"),
     "OUT is not empty": (["grade", "{subs}", "--lab", "02", "--out", "{subs}"], "holds other files"),
-    "no such student": (["feedback", "{subs}", "ada"], "holds no grade of 'ada'"),
+    "no such student": (["feedback", "{subs}", "ada"], "holds no grades: name the folder"),
 }
 
 
@@ -167,3 +176,17 @@ def test_bad_input_is_one_sentence_before_any_work(what: str, tmp_path: Path) ->
     assert sentence in said
     assert said.startswith("rankzero: ")
     assert not out.exists()
+
+
+def test_a_full_disk_is_one_sentence_and_leaves_no_half_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(partial: Path, _: bytes) -> int:
+        partial.touch()
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    subs, out = tmp_path / "subs", tmp_path / "out"
+    write_class(subs, LAB, 1)
+    monkeypatch.setattr(Path, "write_bytes", full)
+    code, said = run("grade", subs, "--lab", "02", "--out", out)
+    assert code == 2
+    assert re.search(r"^rankzero: cannot write .*No space left on device.*: make room.*--resume goes on", said)
+    assert not list(out.rglob("*.partial"))

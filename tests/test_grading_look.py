@@ -364,7 +364,7 @@ def test_a_renamed_copy_is_found_on_both_sides() -> None:
     assert set(flags) == {"copy", "student2"}
     (flag,) = flags["copy"]
     assert flag.kind == "identical"
-    assert flag.text == "evaluate, learning_rate, overfit_one_batch, train_step: the same code up to names as student2"
+    assert flag.text == "the same code up to names as student2: evaluate, learning_rate, overfit_one_batch, train_step"
 
 
 @pytest.mark.parametrize("lab", LABS, ids=lambda lab: lab.slug)

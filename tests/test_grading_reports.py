@@ -232,13 +232,19 @@ def test_a_student_page_says_why_points_were_taken_off() -> None:
     assert "Your code earned 49. 49 were taken off" in student_page(tiny).words, "never below 0"
 
 
+def test_handed_in_and_due_are_told_in_one_zone() -> None:
+    late = replace(LATE, submission=replace(LATE.submission, submitted_at="2026-11-18T23:30:00+00:00"))
+    assert "Handed in 19 November 2026, 00:30 +01:00" in student_page(late, due=DUE).words
+    assert "Handed in 18 November 2026, 23:30 UTC" in student_page(late).words
+
+
 def test_a_student_page_says_that_grading_failed_and_that_nothing_was_handed_in() -> None:
     words = student_page(TROUBLE).words
     assert "could not be graded, and that is no zero" in words
     assert "the sandbox did not start." in words
     assert "of 50 points" not in words
     words = student_page(MISSING, due=DUE).words
-    assert "Nothing was handed in." in words
+    assert "Nothing to grade was handed in." in words
     assert "It was due 18 November 2026, 23:59 +01:00" in words
     words = student_page(UNUSABLE).words
     assert "does not load" in words
@@ -259,14 +265,18 @@ def test_the_class_page_counts(tmp_path: Path) -> None:
         of(Student(f"s{n}", f"L{n:02}", "F"), grade) for n, grade in enumerate([GOOD, POOR, POOR, LATE, UNUSABLE])
     ]
     more = [of(Student("s8", "Missing", "M"), MISSING), of(Student("s9", "Trouble", "T"), TROUBLE)]
-    flagged = replace(people[1], flags=(Flag("import", "imports os", 12),), seconds=9.25)
+    alike = f"the same code up to names as {'somebody, ' * 20}you"
+    flags = (Flag("import", "imports os", 12), Flag("identical", alike))
+    flagged = replace(people[1], flags=flags, seconds=9.25)
     page = class_page(tmp_path, people[0], flagged, *people[2:], *more)
     words = page.words
     assert "7 students, 1 lab" in words
     assert "graded 5 missing 1 not gradable 1 late 1 to look at 1" in words
     assert "F L03 1 day 5" in words
     assert "T Trouble: the sandbox did not start." in words
-    assert "F L01 import, line 12: imports os" in words
+    assert "Do not load" in words
+    assert "F L04: exercises.py, line 3: invalid syntax." in words
+    assert f"F L01 import, line 12: imports os identical: {alike}" in words, "and nobody is cut off"
     assert "F L01 9.2" in words
     assert "cleared too late 3 · 75 %" in words, "of the four that load"
     assert "follows each batch alone when called again 2 4" in words, "two fail, four points lost"
@@ -276,8 +286,8 @@ def test_the_class_page_counts(tmp_path: Path) -> None:
     assert "M Missing s8 missing T Trouble s9 not graded" in words
     assert sorted(href for href in page.all("href") if href.startswith("students/")) == sorted(
         [f"students/s{n}.html" for n in (0, 1, 2, 3, 4, 8, 9)]
-        + [f"students/s{n}.html" for n in (0, 1, 1, 2, 3, 3, 4, 9)]
-    ), "in the table once, and where they are spoken of: late, slow, to look at, not gradable"
+        + [f"students/s{n}.html" for n in (0, 1, 1, 2, 3, 3, 4, 4, 9)]
+    ), "in the table once, and where they are spoken of: late, slow, to look at, not gradable, does not load"
 
 
 def test_every_score_falls_into_one_bar(tmp_path: Path) -> None:
@@ -500,7 +510,7 @@ def test_feedback_in_the_terminal() -> None:
     assert "49 of 50 points" in words
     assert "Handed in 1 day late: 5 taken off, which leaves 44." in words
     assert "that is no zero" in printed(TROUBLE)
-    assert "Nothing was handed in" in printed(MISSING)
+    assert "Nothing to grade was handed in" in printed(MISSING)
     assert printed(replace(GOOD, isolation="trusted")).splitlines()[1].startswith("Graded without a sandbox")
 
 

@@ -1,5 +1,6 @@
 """Loads a learner's file by its path, afresh each time, and says where it breaks."""
 
+import codecs
 import re
 import sys
 import traceback
@@ -30,16 +31,24 @@ def load(path: Path, *, over: Path | None = None) -> ModuleType:
 
 def _execute(path: Path, module: ModuleType) -> None:
     try:
-        code = compile(path.read_bytes(), str(path), "exec", dont_inherit=True)
+        data = path.read_bytes()
+        if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+            raise LoadError(f"{path.name} is saved as UTF-16: save it as UTF-8.")
+        code = compile(data, str(path), "exec", dont_inherit=True)
     except OSError as error:
         raise LoadError(f"{path} cannot be read ({error.strerror}).") from None
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         line, said = getattr(error, "lineno", None), getattr(error, "msg", "") or str(error)
-        raise LoadError(f"{path.name}, line {line or 1}: {said or type(error).__name__}.") from None
+        raise LoadError(sentence(f"{path.name}, line {line or 1}: {said or type(error).__name__}")) from None
     try:
         exec(code, module.__dict__)
     except BaseException as error:
-        raise LoadError(describe(error, path)) from None
+        raise LoadError(sentence(describe(error, path))) from None
+
+
+def sentence(text: str) -> str:
+    """The text, ended by a period if nothing ends it."""
+    return text if text.endswith((".", "?", "!")) else f"{text}."
 
 
 def describe(error: BaseException, path: Path) -> str:
@@ -48,6 +57,8 @@ def describe(error: BaseException, path: Path) -> str:
         what = "called sys.exit()"
     elif isinstance(error, BdbQuit):
         what = "a breakpoint() is left here"
+    elif isinstance(error, EOFError) and str(error) == "EOF when reading a line":
+        what = "input() waits for somebody to type, and nobody is there"
     else:
         text = (
             re.sub(r"\x1b\[[0-9;]*m", "", str(error)[:MOST_TEXT]).strip().splitlines()

@@ -54,7 +54,10 @@ def _set_alarm(seconds: float, file: Path, say: Callable[[dict[str, Any]], None]
         while frame and frame.f_code.co_filename != str(file):
             frame = frame.f_back
         where = f"; {file.name}, line {frame.f_lineno} was running" if frame else ""
-        say({"status": "timeout", "text": f"no answer after {seconds:g} s{where}", "loading": loading})
+        text = f"no answer after {seconds:g} s{where}"
+        if loading:
+            text = f"not loaded after {seconds:g} s{where}. What takes long belongs below `if __name__ == '__main__':`."
+        say({"status": "timeout", "text": text, "loading": loading})
         os._exit(0)
 
     signal.signal(signal.SIGALRM, late)

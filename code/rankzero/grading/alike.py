@@ -65,7 +65,7 @@ def same_code(
                 found[student][functions].append("the published solution")
     return {
         student: tuple(
-            Flag("identical", f"{', '.join(functions)}: the same code up to names as {_listed(others)}")
+            Flag("identical", f"the same code up to names as {_listed(others)}: {', '.join(functions)}")
             for functions, others in groups.items()
         )
         for student, groups in found.items()

@@ -1,6 +1,7 @@
 """Grades a class: keeps each grade as soon as there is one, goes on where it stopped, and writes the reports."""
 
 import contextlib
+import errno
 import fcntl
 import importlib.metadata
 import json
@@ -25,6 +26,7 @@ from rankzero.learn.errors import UserError
 EXECUTORS = {"local": run_locally, "ray": run_on_ray}
 ENOUGH = 4  # failures from the first submission on: then it is the machine
 RUN, LOCK = "run.json", ".lock"
+FULL = {errno.ENOSPC, errno.EDQUOT}
 
 
 @contextlib.contextmanager
@@ -49,6 +51,11 @@ def hold(out: Path, resume: bool) -> Iterator[dict[str, Any]]:
             raise UserError(f"another `rankzero grade` is writing {out}: wait, or name another folder.") from None
         try:
             yield _read_run(run)
+        except OSError as error:
+            if error.errno not in FULL:
+                raise
+            told = f"cannot write {out} ({error.strerror}): make room. What is graded is kept; --resume goes on."
+            raise UserError(told) from None
         finally:
             (out / LOCK).unlink(missing_ok=True)
             with contextlib.suppress(OSError):
@@ -77,6 +84,12 @@ def seed_of(known: Mapping[str, Any], wanted: int | None) -> int:
     return int(known["seed"])
 
 
+def write_run(settings: Settings, rules: Mapping[str, str], out: Path) -> None:
+    """Keeps in OUT how this class is graded, and by which `rules`: the deadline, what lateness costs, the roster."""
+    about = {**asdict(settings), "rules": dict(rules), "version": importlib.metadata.version("rankzero")}
+    write_whole(out / RUN, json.dumps(about, indent=1))
+
+
 def grade_all(
     submissions: Sequence[Submission],
     settings: Settings,
@@ -87,8 +100,6 @@ def grade_all(
     progress: Callable[[Grade, bool], None],
 ) -> list[Grade]:
     """Grades whatever has no grade yet, in OUT. `progress` hears of each grade, and whether it was there before."""
-    about = {**asdict(settings), "version": importlib.metadata.version("rankzero")}
-    write_whole(out / RUN, json.dumps(about, indent=1))
     grades, todo = [], []
     for submission in submissions:
         if before := _before(submission, settings, out):

@@ -21,7 +21,6 @@ machine's). Files of a student's own archive are as old as the archive: what it 
 """
 
 import hashlib
-import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -29,7 +28,7 @@ from pathlib import Path
 from rankzero.curriculum import Lab
 from rankzero.grading.archives import Archive, archive_stem
 from rankzero.grading.folders import RefusedError
-from rankzero.grading.grade import Student, Submission
+from rankzero.grading.grade import Student, Submission, write_whole
 from rankzero.grading.layouts import Handin, read_shelf
 from rankzero.grading.names import folded, safe_name, shown
 from rankzero.grading.pick import cap_of, is_code, pick, pick_notebook
@@ -141,18 +140,8 @@ def _submission(
         return Submission(student, lab.number, None, notes=notes)
     folder = out / "submissions" / lab.number / safe_name(student.student_id)
     write_whole(folder / "exercises.py", picked.data)
+    (folder / "exercises.py").chmod(0o644)  # whoever grades may be another user
     if notebook := pick_notebook(handins, lab, only):
         write_whole(folder / "notebook.ipynb", notebook)
     digest = hashlib.sha256(picked.data).hexdigest()
     return Submission(student, lab.number, folder / "exercises.py", digest, picked.submitted_at, notes)
-
-
-def write_whole(path: Path, data: bytes) -> None:
-    """A plain file that is there whole or not at all, for all to read."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
-    partial.unlink(missing_ok=True)
-    with partial.open("xb") as file:
-        os.fchmod(file.fileno(), 0o644)
-        file.write(data)
-    partial.replace(path)

@@ -48,7 +48,9 @@ def grade(
         str | None, typer.Option(help='What lateness costs, as "10% a day, at most 3 days"; else what lab.toml says.')
     ] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Grade with the random inputs of an earlier run.")] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with OUT; grade what is new or changed.")] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with OUT, its seed, roster and deadline: what is new or changed.")
+    ] = False,
     trusted: Annotated[
         bool, typer.Option("--trusted", help="No sandbox: for submissions that you would run yourself.")
     ] = False,
@@ -58,40 +60,43 @@ def grade(
     ] = False,
     as_json: Json = False,
 ) -> None:  # fmt: skip
-    """Grades a class in a sandbox. Exit code 1 if something could not be graded.
+    """Grades a class in a sandbox: OUT then holds index.html for you, a page for each student, and grades.csv.
 
     rankzero grade submissions/ --lab 02 --roster roster.csv --out graded
+
+    Exit code 1 if something could not be graded. The guide: handbook/for-instructors.md
     """
     if verify:
         _verify(labs, jobs)
     from rankzero.grading import batch
     from rankzero.grading.collect import collect
     from rankzero.grading.grader import Settings
-    from rankzero.grading.late import parse_policy, parse_when
+    from rankzero.grading.late import parse_when
     from rankzero.grading.roster import read_roster
     from rankzero.grading.sandbox import refuse_without
 
     with sentences():
         if submissions is None or not labs or out is None:
             fail("name the submissions, a --lab and an --out: rankzero grade submissions/ --lab 02 --out graded")
-        when = parse_when(due) if due else None
-        if late:
-            parse_policy(late)
-        students = read_roster(roster) if roster else None
         chosen = [_gradable(number) for number in labs]
+        given = _rules(due, late, roster)
         if not trusted:
             refuse_without()
         with batch.hold(out, resume) as known:
+            rules = {**known.get("rules", {}), **given}
+            when = parse_when(rules["due"]) if "due" in rules else None
+            students = read_roster(Path(rules["roster"])) if "roster" in rules else None
             chosen = sorted({*chosen, *map(find_lab, known.get("labs", []))}, key=lambda lab: lab.number)
             settings = Settings(
                 tuple(lab.number for lab in chosen), batch.seed_of(known, seed), time_limit, memory, trusted
             )
             found = collect(submissions, chosen, out, students)
+            batch.write_run(settings, rules, out)
             began = time.monotonic()
             with _progress(len(found), quiet=as_json) as done:
                 grades = batch.grade_all(found, settings, out, jobs=jobs, executor=executor.value, progress=done)
             seconds = time.monotonic() - began
-            grades = batch.with_flags(batch.with_lateness(grades, when, late))
+            grades = batch.with_flags(batch.with_lateness(grades, when, rules.get("late")))
             batch.write_reports(grades, out, when)
     summary = _summary(grades, seconds, out)
     if as_json:
@@ -117,14 +122,31 @@ def feedback(
         numbers = [find_lab(number).number for number in labs] if labs else [lab.number for lab in all_labs()]
         files = [out / "grades" / number / f"{safe_name(student)}.json" for number in numbers]
         files = [file for file in files if file.exists()]
+        if not (out / "grades").is_dir():
+            raise LookupError(f"{out} holds no grades: name the folder that `rankzero grade` wrote.")
         if not files:
-            raise LookupError(f"{out} holds no grade of {student!r}: grades.csv in it lists the students' ids.")
+            what = f"lab {' or '.join(numbers)} of {student!r}" if labs else repr(student)
+            raise LookupError(f"{out} holds no grade of {what}: grades.csv in it lists labs and students' ids.")
         try:
             grades = [read_grade(file) for file in files]
         except ValueError as error:
             raise UserError(str(error)) from None
     for one in grades:
         show(one, console)
+
+
+def _rules(due: str | None, late: str | None, roster: Path | None) -> dict[str, str]:
+    """What is given of these, such that it means the same on another day and from another folder."""
+    from rankzero.grading.late import parse_policy, parse_when
+
+    if late:
+        parse_policy(late)
+    given = {
+        "due": parse_when(due).isoformat() if due else None,
+        "late": late,
+        "roster": str(roster.resolve()) if roster else None,
+    }
+    return {name: value for name, value in given.items() if value}
 
 
 def _verify(labs: list[str] | None, jobs: int) -> None:
@@ -172,7 +194,7 @@ def _summary(grades: "Sequence[Grade]", seconds: float, out: Path) -> dict[str, 
     return {
         "out": str(out),
         "graded": len(graded),
-        "nothing handed in": sum(grade.submission.file is None for grade in grades),
+        "missing": sum(grade.submission.file is None for grade in grades),
         "not gradable": {who: trouble for who, trouble in troubles.items() if trouble},
         "flagged": sum(bool(grade.flags or grade.submission.notes) for grade in grades),
         "points": sum(grade.points for grade in graded),
@@ -186,8 +208,8 @@ def _tell(summary: dict[str, Any]) -> None:
     for who, trouble in summary["not gradable"].items():
         console.print(f"Not graded: {who}: {trouble}", markup=False)
     told = f"{summary['graded']} graded in {summary['seconds']:.0f} s"
-    if summary["nothing handed in"]:
-        told += f", {summary['nothing handed in']} handed in nothing"
+    if summary["missing"]:
+        told += f", {summary['missing']} missing"
     if summary["flagged"]:
         told += f", {summary['flagged']} to look at"
     console.print(f"{told}.   seed {summary['seed']}")

@@ -70,6 +70,11 @@ class LabStatistics:
         return [grade for grade in self.grades if not grade.gradable]
 
     @cached_property
+    def unusable(self) -> list[Grade]:
+        """Graded, but the file does not load."""
+        return [grade for grade in self.graded if grade.report and grade.report.unusable]
+
+    @cached_property
     def late(self) -> list[Grade]:
         """Graded, but handed in after the deadline; the latest first."""
         return sorted((grade for grade in self.graded if grade.late_days), key=lambda grade: -grade.late_days)

@@ -99,12 +99,15 @@ def write_grade(grade: Grade, path: Path) -> None:
     write_whole(path, json.dumps(grade.as_dict(), indent=1))
 
 
-def write_whole(path: Path, text: str) -> None:
+def write_whole(path: Path, data: str | bytes) -> None:
     """Writes the file whole or not at all, and its folder if need be."""
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
-    partial.write_text(text, encoding="utf-8", newline="")
-    partial.replace(path)
+    try:
+        partial.write_bytes(data if isinstance(data, bytes) else data.encode())
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
 
 
 def read_grade(path: Path) -> Grade:

@@ -23,7 +23,7 @@ from rankzero.exercises.visible import visible, visible_name
 from rankzero.grading.figures import by_lab
 from rankzero.grading.grade import Grade, Student, write_whole
 from rankzero.grading.names import safe_name
-from rankzero.grading.wording import notes
+from rankzero.grading.wording import NOTE_LIMIT, notes
 from rankzero.learn.errors import UserError
 
 WORDS = {
@@ -153,6 +153,7 @@ def _environment() -> Environment:
         "moment": _moment,
         "name": _name,
         "line": visible_name,
+        "sentence": functools.partial(visible, limit=NOTE_LIMIT, lines=False),
         "word": WORDS.get,
     }
     environment.filters["prose"] = _prose
@@ -215,11 +216,13 @@ def _number(value: float) -> str:
     return f"{round(value, 2):g}"
 
 
-def _moment(text: str) -> str:
-    """'18 November 2026, 14:20 +01:00' of an ISO 8601 time; any other text as it is."""
+def _moment(text: str, like: str = "") -> str:
+    """'18 November 2026, 14:20 +01:00' of an ISO 8601 time, in the zone of `like`; any other text as it is."""
     try:
         when = datetime.fromisoformat(text)
-    except ValueError:
+        if like and when.tzinfo:
+            when = when.astimezone(datetime.fromisoformat(like).tzinfo)
+    except (ValueError, OverflowError):
         return visible_name(text)
     zone = f"{when:%z}"
     zone = "UTC" if zone == "+0000" else f"{zone[:3]}:{zone[3:]}" if zone else ""

@@ -83,7 +83,7 @@ def pick(handins: Sequence[Handin], lab: Lab, only: bool) -> Picked:
     if len(candidates) > MOST_READ:
         notes.append(f"{len(candidates) - MOST_READ} more files of that name were not looked at.")
     if not read:
-        return Picked(None, notes=_few([*notes, *_nothing(handins, lab, bool(candidates))]))
+        return Picked(None, notes=_few([*notes, *_nothing(handins, lab, bool(candidates), only)]))
     stub, data, one, entry = min(read, key=lambda candidate: candidate[0])
     if stub:
         notes.append(f"{label(one, entry.path)} is as it was given: nothing is written in it.")
@@ -114,12 +114,10 @@ _WORK, _LAB_FOLDER, _CODE_FOLDER, _TOP, _ELSEWHERE = range(1, 6)
 
 def _place(handin: Handin, path: tuple[str, ...], lab: Lab, only: bool) -> int:
     """How good a place this is for the lab's file, 1 the best; 0 if it is another lab's, or ours."""
-    *folders, name = path
+    folders = path[:-1]
     if any(folder.lower() in _OURS for folder in folders):
         return 0
-    named = [match["number"].zfill(2) for part in (*folders, name) if (match := _LAB.search(part))]
-    number = named[-1] if named else handin.lab or (lab.number if only else "")
-    if number != lab.number:
+    if (_number(handin, path) or (lab.number if only else "")) != lab.number:
         return 0
     if not folders:
         return _TOP
@@ -127,6 +125,12 @@ def _place(handin: Handin, path: tuple[str, ...], lab: Lab, only: bool) -> int:
         return _ELSEWHERE
     above = folders[-2].lower() if len(folders) > 1 else ""
     return {"work": _WORK, "code": _CODE_FOLDER}.get(above, _LAB_FOLDER)
+
+
+def _number(handin: Handin, path: tuple[str, ...]) -> str:
+    """Of the lab that the place says it is for, the innermost first; empty if it names none."""
+    named = [match["number"].zfill(2) for part in path if (match := _LAB.search(part))]
+    return named[-1] if named else handin.lab
 
 
 def _rank(
@@ -144,10 +148,8 @@ def _rank(
     )  # fmt: skip
 
 
-def _nothing(handins: Sequence[Handin], lab: Lab, candidates: bool) -> list[str]:
-    """Why there is no file."""
-    if not handins:
-        return ["Nothing was handed in."]
+def _nothing(handins: Sequence[Handin], lab: Lab, candidates: bool, only: bool) -> list[str]:
+    """Why there is no file. Nothing if another lab's is all there is: that one is no oddity."""
     if candidates:
         return []
     notes = [
@@ -156,11 +158,17 @@ def _nothing(handins: Sequence[Handin], lab: Lab, candidates: bool) -> list[str]
         for entry in one.entries
         if entry.why and entry.path and not archive_stem(entry.path[-1])
     ]
+    there = [(one, entry.path) for one in handins for entry in one.entries if entry.path and not entry.why]
+    files = [(one, path) for one, path in there if only or _number(one, path) in ("", lab.number)]
+    if not files and (there or not handins):
+        return notes[:3]
     places = ", ".join(dict.fromkeys(shown(one.name) for one in handins))
-    files = [label(one, entry.path) for one in handins for entry in one.entries if entry.path and not entry.why]
-    some = ", ".join(sorted(files, key=lambda name: not name.endswith(".py"))[:3])
-    holds = f"; there is {some}{' and more' if len(files) > 3 else ''}" if files else ""
-    return [*notes[:3], f"No exercises.py for lab {lab.number} was found in {places}{holds}."]
+    some = sorted((label(*file) for file in files), key=lambda name: not name.endswith(".py"))
+    holds = f"; there is {', '.join(some[:3])}{' and more' if len(some) > 3 else ''}" if some else ""
+    nameless = any(is_code(path) and not _number(one, path) for one, path in files) and not only
+    hint = f" With several labs, a file's place must name its lab, as lab-{lab.number}/exercises.py does."
+    text = f"No exercises.py for lab {lab.number} was found in {places}{holds}."
+    return [*notes[:3], text + (hint if nameless else "")]
 
 
 def _when(handin: Handin, entry: Entry) -> tuple[str, list[str]]:

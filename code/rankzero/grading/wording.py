@@ -18,7 +18,7 @@ def summary(grade: Grade) -> Iterator[str]:
         yield "This could not be graded, and that is no zero: grading itself failed, and it will be done again."
         yield f"What went wrong: {visible(grade.trouble)}"
     elif not grade.report:
-        yield "Nothing was handed in: there is no exercises.py for this lab."
+        yield "Nothing to grade was handed in: there is no exercises.py for this lab."
     else:
         yield f"{grade.points} of {grade.max_points} points."
         if grade.report.unusable:
