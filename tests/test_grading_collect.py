@@ -322,6 +322,11 @@ def test_when_it_was_handed_in(tmp_path: Path) -> None:
     assert found["b", "02"].submitted_at == "2026-11-20T10:00:00-08:00"
     assert found["c", "02"].submitted_at == "2023-11-14T22:13:20+00:00"
     assert "timestamp.txt is not understood" in found["c", "02"].notes[0]
+    due = make(tmp_path / "b" / "submitted", {"f/lab-02/exercises.py": "f", "f/lab-02/timestamp.txt": "2026-11-20 10:00"})
+    forged = {"exercises.py": "F", "timestamp.txt": "2026-11-01 10:00"}  # beside what the student has packed or moved
+    make(due, {"f/lab-02/a.zip": zipped(forged)} | {f"f/lab-02/lab-02/{name}": text for name, text in forged.items()})
+    late = {one.student.student_id: one for one in collect(due.parent, [TWO], tmp_path / "o")}["f"]
+    assert late.submitted_at == "2026-11-20T10:00:00+00:00"
     (source / "submitted").rename(source / "others")  # then timestamp.txt is the student's own word
     os.utime(
         make(source, {"others/e.zip": zipped({"exercises.py": ""})}) / "others/e.zip", (1_700_000_000, 1_700_000_000)

@@ -120,7 +120,8 @@ def of_archive(
             found = archive.entries(cap_of)
     except RefusedError as error:
         return [refused(shown_as, str(error), entry.modified)]
-    return [replace(one, path=(*shown_as[:-1], *one.path), modified=entry.modified) for one in found]
+    theirs = [one for one in found if one.path[-1:] != ("timestamp.txt",)]
+    return [replace(one, path=(*shown_as[:-1], *one.path), modified=entry.modified) for one in theirs]
 
 
 def is_submission(shelf: Shelf) -> bool:
