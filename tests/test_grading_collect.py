@@ -166,6 +166,16 @@ def test_two_people_of_one_name_stay_two(tmp_path: Path) -> None:
     assert found["ada1", "02"].file is None
 
 
+@pytest.mark.parametrize("beginning", ["Bob Byrne_77_assignsubmission_file_", "byrnebob_77_88_"])
+def test_a_file_name_is_in_nobody_elses_name(tmp_path: Path, beginning: str) -> None:
+    """What stands before it is the system's word, and the rest the student's: however like the system's it looks."""
+    named = f"{beginning}a-Ada Lovelace_12345_assignsubmission_file_exercises.py"
+    other = f"{beginning}lovelaceada_1_99_exercises.py"
+    for number, name in enumerate((named, other)):
+        found = grades(make(tmp_path / f"{number}/subs", {name: "B", f"{beginning}exercises.py": "C"}), roster=ROSTER)
+        assert found["ada1", "02"].file is None
+
+
 def test_canvas(tmp_path: Path) -> None:
     tree: Tree = {
         "lovelaceada_LATE_1234_5678_exercises.py": "older",
