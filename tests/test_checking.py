@@ -328,7 +328,8 @@ def test_answers_survive_the_wire_and_nothing_else_does() -> None:
     with pytest.raises(TypeError):
         encode({"a": np.array([object()])})
     evil = b'{"a": {"npy": "gASVKAAAAAAAAACMBXBvc2l4lIwGc3lzdGVtlJOUjA10b3VjaCAvdG1wL3ptlIWUUpQu"}}'
-    for data in (b"", b"[]", b"{", b'{"a": {"npy": 3}}', b'{"a": {}}', evil, b'{"a": ' + b"[" * 100_000):
+    many = b'{"a": [' + b"[]," * 200_000 + b"[]]}"  # two bytes each, and a hundred for whoever reads it
+    for data in (b"", b"[]", b"{", b'{"a": {"npy": 3}}', b'{"a": {}}', evil, b'{"a": ' + b"[" * 100_000, many):
         with pytest.raises(AnswerError):
             decode(data)
 

@@ -166,6 +166,16 @@ def test_two_people_of_one_name_stay_two(tmp_path: Path) -> None:
     assert found["ada1", "02"].file is None
 
 
+@pytest.mark.parametrize("beginning", ["Bob Byrne_77_assignsubmission_file_", "byrnebob_77_88_"])
+def test_a_file_name_is_in_nobody_elses_name(tmp_path: Path, beginning: str) -> None:
+    """What stands before it is the system's word, and the rest the student's: however like the system's it looks."""
+    named = f"{beginning}a-Ada Lovelace_12345_assignsubmission_file_exercises.py"
+    other = f"{beginning}lovelaceada_1_99_exercises.py"
+    for number, name in enumerate((named, other)):
+        found = grades(make(tmp_path / f"{number}/subs", {name: "B", f"{beginning}exercises.py": "C"}), roster=ROSTER)
+        assert found["ada1", "02"].file is None
+
+
 def test_canvas(tmp_path: Path) -> None:
     tree: Tree = {
         "lovelaceada_LATE_1234_5678_exercises.py": "older",
@@ -326,12 +336,25 @@ def test_when_it_was_handed_in(tmp_path: Path) -> None:
     assert found["b", "02"].submitted_at == "2026-11-20T10:00:00-08:00"
     assert found["c", "02"].submitted_at == "2023-11-14T22:13:20+00:00"
     assert "timestamp.txt is not understood" in found["c", "02"].notes[0]
+    honest = {"f/lab-02/exercises.py": "f", "f/lab-02/timestamp.txt": "2026-11-20 10:00"}
+    due = make(tmp_path / "b" / "submitted", honest)
+    forged = {"exercises.py": "F", "timestamp.txt": "2026-11-01 10:00"}  # beside what the student has packed or moved
+    make(due, {"f/lab-02/a.zip": zipped(forged)} | {f"f/lab-02/lab-02/{name}": text for name, text in forged.items()})
+    late = {one.student.student_id: one for one in collect(due.parent, [TWO], tmp_path / "o")}["f"]
+    assert late.submitted_at == "2026-11-20T10:00:00+00:00"
     (source / "submitted").rename(source / "others")  # then timestamp.txt is the student's own word
     os.utime(
         make(source, {"others/e.zip": zipped({"exercises.py": ""})}) / "others/e.zip", (1_700_000_000, 1_700_000_000)
     )
     found = grades(source / "others")
     assert {found[name, "02"].submitted_at for name in ("a", "b", "e")} == {"2023-11-14T22:13:20+00:00"}
+
+
+def test_a_student_who_is_called_submitted_hides_nobody(tmp_path: Path) -> None:
+    tree = {"ada1/exercises.py": "A", "submitted/bob2/exercises.py": "forged", "source/lab-02/exercises.py": "ours"}
+    found = grades(make(tmp_path / "subs", tree))
+    assert found["ada1", "02"].file is not None
+    assert ("bob2", "02") not in found
 
 
 def test_the_notebook_is_kept_as_a_record(tmp_path: Path) -> None:

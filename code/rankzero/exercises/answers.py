@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-MAX_BYTES = 32 * 2**20
+MAX_BYTES = 4 * 2**20  # twenty times the largest that a probe sends
+MAX_VALUES = 100_000  # thirty times the most: a list of millions, two bytes each, would take a hundred times its size
 MAX_INT = 2**64  # a larger one is no float, which is how numbers are compared
 
 Answers = dict[str, Any]
@@ -31,6 +32,8 @@ def decode(data: bytes) -> Answers:
     try:
         if len(data) > MAX_BYTES:
             raise AnswerError(f"{len(data)} bytes of answers are more than {MAX_BYTES}")
+        if many_values(data):
+            raise AnswerError(f"more than {MAX_VALUES} answers")
         loaded = json.loads(data)
         if not isinstance(loaded, dict):
             raise AnswerError("the answers are no dictionary")
@@ -39,6 +42,11 @@ def decode(data: bytes) -> Answers:
         raise
     except Exception as error:  # NumPy's reader alone raises ten kinds
         raise AnswerError(f"the answers cannot be decoded ({type(error).__name__})") from None
+
+
+def many_values(data: bytes) -> bool:
+    """Whether the JSON in `data` may hold more than MAX_VALUES values: whoever reads it would pay for each of them."""
+    return data.count(b",") > MAX_VALUES
 
 
 def _to_json(value: Any) -> Any:

@@ -126,8 +126,9 @@ def same_answers(one: Replied, other: Replied, names: set[str] | None = None) ->
         if one.cause or other.cause:
             return one.cause == other.cause
         return one.text.split(": ", 1)[-1] == other.text.split(": ", 1)[-1]
-    names = names or set(one.answers) | set(other.answers)
+    if not names and one.answers.keys() != other.answers.keys():  # told at once, however many somebody has forged
+        return False
     return all(
         name in one.answers and name in other.answers and equal(one.answers[name], other.answers[name], SAME)
-        for name in names
+        for name in names or other.answers
     )

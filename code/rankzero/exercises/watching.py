@@ -12,9 +12,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from rankzero.exercises.answers import many_values
 from rankzero.exercises.probe_process import READY, run_probes
 
-REPLY_BYTES = 16 * 2**20  # of the replies to one request, together
+REPLY_BYTES = 4 * 2**20  # of the replies to one request, together; ours send a tenth of that
 PRINT_BYTES, PRINT_LINES, PRINT_COLUMNS = 16384, 12, 200  # of what a learner's code prints, this much is kept
 GRACE_S = 0.5  # a child that is late says so itself, and where; one that cannot is killed this much later
 LOOK_S = 0.05  # how often to look at the memory, where somebody asks for that
@@ -88,7 +89,7 @@ def _delay(child: int, alone: bool) -> float:
 def _decoded(line: bytes) -> dict[str, Any]:
     """A reply, of the types that one has, whatever somebody else may have written; empty for what is none."""
     try:
-        reply = json.loads(line)
+        reply = {} if many_values(line) else json.loads(line)
     except (ValueError, RecursionError, MemoryError):
         return {}
     if not isinstance(reply, dict) or not isinstance(reply.get("status"), str):

@@ -14,7 +14,7 @@ from rankzero.grading.folders import MIB, Entry, RefusedError, refused
 from rankzero.grading.grade import Student
 from rankzero.grading.late import parse_when
 from rankzero.grading.names import shown
-from rankzero.grading.owners import CANVAS, MOODLE, Owners
+from rankzero.grading.owners import Owners, system_name
 from rankzero.grading.roster import Roster, split_name
 from rankzero.grading.shelves import METADATA, Shelf, of_archive, with_archives
 from rankzero.learn.errors import UserError
@@ -69,7 +69,7 @@ def _of_owner(name: str, owners: Owners, own_name: str) -> Handin:
 
 def _own_name(name: str) -> str:
     """Of a file among folders: what names its student. Moodle's and Canvas's names do as they are."""
-    if MOODLE.fullmatch(name) or CANVAS.fullmatch(name):
+    if system_name(name):
         return name
     stem = archive_stem(name) or os.path.splitext(name)[0]
     return re.sub(r"[-_ ]exercises$", "", stem, flags=re.IGNORECASE)
@@ -77,7 +77,7 @@ def _own_name(name: str) -> str:
 
 def _inner_name(name: str, entry: Entry) -> str:
     """What the student called the file; alice.py is taken for exercises.py, and so is a link where a folder may be."""
-    if system := MOODLE.fullmatch(name) or CANVAS.fullmatch(name):
+    if system := system_name(name):
         return system["rest"] or name
     return "exercises.py" if name.lower().endswith(".py") or entry.why else name
 
@@ -86,7 +86,7 @@ def _counts(name: str, entry: Entry, owners: Owners) -> bool:
     """Whether a file among folders is a submission: a notes.txt that names nobody is none."""
     if entry.why or archive_stem(name) or name.lower().endswith((".py", ".ipynb")):
         return True
-    return bool(MOODLE.fullmatch(name) or CANVAS.fullmatch(name) or owners.who([_own_name(name)]))
+    return bool(system_name(name) or owners.who([_own_name(name)]))
 
 
 def _of_gradescope(name: str, about: Any, owners: Owners) -> Handin:

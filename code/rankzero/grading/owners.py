@@ -10,8 +10,9 @@ from rankzero.grading.grade import Student
 from rankzero.grading.names import folded, hashed, shown
 from rankzero.grading.roster import Roster, split_name
 
-MOODLE = re.compile(r"(?P<name>.+)_(?P<number>\d+)_assignsubmission_[a-z]+_?(?P<rest>.*)", re.DOTALL)
-CANVAS = re.compile(r"(?P<name>[^_]+)_(?:LATE_)?(?P<number>\d+)_(?P<attachment>\d+)_(?P<rest>.+)", re.DOTALL)
+# The rest is the student's own word for the file: it may look like a beginning.
+_MOODLE = re.compile(r"(?P<name>.+?)_(?P<number>\d+)_assignsubmission_[a-z]+_?(?P<rest>.*)", re.DOTALL)
+_CANVAS = re.compile(r"(?P<name>[^_]+)_(?:LATE_)?(?P<number>\d+)_(?P<attachment>\d+)_(?P<rest>.+)", re.DOTALL)
 _CLASSROOM = re.compile(r"lab[-_]?0*(?P<number>\d{1,2})[-_](?P<user>.+)", re.IGNORECASE)
 
 
@@ -37,10 +38,10 @@ class Owners:
 
     def __post_init__(self) -> None:
         """Looks at all names together."""
-        people = {(match["name"], match["number"]) for match in map(_system, self.names) if match}
+        people = {(match["name"], match["number"]) for match in map(system_name, self.names) if match}
         counted = [name for name, _ in people]
         self.twice = {name for name in counted if counted.count(name) > 1}
-        rest = [name for name in self.names if name and not _system(name) and not self.who([name])]
+        rest = [name for name in self.names if name and not system_name(name) and not self.who([name])]
         self.users = {name: self._classroom(name) for name in rest}
         for lab in {lab for lab, _ in self.users.values()} if self.roster else ():
             group = {name: user for name, (one, user) in self.users.items() if one == lab}
@@ -51,7 +52,7 @@ class Owners:
 
     def of(self, name: str) -> Owner:
         """Whose the folder or file of that name is: a student of the roster, or else one named like it."""
-        if match := _system(name):
+        if match := system_name(name):
             return self._of_system(match)
         if student := self.who([name]):
             return Owner(student, exact=student.student_id == name)
@@ -74,7 +75,7 @@ class Owners:
 
     def _of_system(self, match: re.Match[str]) -> Owner:
         full, number = match["name"], match["number"]
-        serial = int(match["attachment"][-18:]) if match.re is CANVAS else 0
+        serial = int(match["attachment"][-18:]) if match.re is _CANVAS else 0
         if full in self.twice:
             student = self.who([number]) if serial else None
             return Owner(student or Student(self.stranger(f"{full}_{number}", match[0])), serial=serial)
@@ -94,8 +95,9 @@ class Owners:
         return (found["number"].zfill(2), found["user"]) if found else ("", name)
 
 
-def _system(name: str) -> re.Match[str] | None:
-    return MOODLE.fullmatch(name) or CANVAS.fullmatch(name)
+def system_name(name: str) -> re.Match[str] | None:
+    """The parts of a name that Canvas or Moodle has made: `name`, `number`, and `rest`, what the student called it."""
+    return _CANVAS.fullmatch(name) or _MOODLE.fullmatch(name)
 
 
 def _common_beginning(names: Sequence[str]) -> str:

@@ -173,7 +173,9 @@ def _nothing(handins: Sequence[Handin], lab: Lab, candidates: bool, only: bool) 
 
 def _when(handin: Handin, entry: Entry) -> tuple[str, list[str]]:
     """When the file was handed in, and what is odd about that."""
-    beside = next((one for one in handin.entries if one.path == (*entry.path[:-1], "timestamp.txt")), None)
+    # nbgrader's own stands in the assignment's folder; one further down is the student's word.
+    place = (*entry.path[:-1][:1], "timestamp.txt")
+    beside = next((one for one in handin.entries if one.path == place), None)
     if handin.submitted_at or not (handin.timestamps and beside):
         return handin.submitted_at or (iso(entry.modified) if entry.modified > 0 else ""), []
     try:

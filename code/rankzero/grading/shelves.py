@@ -14,6 +14,7 @@ from rankzero.grading.roster import Roster
 METADATA = "submission_metadata.yml"  # Gradescope's
 CODE = re.compile(r"exercises(?:[ _-]?\(?(?P<number>\d{1,3})\)?)?\.py", re.IGNORECASE)
 LAB = re.compile(r"lab[-_ ]?0*(?P<number>\d{1,2})", re.IGNORECASE)
+NBGRADER = {"submitted", "source", "release", "autograded", "feedback"}  # what stands in a course of nbgrader's
 JUNK = {"Thumbs.db", "desktop.ini", "Icon\r"}
 
 
@@ -120,7 +121,8 @@ def of_archive(
             found = archive.entries(cap_of)
     except RefusedError as error:
         return [refused(shown_as, str(error), entry.modified)]
-    return [replace(one, path=(*shown_as[:-1], *one.path), modified=entry.modified) for one in found]
+    theirs = [one for one in found if one.path[-1:] != ("timestamp.txt",)]
+    return [replace(one, path=(*shown_as[:-1], *one.path), modified=entry.modified) for one in theirs]
 
 
 def is_submission(shelf: Shelf) -> bool:
@@ -136,7 +138,7 @@ def is_submission(shelf: Shelf) -> bool:
 def unwrapped(shelf: Shelf, roster: Roster | None) -> Shelf:
     """The shelf within, where all stands in one folder more: nbgrader's `submitted`, Gradescope's export."""
     for _ in range(3):
-        if "submitted" in shelf.folders:
+        if "submitted" in shelf.folders and not _others(shelf, roster):
             return shelf.below("submitted")
         if len(shelf.folders) != 1 or any(name.endswith(".py") or archive_stem(name) for name in shelf.files):
             break
@@ -148,6 +150,14 @@ def unwrapped(shelf: Shelf, roster: Roster | None) -> Shelf:
             break
         shelf = inner
     return shelf
+
+
+def _others(shelf: Shelf, roster: Roster | None) -> bool:
+    """Whether `submitted` is no folder of nbgrader's but a student of that name: there are submissions beside it."""
+    beside = [name for name in shelf.folders if name not in NBGRADER]
+    return any(archive_stem(name) for name in shelf.files) or any(
+        (roster and roster.find(name)) or is_submission(shelf.below(name)) for name in beside
+    )
 
 
 def lab_shelves(shelf: Shelf, slugs: Mapping[str, str]) -> dict[str, str]:

@@ -1,0 +1,5 @@
+"""Forges answers of very many empty lists: two bytes each to send, and a hundred for whoever reads them."""
+
+ON, EARNS = "stubs", 0
+
+forge(b'{"status": "answered", "answers": "{\\"loss\\": [' + b"[]," * 250000 + b'[]]}"}')
