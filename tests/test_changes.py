@@ -2,9 +2,10 @@
 
 Two kinds. *Hurried* ones are what somebody in a hurry writes. *Automatic* ones are made from the reference by the
 dozen: a line left out, two swapped, an operator turned. A lab's `changes.py` holds the first, and names those of the
-second that change nothing a check should notice::
+second that change nothing a check should notice. It also holds what other people write who are right::
 
     HURRIED = {"what is wrong": ("exercise", "what the reference has", "what stands there instead")}
+    RIGHT = {"in what style": ("exercise", "what the reference has", "what stands there instead")}
     EQUIVALENT = {"why it changes nothing": ("function: what was changed",)}
 """
 
@@ -31,6 +32,7 @@ def changes(lab: Lab) -> ModuleType:
 
 
 HURRIED = [(lab, what) for lab in LABS for what in changes(lab).HURRIED]
+RIGHT = [(lab, what) for lab in LABS for what in getattr(changes(lab), "RIGHT", {})]
 
 
 @pytest.fixture(scope="module")
@@ -58,6 +60,15 @@ def test_a_hurried_answer_does_not_get_all_points(tmp_path: Path, worker: Worker
         assert report.unusable == ""
         assert all(result.status in ("pass", "fail", "error", "skipped") for result in report.results)
         assert report.points < report.max_points, f"seed {seed}"
+
+
+@pytest.mark.parametrize(("lab", "what"), RIGHT, ids=lambda value: getattr(value, "number", value))
+def test_another_right_answer_gets_all_points(tmp_path: Path, worker: Worker, lab: Lab, what: str) -> None:
+    exercise, old, new = changes(lab).RIGHT[what]
+    source = lab.reference.read_text()
+    assert old in source
+    report = check(lab, source.replace(old, new), exercise, 1, tmp_path, worker)
+    assert [result.text for result in report.results if result.status != "pass"] == []
 
 
 @pytest.mark.timeout(1500)

@@ -25,7 +25,7 @@ def share_lost(gradients: Iterable[Tensor | None], scale: float, dtype: torch.dt
     tensors count the same; those that are 0 before count neither as lost nor as there. `dtype` is torch.float16 or
     torch.bfloat16, `scale` a power of two, which may be larger than `dtype` can hold. The gradients stay as they are.
 
-    Returns a number between 0.0 and 1.0; 0.0 where no gradient differs from 0.
+    Returns a Python float between 0.0 and 1.0; 0.0 where no gradient differs from 0.
     Read: handbook/precision.md, "The bottom of the range"
     """
     raise NotImplementedError("share_lost is not written yet. A hint: rankzero hint 03 share_lost")

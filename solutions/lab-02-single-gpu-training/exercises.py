@@ -45,7 +45,7 @@ def evaluate(model: nn.Module, batches: Iterable[tuple[Tensor, Tensor]]) -> floa
     kept for a backward pass, and afterwards everything is as it was found: the model's mode (training or evaluation),
     its weights, which of them are frozen, their gradients, torch's random generator, and whether gradients are on.
 
-    Returns nats a token, every token counting the same. Read: handbook/forward-pass.md, "Two switches"
+    Returns nats a token, a Python float, every token counting the same. Read: handbook/forward-pass.md, "Two switches"
     """
     ### BEGIN SOLUTION
     was_training = model.training

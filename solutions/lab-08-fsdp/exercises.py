@@ -41,7 +41,7 @@ def cut(whole: Tensor, rank: int, ranks: int) -> Tensor:
 
 
 def gather(part: Tensor, shape: torch.Size) -> Tensor:
-    """The whole of that shape, put together from every rank's `part`; `cut` undone, on every rank.
+    """The whole of that shape, () included, put together from every rank's `part`; `cut` undone, on every rank.
 
     One all-gather, in which each rank sends its part once. The fill at the end is no number of the whole.
     """

@@ -10,6 +10,8 @@ HURRIED = {
     "stops two apart": ("largest_micro_batch", "too_large - fits > 1", "too_large - fits > 2"),
 }
 
+RIGHT = {"a defaultdict": ("state_bytes", "    return {\n", "    return __import__('collections').defaultdict(int) | {\n")}
+
 EQUIVALENT = {
     "neither needs the other": (
         "state_bytes: swapped: weight, gradient, master, average = {'f… | averages = {'sgd': 0, 'momentum': 1, 'a…",

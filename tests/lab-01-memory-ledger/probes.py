@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from rankzero.exercises.plain import in_training, kind
+from rankzero.exercises.plain import entries, in_training, kind
 
 RECIPES = ("fp32", "mixed", "mixed-fp32-accum", "bf16")
 ROLES = ("weights", "gradients", "optimizer state")
@@ -59,14 +59,13 @@ def _states(learner: ModuleType, seed: int, recipe: str, optimizer: str) -> dict
     draw = random.Random(seed)
     parameters, tensors = draw.randrange(10**6, 10**11), draw.randrange(20, 2000)
     found = learner.state_bytes(parameters, tensors, recipe, optimizer)
-    a_dict = type(found) is dict
-    roles = [whole(found.get(role)) for role in ROLES] if a_dict else None
+    roles = entries(found)
     return {
         "parameters": parameters,
         "tensors": tensors,
-        "type": kind(found),
-        "names": sorted(str(name) for name in found) if a_dict else [],
-        "roles": roles,
+        "type": kind(found) if roles is None else "dict",
+        "names": sorted(map(str, roles or ())),
+        "roles": None if roles is None else [whole(roles.get(role)) for role in ROLES],
     }
 
 

@@ -53,6 +53,22 @@ HURRIED = {
     ),
 }
 
+RIGHT = {
+    "on a copy of the model": (
+        "evaluate",
+        "    was_training",
+        "    model = __import__('copy').deepcopy(model)\n    was_training",
+    ),
+    "calls forward": ("evaluate", "model(x)", "model.forward(x)"),
+    "calls by keyword": ("evaluate", "model(x)", "model(tokens=x)"),
+    "asks for the vocabulary first": (
+        "evaluate",
+        "model(x).flatten(0, 1)",
+        "model(x).reshape(-1, model(x[:1]).shape[-1])",
+    ),
+    "forward again and again": ("overfit_one_batch", "model(x)", "model.forward(x)"),
+}
+
 EQUIVALENT = {
     "forward reads no gradients": (
         "train_step: swapped: optimizer.zero_grad(set_to_none=True) | loss = F.cross_entropy(model(x).flatten…",

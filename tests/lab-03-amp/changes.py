@@ -110,6 +110,13 @@ HURRIED = {
     ),
 }
 
+PAIR = "__import__('collections').namedtuple('Pair', ['scale', 'good_steps'])"
+
+RIGHT = {
+    "a named tuple": ("update_scale", "return scale, good_steps + 1", f"return {PAIR}(scale, good_steps + 1)"),
+    "calls forward": ("scaled_step", "model(x)", "model.forward(x)"),
+}
+
 EQUIVALENT = {
     "neither needs the other": (
         "share_lost: swapped: lost += int(((nonzero * scale).to(dtype… | there += nonzero.numel()",

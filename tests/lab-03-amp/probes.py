@@ -15,7 +15,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from rankzero.exercises.plain import flat, in_training, is_tensor, kind, number, truth, weights
+from rankzero.exercises.passes import Passes
+from rankzero.exercises.plain import flat, in_training, is_tensor, kind, number, parts, truth, weights
 from rankzero.learn.gpt import GPT, GPTConfig
 
 VOCAB, BLOCK = 13, 6
@@ -203,12 +204,13 @@ def _histories(learner: ModuleType, runs: list[Run]) -> dict[str, Any]:
         counts.append(list[Any]())
         for one in finite:
             returned = learner.update_scale(scale, good, one, interval)
-            if not (type(returned) is tuple and len(returned) == 2):
+            pair = parts(returned, 2)
+            if pair is None:
                 return {"returned": kind(returned), "scales": [], "counts": []}
-            kinds = [kind(one) for one in returned]
+            kinds = [kind(one) for one in pair]
             if kinds[0] not in ("int", "float") or kinds[1] not in ("int", "bool"):
                 return {"returned": f"({', '.join(kinds)})", "scales": [], "counts": []}
-            scale, good = returned
+            scale, good = pair
             scales[-1].append(number(scale))
             counts[-1].append(number(good))
     asked = {
@@ -358,7 +360,8 @@ def _sgd(model: nn.Module, momentum: float = 0.0) -> torch.optim.SGD:
 
 def _pair(returned: Any) -> tuple[Any, Any]:
     """Loss and whether there was an update; None for the second where only one thing came back."""
-    return returned if type(returned) is tuple and len(returned) == 2 else (returned, None)
+    pair = parts(returned, 2)
+    return (returned, None) if pair is None else (pair[0], pair[1])
 
 
 def one_step(learner: ModuleType, seed: int) -> dict[str, Any]:
@@ -430,12 +433,12 @@ def formats(learner: ModuleType, seed: int) -> dict[str, Any]:
         def on_norm(module: nn.Module, args: Any, out: Tensor) -> None:
             found["norm"].append(what(out))
 
-        def on_logits(module: nn.Module, args: Any, out: Tensor) -> None:
+        def on_logits(out: Tensor) -> None:
             out.register_hook(in_backward)
 
         model.get_submodule("blocks.0.mlp.up").register_forward_hook(on_linear)
         model.norm.register_forward_hook(on_norm)
-        model.register_forward_hook(on_logits)
+        Passes(model, on_logits)
         loss, _ = _pair(learner.scaled_step(model, _sgd(model), *batch, 16.0, 1.0, low))
         found["loss"].append(number(loss))
         found["weights"].append(what(model.head.weight))
@@ -460,10 +463,10 @@ def start_of_backward(learner: ModuleType, seed: int) -> dict[str, Any]:
     """The size of the gradient that backward has at the logits: the scale, which fp16 itself cannot hold, is on it."""
     model, scale, sizes = make_model(seed), 2.0 ** random.Random(seed).randrange(17, 21), []
 
-    def on_logits(module: nn.Module, args: Any, out: Tensor) -> None:
+    def on_logits(out: Tensor) -> None:
         out.register_hook(lambda grad: sizes.append(float(grad.abs().sum())))
 
-    model.register_forward_hook(on_logits)
+    Passes(model, on_logits)
     learner.scaled_step(model, _sgd(model), *make_batch(seed), scale, 1e6)
     return {"scale": scale, "sizes": sizes}
 
@@ -472,7 +475,7 @@ def several_steps(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Three steps with momentum on three batches, each with a scale of its own."""
     model = make_model(seed)
     optimizer, modes, modules = _sgd(model, momentum=0.5), list[bool](), [*model.modules()]
-    model.register_forward_hook(lambda module, args, out: modes.append(in_training(module)))
+    Passes(model, lambda out: modes.append(in_training(model)))
     for step in range(3):
         learner.scaled_step(model, optimizer, *make_batch(seed + step), 2.0 ** (4 + step), 1e6)
     return {"weights": weights(model), "modes": [in_training(one) for one in modules], "passes": modes}

@@ -118,6 +118,15 @@ HURRIED = {
     ),
 }
 
+RIGHT = {
+    "calls forward": ("accumulate", "model(micro_x)", "model.forward(micro_x)"),
+    "a named tuple": (
+        "noise_scale",
+        "return signal, noise",
+        "return __import__('collections').namedtuple('Estimates', ['signal', 'noise'])(signal, noise)",
+    ),
+}
+
 EQUIVALENT = {
     "it is the default": (
         "accumulate: set_to_none left out: model.zero_grad(set_to_none=True)",

@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from rankzero.exercises.passes import Passes
-from rankzero.exercises.plain import flat, gradients, in_training, kind, number, numbers, weights
+from rankzero.exercises.plain import flat, gradients, in_training, kind, number, numbers, parts, weights
 from rankzero.learn.gpt import GPT, GPTConfig
 from rankzero.learn.memory import PhaseMemory
 
@@ -94,14 +94,13 @@ class Activations:
         unit = one.rows[0].activations
         with PhaseMemory(self._model, optimizer, cpu) as memory:
 
-            def forward(module: nn.Module, inputs: Any, output: Tensor) -> None:
+            def forward(output: Tensor) -> None:
                 if output.requires_grad:  # a look at the loss keeps nothing
                     memory.record("forward")
                     output.register_hook(self._count)  # torch.autograd.grad is a backward, too
 
-            hook, passes = self._model.register_forward_hook(forward), Passes(self._model)
+            passes = Passes(self._model, forward)
             work()
-            hook.remove()
         held = [round(row.activations / unit, 2) for row in memory.rows]
         return {"held": held, "backwards": self._backwards, "logits": passes.logits()}
 
@@ -467,7 +466,7 @@ def estimates(learner: ModuleType, seed: int) -> dict[str, Any]:
     every = []
     for gradients_ in (steps[0], torch.cat([steps[1], -steps[1]])):
         found = learner.noise_estimates(gradients_, size)
-        every.append(found if type(found) is tuple and len(found) == 2 else (None, None))
+        every.append(parts(found, 2) or (None, None))
     return {
         "types": [kind(one) for found in every for one in found],
         "signals": [number(signal) for signal, _ in every],

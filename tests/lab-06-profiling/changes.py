@@ -122,6 +122,19 @@ HURRIED = {
     ),
 }
 
+RIGHT = {
+    "a Counter": (
+        "phase_fractions",
+        "fractions: dict[str, float] = {}",
+        "fractions = __import__('collections').Counter()",
+    ),
+    "a defaultdict": (
+        "self_times",
+        "found: dict[str, tuple[int, float]] = {}",
+        "found = __import__('collections').defaultdict(lambda: (0, 0.0))",
+    ),
+}
+
 EQUIVALENT = {
     "neither needs the other": (
         "phase_fractions: swapped: total = sum((end - start for start, end… | fractions: dict[str, float] = {}",

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from rankzero.exercises.plain import gradients, is_tensor, kind, number
+from rankzero.exercises.plain import entries, gradients, is_tensor, kind, number, parts
 
 Event = dict[str, Any]
 MAIN, LOADER, AUTOGRAD = 7, 11, 13  # threads
@@ -135,12 +135,14 @@ def ends(pairs: Any) -> list[int | float | None]:
 
 def _fractions(learner: ModuleType, events: list[Event], warmup: int) -> dict[str, Any]:
     found = learner.phase_fractions(events, warmup)
-    pair = type(found) is tuple and len(found) == 2 and type(found[1]) is dict
-    fractions = found[1] if pair else {}
+    pair = parts(found, 2)
+    fractions = entries(pair[1]) if pair else None
+    good = pair is not None and fractions is not None
+    fractions = fractions or {}
     return {
-        "type": "tuple" if pair else kind(found),
+        "type": "tuple" if good else kind(found),
         "names": sorted(str(key) for key in fractions),
-        "step_ms": number(found[0]) if pair else None,
+        "step_ms": number(pair[0]) if pair and good else None,
         **{key: number(fractions.get(key)) for key in KEYS},
         "sum": float(sum(number(value) or 0.0 for value in fractions.values())),
         "events": times(events),
@@ -215,10 +217,11 @@ def operations(
 
 def _self_times(learner: ModuleType, events: list[Event], warmup: int) -> dict[str, Any]:
     found = learner.self_times(events, warmup)
-    rows = {str(name): row for name, row in found.items()} if type(found) is dict else {}
-    pairs = {name: row if type(row) in (tuple, list) and len(row) == 2 else (None, None) for name, row in rows.items()}
+    every = entries(found)
+    rows = {str(name): row for name, row in (every or {}).items()}
+    pairs = {name: parts(tuple(row) if type(row) is list else row, 2) or (None, None) for name, row in rows.items()}
     return {
-        "type": kind(found),
+        "type": kind(found) if every is None else "dict",
         "names": sorted(rows),
         "calls": [number(pairs[name][0]) for name in sorted(rows)],
         "ms": [number(pairs[name][1]) for name in sorted(rows)],
@@ -368,9 +371,8 @@ def causes(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 def named(learner: ModuleType, seed: int) -> dict[str, Any]:
     """What the learner says of the three scripts."""
-    found = learner.patients()
-    fine = type(found) is dict
-    return {name: str(found.get(name, "")) if fine else "" for name in ("patient_a", "patient_b", "patient_c")}
+    found = entries(learner.patients()) or {}
+    return {name: str(found.get(name, "")) for name in ("patient_a", "patient_b", "patient_c")}
 
 
 # -------------------------------------------------------------------------------------------------------------- watch

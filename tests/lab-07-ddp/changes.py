@@ -196,6 +196,14 @@ HURRIED = {
     ),
 }
 
+RIGHT = {
+    "begins with the chunk before its own": (
+        "ring_all_reduce",
+        "chunks = tensor.view(-1).tensor_split(ranks)",
+        "chunks = tensor.view(-1).tensor_split(ranks)\n    chunks = (*chunks[-1:], *chunks[:-1])",
+    )
+}
+
 EQUIVALENT = {
     "it is for the type checker": (
         "data_parallel: left out: assert parameter.grad is not None",

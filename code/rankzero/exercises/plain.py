@@ -46,6 +46,18 @@ def numbers(values: Any) -> list[int | float | None] | None:
     return [number(value) for value in values] if type(values) is list else None
 
 
+def parts(value: Any, count: int) -> tuple[Any, ...] | None:
+    """What a tuple of `count` holds, a named one among them; None for anything else."""
+    if not issubclass(type(value), tuple) or tuple.__len__(value) != count:
+        return None
+    return tuple(tuple.__iter__(value))
+
+
+def entries(value: Any) -> dict[Any, Any] | None:
+    """What a dictionary holds, a Counter or defaultdict among them; None for anything else."""
+    return dict(dict.items(value)) if issubclass(type(value), dict) else None
+
+
 def truth(value: Any) -> bool | None:
     """The value of a bool, or of a tensor or NumPy scalar that holds one; None for anything else."""
     if is_tensor(value) and value.dtype == torch.bool and Tensor.numel(value) == 1:
