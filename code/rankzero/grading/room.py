@@ -8,6 +8,7 @@ kills the warden, the kernel ends everything in the room.
 Run as `python -m rankzero.grading.room CONTROL_FD [cold]` by `Host` in sandbox.py.
 """
 
+import functools
 import json
 import os
 import signal
@@ -88,6 +89,8 @@ def _warden(room: int, said: int, settings: dict[str, Any]) -> NoReturn:
     try:
         isolate.furnish()
         isolate.lock()
+        # Only the warden has something to hide. Whoever is hidden cannot read its own /proc/self/io, as a probe does.
+        os.register_at_fork(after_in_child=functools.partial(isolate.hide, hidden=False))
         os.close(said)
         said = -1
         os.chdir("/tmp")
