@@ -8,9 +8,16 @@ HURRIED = {
     "each view is a storage": ("saved_bytes", "kept[storage.data_ptr()] =", "kept[id(tensor)] ="),
     "heads shared the wrong way": ("kv_cache_bytes", "hidden_dim // n_head", "hidden_dim // n_kv_head"),
     "stops two apart": ("largest_micro_batch", "too_large - fits > 1", "too_large - fits > 2"),
+    "one norm too many in a block": (
+        "parameter_count",
+        "n_layer * block + C + output",
+        "n_layer * (block + C) + output",
+    ),
 }
 
-RIGHT = {"a defaultdict": ("state_bytes", "    return {\n", "    return __import__('collections').defaultdict(int) | {\n")}
+RIGHT = {
+    "a defaultdict": ("state_bytes", "    return {\n", "    return __import__('collections').defaultdict(int) | {\n")
+}
 
 EQUIVALENT = {
     "neither needs the other": (

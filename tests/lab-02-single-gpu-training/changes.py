@@ -51,6 +51,22 @@ HURRIED = {
         'int(state["step"])',
         'int(next(iter(optimizer.state.values()))["step"])',
     ),
+    "smooths the labels": ("train_step", LOSS, LOSS[:-1] + ", label_smoothing=0.01)"),
+    "the last batch is dropped": ("evaluate", "in batches:", "in list(batches)[:-1]:"),
+    "the first module's mode only": ("evaluate", "model.train(was_training)", "model.training = was_training"),
+    "gives the start weights back": (
+        "overfit_one_batch",
+        LOOP,
+        "    before = {name: one.clone() for name, one in model.state_dict().items()}\n"
+        + LOOP
+        + "    model.load_state_dict(before)\n",
+    ),
+    "the rate of the new optimizer": (
+        "checkpoint",
+        '    optimizer.load_state_dict(state["optimizer"])\n',
+        '    lr = optimizer.param_groups[0]["lr"]\n    optimizer.load_state_dict(state["optimizer"])\n'
+        '    optimizer.param_groups[0]["lr"] = lr\n',
+    ),
 }
 
 RIGHT = {

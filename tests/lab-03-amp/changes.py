@@ -108,6 +108,11 @@ HURRIED = {
         "    optimizer.step()\n    with torch.no_grad()",
         "    if all(one.grad is not None for one in masters):\n        optimizer.step()\n    with torch.no_grad()",
     ),
+    "each gradient is clipped alone": (
+        "scaled_step",
+        "        nn.utils.clip_grad_norm_(model.parameters(), max_norm)\n",
+        "        for p in model.parameters():\n            nn.utils.clip_grad_norm_([p], max_norm)\n",
+    ),
 }
 
 PAIR = "__import__('collections').namedtuple('Pair', ['scale', 'good_steps'])"

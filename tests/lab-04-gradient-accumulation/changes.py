@@ -116,6 +116,18 @@ HURRIED = {
         "gradients.square().sum(1).mean()",
         "gradients[0].square().sum()",
     ),
+    "the loss of a second look": (
+        "accumulate",
+        "        total += loss.item()\n    return total\n",
+        "        total += F.cross_entropy(model(micro_x).flatten(0, 1), micro_y.flatten()).item() / k\n"
+        "    return total\n",
+    ),
+    "the largest gradient is the norm": (
+        "clip_once",
+        "math.sqrt(sum(gradient.square().sum().item() for gradient in gradients))",
+        "max(gradient.abs().max().item() for gradient in gradients)",
+    ),
+    "the rate from before any schedule": ("schedule", 'optimizer.param_groups[0]["lr"]', "scheduler.base_lrs[0]"),
 }
 
 RIGHT = {

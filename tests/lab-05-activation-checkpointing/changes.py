@@ -135,6 +135,12 @@ HURRIED = {
         '        raise ValueError(f"no choice of layers to recompute fits into {budget} bytes.")',
         "        return []",
     ),
+    "fewer places first": (
+        "plan",
+        "    for choice in range(2 ** len(layers)):\n",
+        "    for choice in sorted(range(2 ** len(layers)), key=int.bit_count):\n"
+        "        if best is not None and choice.bit_count() > len(best):\n            break\n",
+    ),
 }
 
 EQUIVALENT = {

@@ -120,6 +120,7 @@ HURRIED = {
         "    handles = [",
         "    for module in modules.values():\n        module.eval()\n    handles = [",
     ),
+    "item alone reads": ("diagnose", "aten::_local_scalar_dense", "aten::item"),
 }
 
 RIGHT = {

@@ -194,6 +194,17 @@ HURRIED = {
         "zip(x.chunk(k), y.chunk(k), strict=True)",
         "zip(x.split(1), y.split(1), strict=True)",
     ),
+    "only what a state_dict has": (
+        "data_parallel",
+        "(*model.parameters(), *model.buffers())",
+        "model.state_dict().values()",
+    ),
+    "cut by chunk": ("ring_all_reduce", ".tensor_split(ranks)", ".chunk(ranks)"),
+    "shares are sorted": (
+        "shard",
+        "return order[rank : each * ranks : ranks]",
+        "return sorted(order[rank : each * ranks : ranks])",
+    ),
 }
 
 RIGHT = {

@@ -140,6 +140,14 @@ HURRIED = {
         "np.memmap(file, dtype, 'r')[:].copy()[first - start : last - start]",
     ),
     "one file after the other": ("save_and_load", 'f"part-{saved}.bin"', 'f"part-{rank}.bin"'),
+    "padded in front": ("flat", "padded[: gradient.numel()] =", "padded[padded.numel() - gradient.numel() :] ="),
+    "one number at least": ("clip", "gradient[: max(0, ", "gradient.nan_to_num(0.0)[: max(1, "),
+    "gradients pass through bf16": ("mixed_step", "full.grad.to(", "full.grad.to(torch.bfloat16).to("),
+    "adds to a file that is there": (
+        "save_and_load",
+        WRITTEN,
+        '(partial / f"part-{rank}.bin").open("ab").write(part.numpy()[: counts[rank]].tobytes())',
+    ),
 }
 
 EQUIVALENT = {

@@ -19,7 +19,7 @@ EXACT = 1e-12  # float64 rounds at 1e-16; the sums here have a few dozen terms
 SINGLE = 1e-6  # float32 rounds at 6e-8
 CLIPPED = {
     "": ["7 numbers", "4 numbers"],
-    " at the limit": ["7 numbers, 1.9 long", "7 zeros", "7 numbers, 2.1 long"],
+    " at the limit": ["7 numbers, 1.9 long", "4 zeros", "7 numbers, 2.1 long"],
 }
 MODES = ["with reshard", "without reshard"]
 POLICIES = ["bf16 and fp32", "fp32 and fp32", "bf16 and bf16"]  # compute, reduce

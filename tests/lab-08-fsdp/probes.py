@@ -206,8 +206,8 @@ def clipped(learner: ModuleType, seed: int) -> dict[str, Any]:
             whole = draw(seed + place, numel)
             whole[0] *= 5  # so that the ranks' own lengths differ
             every.append(_clipped(learner, whole * (limit * factor / whole.norm()), limit, torch.nan))
-        for place, length in enumerate((1.9, 0.0, 2.1)):
-            whole = draw(seed + place, 7)
+        for place, (numel, length) in enumerate(((7, 1.9), (4, 0.0), (7, 2.1))):
+            whole = draw(seed + place, numel)
             every.append(_clipped(learner, whole * (length / whole.norm()), 2.0, FILL))
         first, others = every[:2], every[2:]
         found = {name: [one[name] for one in first] for name in every[0]}
