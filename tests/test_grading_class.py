@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,8 @@ from typer.testing import CliRunner
 
 from rankzero import cli
 from rankzero.curriculum import find_lab
-from rankzero.grading.grade import read_grade
+from rankzero.grading import batch
+from rankzero.grading.grade import Grade, read_grade
 
 pytestmark = needs_sandbox()
 LAB = find_lab("02")
@@ -191,3 +193,25 @@ def test_a_full_disk_is_one_sentence_and_leaves_no_half_file(tmp_path: Path, mon
     assert code == 2
     assert re.search(r"^rankzero: cannot write .*No space left on device.*: make room.*--resume goes on", said)
     assert not list(out.rglob("*.partial"))
+
+
+def test_a_machine_on_which_nothing_can_be_graded_is_told_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The students' names are not obeyed by the terminal either."""
+
+    def broken(todo: Any, settings: Any, jobs: int) -> Iterator[Grade]:
+        for one in todo:
+            yield Grade(one, settings.seed, "0", settings.isolation, "", 0.0, 50, trouble="no room")
+
+    monkeypatch.setitem(batch.EXECUTORS, "local", broken)
+    few, many = tmp_path / "few", tmp_path / "many"
+    hand_in(few / "ad\x1b[2Ja", LAB.reference.read_bytes())
+    code, said = run("grade", few, "--lab", "02", "--out", tmp_path / "out")
+    assert code == 1
+    assert said.startswith("Not graded: ad\\x1b[2Ja")
+    assert "\x1b" not in said
+    assert "no room 0 graded" in said
+    write_class(many, LAB, 8)
+    code, said = run("grade", many, "--lab", "02", "--out", tmp_path / "other")
+    assert (code, said) == (2, "rankzero: none of the first 4 submissions can be graded: no room.")

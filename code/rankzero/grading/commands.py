@@ -189,8 +189,10 @@ def _progress(total: int, quiet: bool) -> "Iterator[Any]":
 
 
 def _summary(grades: "Sequence[Grade]", seconds: float, out: Path) -> dict[str, Any]:
+    from rankzero.grading.names import shown
+
     graded = [grade for grade in grades if grade.report]
-    troubles = {f"{one.submission.student.student_id}, lab {one.submission.lab}": one.trouble for one in grades}
+    troubles = {f"{shown(one.submission.student.student_id)}, lab {one.submission.lab}": one.trouble for one in grades}
     return {
         "out": str(out),
         "graded": len(graded),
