@@ -403,7 +403,7 @@ def test_the_guides_commands_run(tmp_path: Path, sandboxed: None) -> None:
     blocks = re.findall(r"^```sh\n(.*?)^```", GUIDE.read_text(), re.MULTILINE | re.DOTALL)
     bin_, work = tmp_path / "bin", tmp_path / "work"
     command(bin_, "sudo", f'echo "$*" >> {tmp_path}/log\n')
-    command(bin_, "make", '[[ $* == doctor ]] # which takes seconds and is tested elsewhere\n')
+    command(bin_, "make", "[[ $* == doctor ]] # which takes seconds and is tested elsewhere\n")
     command(bin_, "rankzero", RANKZERO)
     command(bin_, "python", f'exec {sys.executable} "$@"\n')
     (work / ".venv" / "bin").mkdir(parents=True)
