@@ -23,12 +23,14 @@ COMMUNICATE = (
 
 
 def _behind_the_counter(*_: Any, **__: Any) -> NoReturn:
-    """Stands in for a backend's methods. A file could call them where nobody counts: this process only runs probes."""
+    """Stands in for a backend's methods, which a file could call where nobody counts."""
     raise RuntimeError("the group's backend is not called directly: use the functions of torch.distributed")
 
 
-for _name in COMMUNICATE:
-    setattr(c10d.Backend, _name, _behind_the_counter)
+def keep_to_the_counter() -> None:
+    """Lets nobody call a backend's methods in this process, nor in those that it forks."""
+    for name in COMMUNICATE:
+        setattr(c10d.Backend, name, _behind_the_counter)
 
 
 def on_ranks(function: Callable[..., Any], ranks: int, *args: Any, seconds: float = SECONDS, debug: bool = True) -> Any:

@@ -29,8 +29,9 @@ def warm_up() -> None:
     keep_compiler_out()
     for name in ("gpt", "memory", "collectives", "ranks", "world"):
         importlib.import_module(f"rankzero.learn.{name}")
-    for name in ("alone", "passes", "plain", "ranks"):
+    for name in ("alone", "passes", "plain"):
         importlib.import_module(f"rankzero.exercises.{name}")
+    importlib.import_module("rankzero.exercises.ranks").keep_to_the_counter()
     for kind in torch.optim.Optimizer.__subclasses__():  # an optimizer's first object changes its class
         kind._patch_step_function(object.__new__(kind))
     torch.set_num_threads(1)

@@ -6,7 +6,6 @@ of that log that begins with `::` is a command to GitHub, and Classroom reads a 
 `::notice title=Autograding report::`. So text of a submission must never begin a line there, nor hold the older `##[`.
 """
 
-import base64
 import json
 from pathlib import Path
 from typing import Any
@@ -25,11 +24,6 @@ def write(grade: Grade, lab: Lab, out: Path) -> None:
     """Writes out/classroom/LAB/STUDENT.json."""
     name = safe_name(grade.submission.student.student_id)
     write_whole(out / "classroom" / lab.number / f"{name}.json", json.dumps(results(grade, lab), indent=1))
-
-
-def encoded(found: dict[str, Any]) -> str:
-    """The result as the reporter's environment variable RUNNER_RESULTS holds it."""
-    return base64.b64encode(json.dumps(found).encode()).decode()
 
 
 def results(grade: Grade, lab: Lab) -> dict[str, Any]:
