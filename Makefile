@@ -8,7 +8,7 @@ READY := .venv/ready
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help test prove lint claims sync doctor list benchmark benchmark-grading gradescope clean
+.PHONY: help test test-site site serve prove lint claims sync doctor list benchmark benchmark-grading gradescope clean
 
 help: ## list the commands
 	@grep -hE '^[a-z%-]+[^=]*:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([^:]+):.*## /\1\t/' | sed "s/%/NN/" | awk -F'\t' '{printf "  make %-18s %s\n", $$1, $$2}'
@@ -25,6 +25,9 @@ test: lint ## check everything: style, types, pages, starters, notebooks (twenty
 prove: $(READY) ## prove the checks: every known-wrong solution on 20 random inputs, every changed line (many minutes)
 	@OMP_NUM_THREADS=1 RANKZERO_SEEDS=20 $(BIN)/pytest -n auto tests/test_exercises.py tests/test_changes.py tests/test_grading_attacks.py $(ARGS)
 
+test-site: .venv/site ## check the site in a real browser, Chromium (minutes)
+	@OMP_NUM_THREADS=1 $(BIN)/pytest --override-ini addopts=-q tests/site $(ARGS)
+
 lint: $(READY) ## check style and types only
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check --quiet . || { echo 'Some files are not formatted: run `.venv/bin/ruff format .`'; exit 1; }
@@ -36,6 +39,12 @@ claims: $(READY) ## measure every number of the text again and write handbook/cl
 
 sync: $(READY) ## regenerate notebooks and the excerpts in pages from their sources
 	@$(BIN)/rankzero sync $(ARGS)
+
+site: .venv/site ## build the site, handbook and labs and source, into site/
+	@$(BIN)/rankzero site $(ARGS)
+
+serve: .venv/site ## build the site, open it in a browser, and build it again as files change
+	@$(BIN)/rankzero site --serve $(ARGS)
 
 doctor: $(READY) ## say what this machine can run
 	@$(BIN)/rankzero doctor
@@ -60,6 +69,14 @@ $(READY): requirements.txt pyproject.toml
 	@echo 'Setting up .venv with $(PYTHON) (once; torch is large, so this can take minutes)'
 	@$(PYTHON) -m venv .venv || { echo 'Python cannot make a virtual environment: on Debian and Ubuntu, install python3-venv.'; exit 1; }
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[test]'
+	@touch $@
+
+SITE := code/rankzero/publish/site
+.venv/site: $(READY) $(SITE)/package-lock.json
+	@echo 'Adding to .venv what the site is made with (once)'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[site]'
+	@mkdir -p $@ && cp $(SITE)/package.json $(SITE)/package-lock.json $@
+	@PATH="$(abspath $(BIN)):$$PATH" npm ci --prefix $@ --ignore-scripts --no-audit --no-fund --loglevel=error
 	@touch $@
 
 .venv/benchmark: $(READY)

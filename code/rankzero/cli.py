@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -13,7 +14,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from rankzero.curriculum import Lab, ManifestError, all_labs, find_lab
+from rankzero.curriculum import ROOT, Lab, ManifestError, all_labs, find_lab
 from rankzero.exercises.commands import commands
 from rankzero.grading.commands import commands as grading
 from rankzero.ledger.commands import commands as planning
@@ -106,6 +107,27 @@ def sync(
         fail("run `make sync` and commit what it writes.", code=1)
     if not changed:
         console.print("Every generated file equals its source.")
+
+
+@app.command()
+def site(
+    out: Annotated[Path, typer.Option(help="The folder to write; what was built there before is replaced.")] = ROOT
+    / "site",
+    serve: Annotated[bool, typer.Option("--serve", help="Open it in a browser and rebuild as files change.")] = False,
+    port: Annotated[int, typer.Option(min=1, max=65535, help="Where --serve listens.")] = 8000,
+) -> None:
+    """Builds the site from pages, notebooks and sources. It opens from the file system, without a network."""
+    try:
+        from rankzero.publish.site import build
+    except ImportError:
+        fail("the site's tools are not installed: run `make site`, which installs them.")
+    with sentences():
+        if serve:
+            build.serve(out, port)
+        else:
+            with console.status("building the site"):
+                seconds = build.build(out)
+            console.print(f"wrote {relative(out)}/ in {seconds:.0f} s: open {relative(out / 'index.html')}")
 
 
 @app.command()

@@ -1,0 +1,1 @@
+"""The site: handbook, labs and annotated source in a browser, made from the files that GitHub shows."""

@@ -1,0 +1,44 @@
+"""Builds the site, and serves it to somebody who writes."""
+
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from rankzero.curriculum import ROOT
+from rankzero.learn.errors import UserError
+from rankzero.publish.site import packages
+
+SETTINGS = Path(__file__).parent
+CACHE = ROOT / ".site-cache"
+
+
+def build(out: Path) -> float:
+    """Builds the site into `out`, which it replaces, and returns the seconds it took. UserError if anything is wrong.
+
+    A warning is an error: it is a link that leads nowhere, or something that would not show.
+    """
+    packages.check()
+    if out.exists() and any(out.iterdir()) and not (out / ".buildinfo").exists():
+        raise UserError(f"{out} holds something that is not a site: name an empty folder with --out.")
+    start = time.perf_counter()
+    with tempfile.TemporaryDirectory() as made:
+        command = [sys.executable, "-m", "sphinx", "-b", "html", "-W", "--keep-going", "-q", "-c", str(SETTINGS)]
+        if subprocess.run([*command, "-d", f"{made}/doctrees", str(ROOT), f"{made}/site"]).returncode:
+            raise UserError("the site was not built: each line above names a file and what is wrong with it.")
+        shutil.rmtree(out, ignore_errors=True)
+        shutil.move(f"{made}/site", out)
+    return time.perf_counter() - start
+
+
+def serve(out: Path, port: int) -> None:
+    """Builds, opens a browser, and builds what changed as files change, until Ctrl-C."""
+    packages.check()
+    watched = [flag for name in ("static", "templates") for flag in ("--watch", str(SETTINGS / name))]
+    ignored = [
+        flag for name in (".venv", ".git", "runs", "work", str(out)) for flag in ("--ignore", f"{ROOT}/{name}/*")
+    ]
+    command = [sys.executable, "-m", "sphinx_autobuild", "-c", str(SETTINGS), *watched, *ignored]
+    subprocess.run([*command, "--port", str(port), "--open-browser", str(ROOT), str(out)])

@@ -1,0 +1,55 @@
+"""Sphinx's settings. `rankzero site` reads the repository's own markdown and notebooks through them: no page is copied.
+
+Each module in `extensions` adds one thing to the site; its first lines say what.
+"""
+
+from pathlib import Path
+
+import sphinxcontrib.katex
+
+from rankzero.publish.site import packages
+
+HERE = Path(__file__).parent
+
+project = "Rank Zero"
+author = "the authors of Rank Zero"
+root_doc = "README"
+include_patterns = [
+    *("README.md", "handbook/*.md", "labs/*.md", "launch/README.md", "code/lab-*/README.md"),
+    *("notebooks/*.ipynb", "solutions/*/notebook.ipynb"),
+]
+
+_OURS = (
+    *("packages", "pages", "files", "annotated", "diffs"),
+    *("badges", "cards", "pictures", "reader", "calculator", "search"),
+)
+extensions = ["myst_nb", "sphinx_copybutton", "sphinxcontrib.katex", *(f"{packages.ROOM}.{name}" for name in _OURS)]
+
+# Markdown: what GitHub understands, and nothing more.
+myst_enable_extensions = ["dollarmath"]
+myst_heading_anchors = 4
+nb_execution_mode = "off"  # notebooks are executed and compared by the tests
+nb_merge_streams = True
+
+# Formulas are set while the site is built: its pages need no script for them.
+katex_prerender = True
+katex_js_path = str(packages.path("katex/dist/katex.min.js"))
+katex_css_path = "katex/katex.min.css"
+sphinxcontrib.katex.NODEJS_BINARY = str(packages.NODE)
+
+html_theme = "furo"
+html_title = "Rank Zero"
+html_theme_options: dict[str, list[str]] = {"top_of_page_buttons": []}
+templates_path = [str(HERE / "templates")]
+html_static_path = [str(HERE / "static")]
+html_sidebars = {"**": ["sidebar/brand.html", "sidebar/find.html", "sidebar/map.html"]}
+html_css_files = ["fonts/fonts.css", "site.css"]
+html_js_files = ["site.js"]
+html_copy_source = False
+html_show_sphinx = False
+html_use_index = False
+html_domain_indices = False
+html_permalinks_icon = "#"
+pygments_style = "a11y-high-contrast-light"
+pygments_dark_style = "a11y-high-contrast-dark"
+copybutton_exclude = ".linenos, .gp, .go"
