@@ -3,11 +3,14 @@
 import os
 import pickle
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
 import pytest
 import torch
+from agents import free_port
 
 from rankzero.learn.checkpoints import read_checkpoint
 from rankzero.learn.errors import UserError
@@ -83,6 +86,27 @@ def save(path: Path, **changes: object) -> None:
         "settings": {"seed": 1},
     }
     torch.save(whole | changes, path)
+
+
+STARTED_BY_TORCHRUN = """
+import atexit, sys
+from rankzero.learn.options import StarterParser
+from rankzero.learn.training import run_starter
+
+atexit.register(print, "Python cleans up")
+parser = StarterParser()
+parser.set_defaults(resume=None, ranks=None, device="cpu")
+sys.exit(run_starter(parser, lambda options, saved: print("its last words", end="") or 3, [], lab="lab-08", ranks=True))
+"""
+
+
+def test_a_rank_of_torchruns_keeps_its_exit_code_and_is_gone_before_python_cleans_up() -> None:
+    """While Python cleans up, threads of FSDP's group let go of tensors: that has aborted runs that had succeeded."""
+    world = {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1"}
+    store = {"MASTER_ADDR": "localhost", "MASTER_PORT": str(free_port())}
+    command = [sys.executable, "-c", STARTED_BY_TORCHRUN]
+    done = subprocess.run(command, env={**os.environ, **world, **store}, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (3, "its last words"), done.stderr
 
 
 def test_a_checkpoint_comes_back(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ Everything is computed in float64, so that a different but equal way to compute 
 1e-9 separates right from wrong with room on both sides.
 """
 
+import functools
 import math
 import os
 import random
@@ -246,6 +247,9 @@ def overfit_in_both_modes(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 
 # --------------------------------------------------------------------------------------------------------- checkpoint
+DROPOUTS = (0.0, 0.5)
+
+
 def _go_on(model: nn.Module, optimizer: torch.optim.Optimizer, seed: int, steps: range) -> list[float]:
     """Trains for some steps as the page's loop does; the losses."""
     losses = []
@@ -284,22 +288,41 @@ def _load(learner: ModuleType, path: Path, seed: int, dropout: float) -> dict[st
     return {"first": resumed[:1], "later": resumed[1:], "type": kind(step), "step": number(step)}
 
 
-def _save_and_load(learner: ModuleType, seed: int, dropout: float) -> dict[str, Any]:
-    """One process saves and ends; another loads, and has nothing but the file."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "checkpoint.pt"
-        saved = alone(learner, lambda: _save(learner, path, seed, dropout))
-        return saved | alone(learner, lambda: _load(learner, path, seed, dropout))
+def _with_each(work: Callable[[Path, float], dict[str, Any]], folder: Path) -> dict[str, Any]:
+    """The answers of `work` for a model without dropout and for one with it, each in a folder of its own."""
+    answers = {}
+    for dropout in DROPOUTS:
+        (place := folder / str(dropout)).mkdir(exist_ok=True)
+        answers |= {f"{dropout} {name}": answer for name, answer in work(place / "checkpoint.pt", dropout).items()}
+    return answers
+
+
+@functools.cache
+def _save_and_load(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """One process saves and ends; another loads, and has nothing but the files.
+
+    Both models in the same two processes: a process costs more than all that it computes.
+    """
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        saved = alone(learner, lambda: _with_each(lambda path, dropout: _save(learner, path, seed, dropout), folder))
+        return saved | alone(
+            learner, lambda: _with_each(lambda path, dropout: _load(learner, path, seed, dropout), folder)
+        )
+
+
+def _of(dropout: float, answers: dict[str, Any]) -> dict[str, Any]:
+    return {key.split(" ")[1]: answer for key, answer in answers.items() if key.startswith(f"{dropout} ")}
 
 
 def resume(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Save, go on; load into a fresh model, go on; without dropout."""
-    return _save_and_load(learner, seed, dropout=0.0)
+    return _of(DROPOUTS[0], _save_and_load(learner, seed))
 
 
 def resume_with_dropout(learner: ModuleType, seed: int) -> dict[str, Any]:
     """The same with dropout, which draws random numbers in each step."""
-    return _save_and_load(learner, seed, dropout=0.5)
+    return _of(DROPOUTS[1], _save_and_load(learner, seed))
 
 
 def _numbers(content: Any) -> Iterator[float]:

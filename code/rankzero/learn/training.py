@@ -135,7 +135,9 @@ def _on_ranks(train: Callable[..., int], options: argparse.Namespace, saved: dic
     join(options.device)
     code = train(options, saved)
     dist.destroy_process_group()
-    return code
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)  # torch's caches still hold FSDP's group, and its threads crash a Python that takes itself down
 
 
 def check_same_run(saved: dict[str, Any], options: argparse.Namespace, corpus: Corpus, model: nn.Module) -> None:
