@@ -20,7 +20,7 @@ include_patterns = [
 ]
 
 _OURS = (
-    *("packages", "pages", "files", "annotated", "diffs"),
+    *("packages", "pages", "typography", "files", "annotated", "diffs"),
     *("badges", "cards", "pictures", "reader", "calculator", "search"),
 )
 extensions = ["myst_nb", "sphinx_copybutton", "sphinxcontrib.katex", *(f"{packages.ROOM}.{name}" for name in _OURS)]
