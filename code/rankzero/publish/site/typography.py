@@ -1,5 +1,4 @@
-"""Superscripts as a typesetter would set them: the fonts lack most of Unicode's raised digits, so 10³⁸ becomes 10 to the
-raised 38."""
+"""Superscripts as a typesetter sets them: fonts lack most of Unicode's raised digits, so 10³⁸ gets a raised 38."""
 
 import re
 from typing import Any

@@ -1,0 +1,121 @@
+"""What holds for every page: it loads offline without a complaint, its links lead somewhere, everybody can use it."""
+
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
+from bs4 import BeautifulSoup
+from playwright.sync_api import BrowserContext, Page
+
+from rankzero.curriculum import ROOT, all_labs
+from rankzero.publish.site import packages
+from rankzero.publish.site.pages import chapters, name_of
+
+LAB, CHAPTER = all_labs()[1], chapters()[1]
+# One page of each kind, for what takes a browser some seconds.
+KINDS = {
+    "front": "index.html",
+    "lab": f"{name_of(LAB.page)}.html",
+    "chapter": "handbook/memory.html",
+    "claims": "handbook/claims.html",
+    "notebook": f"{name_of(LAB.solutions / 'notebook.ipynb')}.html",
+}
+AXE = packages.path("axe-core/axe.min.js")
+SIDEWAYS = "() => document.documentElement.scrollWidth - document.documentElement.clientWidth"
+RULES = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"], "preload": False}
+
+
+def pages_of(site: Path) -> list[Path]:
+    return sorted(file for file in site.rglob("*.html") if "_static" not in file.parts)
+
+
+def test_every_page_of_the_repository_is_there(site: Path) -> None:
+    sources = [*ROOT.glob("handbook/*.md"), *ROOT.glob("labs/*.md"), *ROOT.glob("notebooks/*.ipynb")]
+    missing = [file for file in sources if not (site / f"{name_of(file)}.html").exists()]
+    assert not missing
+    assert len(sources) > 30
+
+
+@cache
+def targets_in(file: Path) -> frozenset[str]:
+    soup = BeautifulSoup(file.read_text(encoding="utf-8"), "lxml")
+    return frozenset(str(tag.get("id") or tag.get("name")) for tag in soup.find_all(attrs={"id": True})) | {
+        str(tag["name"]) for tag in soup.find_all("a", attrs={"name": True})
+    }
+
+
+def links_in(file: Path) -> Iterator[tuple[str, str]]:
+    for tag, href in re.findall(r'<(a|link|script|img)\b[^>]*?\s(?:href|src)="([^"]*)"', file.read_text("utf-8")):
+        yield tag, href.replace("&amp;", "&")
+
+
+def test_every_link_leads_to_something_that_is_there(site: Path) -> None:
+    broken = set()
+    for file in pages_of(site):
+        for _, href in links_in(file):
+            parts = urlsplit(href)
+            if parts.scheme or not href or href == "#":
+                continue
+            target = (file.parent / unquote(parts.path)).resolve() if parts.path else file
+            if not target.is_file():
+                broken.add(f"{file.relative_to(site)}: {href}")
+            elif parts.fragment and target.suffix == ".html" and unquote(parts.fragment) not in targets_in(target):
+                broken.add(f"{file.relative_to(site)}: {href} (no such place)")
+    assert not broken, "\n".join(sorted(broken)[:40])
+
+
+def test_no_page_names_something_to_load_from_elsewhere(site: Path) -> None:
+    outside = [
+        f"{file.relative_to(site)}: {href}"
+        for file in pages_of(site)
+        for tag, href in links_in(file)
+        if tag != "a" and urlsplit(href).scheme not in ("", "data")
+    ]
+    sheets = [
+        file for file in (site / "_static").rglob("*.css") if re.search(r"url\(.?(?:https?:)?//", file.read_text())
+    ]
+    assert not outside
+    assert not sheets
+
+
+def test_no_id_is_twice_on_a_page(site: Path) -> None:
+    twice = {}
+    for file in pages_of(site):
+        ids = re.findall(r'<[a-z][^>]*?\sid="([^"]+)"', file.read_text("utf-8"))
+        if len(ids) != len(set(ids)):
+            twice[str(file.relative_to(site))] = sorted({one for one in ids if ids.count(one) > 1})[:5]
+    assert not twice
+
+
+@pytest.mark.timeout(600)
+def test_every_page_loads_without_a_complaint_and_does_not_scroll_sideways_on_a_phone(site: Path, page: Page) -> None:
+    """The fixture of the page notices errors, warnings and requests."""
+    page.set_viewport_size({"width": 390, "height": 844})
+    wide = {}
+    for file in pages_of(site):
+        page.goto(file.as_uri(), wait_until="load")
+        if (over := page.evaluate(SIDEWAYS)) > 0:
+            wide[str(file.relative_to(site))] = over
+    assert not wide
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1440, 390])
+@pytest.mark.parametrize("kind", KINDS)
+def test_everybody_can_use_it(site: Path, context: BrowserContext, kind: str, width: int, theme: str) -> None:
+    """Contrast, labels, names, order: what axe can see."""
+    page = context.new_page()
+    page.set_viewport_size({"width": width, "height": 900})
+    page.emulate_media(color_scheme="dark" if theme == "dark" else "light", reduced_motion="reduce")
+    page.goto((site / KINDS[kind]).as_uri())
+    page.add_script_tag(path=AXE)
+    found = page.evaluate("rules => axe.run(document, rules)", RULES)
+    problems = [
+        f"{one['id']}: {one['help']}: {node['html'][:160]} {node['failureSummary'][:200]}"
+        for one in found["violations"]
+        for node in one["nodes"][:3]
+    ]
+    assert not problems, "\n".join(problems)
