@@ -18,16 +18,20 @@ FRONT = "README"
 
 @dataclass(frozen=True)
 class Entry:
-    """A line of the map. `page` is a page's name, without suffix, perhaps with an anchor."""
+    """A line of the map. `page` is a page's name, without suffix, perhaps with an anchor.
+
+    While one of its pages is open, the map shows the lines `under` it; a `guest` there belongs to others as well.
+    """
 
     title: str
     page: str
     under: tuple["Entry", ...] = field(default=())
+    guest: bool = False
 
     @property
     def pages(self) -> set[str]:
         """Its own page and those below it."""
-        return {self.page.split("#")[0], *(page for entry in self.under for page in entry.pages)}
+        return {self.page.split("#")[0], *(page for entry in self.under if not entry.guest for page in entry.pages)}
 
 
 def name_of(file: Path, root: Path = ROOT) -> str:
@@ -55,7 +59,7 @@ def parts_of(lab: Lab) -> tuple[Entry, ...]:
     page = name_of(lab.page, lab.root)
     return (
         Entry("Chapter and lab, side by side", reader.page_of(lab, lab.chapters[0])),
-        *(Entry(title_of(chapter), name_of(chapter, lab.root)) for chapter in lab.chapters),
+        *(Entry(title_of(chapter), name_of(chapter, lab.root), guest=True) for chapter in lab.chapters),
         Entry("Starter, annotated", files.page_of(lab.starter, lab.root)),
         Entry("Exercises", f"{page}#exercises"),
         Entry("Notebook", name_of(lab.notebook, lab.root)),
