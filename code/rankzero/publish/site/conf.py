@@ -21,7 +21,7 @@ include_patterns = [
 
 _OURS = (
     *("packages", "pages", "typography", "files", "annotated", "diffs"),
-    *("badges", "cards", "pictures", "reader", "calculator", "search"),
+    *("badges", "cards", "pictures", "reader", "front", "calculator", "search"),
 )
 extensions = ["myst_nb", "sphinx_copybutton", "sphinxcontrib.katex", *(f"{packages.ROOM}.{name}" for name in _OURS)]
 

@@ -1,0 +1,103 @@
+"""The front page: README, and the way of somebody who sees it for the first time."""
+
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from rankzero.curriculum import ROOT, all_labs
+from rankzero.publish.site import front, pages
+
+README = """<section id="rank-zero"><h1>Rank Zero</h1><p>Labs.</p><p>Run it.</p>
+<section id="two-commands"><h2>Two commands</h2></section><section id="more"><h2>More</h2></section>
+<section id="the-labs"><h2>The labs</h2><div class="table-wrapper"><table><tbody>
+<tr><td><p>00 machine</p></td><td><p>rates</p></td></tr><tr><td><p><a href="x">01</a></p></td><td><p>bytes</p></td></tr>
+</tbody></table></div></section><div class="toctree-wrapper"></div></section>"""
+
+
+@pytest.fixture
+def home(site: Path, page: Page) -> Page:
+    """The front page in a wide window."""
+    page.goto(f"{site.as_uri()}/index.html")
+    return page
+
+
+def test_readme_is_taken_apart() -> None:
+    parts = front.read(README)
+    assert (parts.title, parts.lead, parts.promise) == ("Rank Zero", "Labs.", "<p>Run it.</p>")
+    assert "Two commands" in parts.install
+    assert parts.labs.strip() == "<h2>The labs</h2>"
+    assert parts.planned == [("00 machine", "rates")]
+    assert [part.count("More") for part in parts.rest] == [1]
+
+
+def test_each_chapter_has_the_topic_that_the_handbooks_map_gives_it() -> None:
+    topics = front.topics()
+    assert topics["handbook/training-loop"] == "one training step and what surrounds it"
+    assert topics["handbook/memory"] == "where memory goes"
+    assert {pages.name_of(file) for file in pages.chapters()} <= set(topics)
+
+
+def test_all_of_readme_is_on_it(home: Page) -> None:
+    shown = home.locator("article").inner_text()
+    for line in (ROOT / "README.md").read_text(encoding="utf-8").splitlines():
+        if line.startswith(("# ", "## ", "make ", "rankzero ")):
+            assert " ".join(line.lstrip("# ").split()) in " ".join(shown.split())
+    expect(home).to_have_title("Rank Zero")
+
+
+def test_each_lab_has_a_card(home: Page) -> None:
+    for lab in all_labs():
+        card = home.get_by_role("listitem").filter(has=home.get_by_role("heading", name=f"{lab.number} {lab.title}"))
+        expect(card).to_contain_text(lab.summary)
+        expect(card).to_contain_text(f"{lab.minutes} min · {lab.difficulty}")
+        expect(card.get_by_role("link")).to_have_count(5)
+
+
+@pytest.mark.parametrize("width", [390, 1440])
+def test_nothing_scrolls_sideways_and_the_start_is_in_sight(home: Page, width: int) -> None:
+    home.set_viewport_size({"width": width, "height": 900})
+    assert home.evaluate("document.documentElement.scrollWidth") == width
+    assert home.evaluate("(c => c.scrollWidth - c.clientWidth)(document.querySelector('.content'))") == 0
+    start = home.get_by_role("navigation", name="Where to start").get_by_role("link")
+    expect(start).to_have_count(3)
+    for link in start.all():
+        expect(link).to_be_in_viewport(ratio=1)
+
+
+def follow(page: Page, link: Locator, title: str) -> None:
+    """Clicks, and waits for the page with that title and all that it loads."""
+    link.click()
+    expect(page.get_by_role("heading", level=1).first).to_contain_text(title)
+    page.wait_for_load_state()
+
+
+def test_a_newcomer_finds_everything_by_clicks(home: Page) -> None:
+    start = home.get_by_role("navigation", name="Where to start")
+    start.get_by_role("link", name="Install").click()
+    expect(home.get_by_text("You need Python 3.11 or newer")).to_be_in_viewport()
+    expect(home.get_by_text("make lab-02").first).to_be_in_viewport()
+
+    follow(home, start.get_by_role("link", name="Lab 02"), "Lab 02")
+    parts = home.get_by_role("navigation", name="What belongs to this lab")
+    parts.get_by_role("link", name="Exercises").click()
+    expect(home.get_by_role("heading", name="Exercises")).to_be_in_viewport()
+    follow(home, parts.get_by_role("link", name="Chapter"), "Training loop")
+    home.go_back()
+    follow(home, parts.get_by_role("link", name="Starter"), "train_single_gpu.py")
+    expect(home.get_by_text("zero_grad").first).to_be_attached()
+    home.go_back()
+
+    home.locator("article a.claim").first.click()
+    follow(home, home.get_by_role("dialog").get_by_role("link", name="How it is measured"), ".py")
+    assert "/source/code/rankzero/claims/" in home.url
+
+    follow(home, home.get_by_role("link", name="Rank Zero").first, "Rank Zero")
+    follow(home, start.get_by_role("link", name="Teach"), "For instructors")
+
+
+def test_a_newcomer_with_a_phone_finds_the_first_lab_beside_its_chapter(home: Page) -> None:
+    home.set_viewport_size({"width": 390, "height": 844})
+    follow(home, home.get_by_role("link", name="Chapter, Lab 02"), "Training loop")
+    home.get_by_role("navigation", name="Lab 02").get_by_role("link", name="Exercises").click()
+    expect(home.get_by_role("heading", name="Exercises", exact=True)).to_be_in_viewport()
