@@ -342,7 +342,8 @@ class Whole(TorchDispatchMode):
         weights: all else that is made there is smaller, but for copies of a part.
         """
         super().__init__()
-        self.most, self._numbers, self._patience = 0, weights_of(layers), 0.1
+        self.most, self._numbers = 0, weights_of(layers)
+        self._patience = {"weights": 0.5, "gradients": 0.5}  # seconds: gloo's thread lets go a little later
         self._matrix = layers[1] * min(layers[0], layers[2])
         self.calls: list[str] = []
         self._weights: list[StorageWeakRef] = []
@@ -378,17 +379,17 @@ class Whole(TorchDispatchMode):
 
     def now(self, expected: int = 0) -> int:
         """Numbers of whole weights that are in memory. Waits a moment for those that should not be."""
-        return self._alive(self._weights, expected)
+        return self._alive("weights", self._weights, expected)
 
     def gradients(self, part: Tensor) -> int:
         """Numbers of whole gradients that are in memory, and of copies made in backward, without those of part.grad."""
         known = {one.untyped_storage()._cdata for one in (part, part.grad) if one is not None}
-        return self._alive([one for one in self._gradients if one.cdata not in known], 0)
+        return self._alive("gradients", [one for one in self._gradients if one.cdata not in known], 0)
 
-    def _alive(self, followed: list[StorageWeakRef], expected: int) -> int:
-        numbers = alive(followed, expected, self._patience)
+    def _alive(self, kind: str, followed: list[StorageWeakRef], expected: int) -> int:
+        numbers = alive(followed, expected, self._patience[kind])
         if numbers > expected:
-            self._patience = 0.0  # it is not gloo's thread
+            self._patience[kind] = 0.0  # it is not gloo's thread
         return numbers
 
     def _follow(self, into: list[StorageWeakRef], tensors: Any) -> None:
