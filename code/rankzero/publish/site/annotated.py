@@ -10,7 +10,7 @@ from typing import Any
 from sphinx.application import Sphinx
 
 from rankzero.curriculum import Lab, all_labs
-from rankzero.publish.site import diffs, dissect, files, pages, reader, regions
+from rankzero.publish.site import diffs, dissect, files, packages, pages, reader, regions
 from rankzero.publish.site.highlighting import colored, numbered
 
 PROSE = re.compile(r"`(?P<code>[^`]+)`|(?P<shape>\[[A-Za-z](?:/[A-Z])?(?:, [A-Z](?:/[A-Z])?)*\])")
@@ -151,6 +151,8 @@ def _show(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
 
 def setup(app: Sphinx) -> dict[str, bool]:
     """Called by Sphinx."""
+    for part in ("captions", "linetables"):
+        app.setup_extension(f"{packages.ROOM}.{part}")
     app.connect("html-collect-pages", _show)
     app.add_css_file("annotated.css")
     return {"parallel_read_safe": True, "parallel_write_safe": True}
