@@ -17,6 +17,7 @@ import ast
 import difflib
 import re
 import textwrap
+from dataclasses import dataclass
 from pathlib import Path
 
 from rankzero.publish.stubs import BEGIN, END
@@ -27,6 +28,17 @@ _SPEC = re.compile(
     r"(?P<file>[^\s#]+)(?:#(?P<symbol>[\w.]+)(?P<body> body)?)?"
     r'(?: from="(?P<first>[^"]+)")?(?: to="(?P<last>[^"]+)")?(?: since="(?P<since>[^"]+)")?'
 )
+
+
+@dataclass(frozen=True)
+class Place:
+    """Lines of a file, counted from 1, both included: those of `symbol`, where one was named, or some of them."""
+
+    file: Path
+    symbol: str | None
+    first: int
+    last: int
+    since: Path | None = None  # where the excerpt is what changed: the file before
 
 
 class ExcerptError(Exception):
@@ -49,28 +61,38 @@ def fill(page: Path, root: Path) -> str:
     return _BLOCK.sub(make, text)
 
 
-def _excerpt(spec: str, root: Path) -> str:
+def place(spec: str, root: Path) -> Place:
+    """Where the code of an excerpt is; `spec` is what its comment says. OSError, SyntaxError or LookupError."""
     parts = _SPEC.fullmatch(spec)
     if parts is None:
         raise LookupError('expected FILE#NAME from="text" to="text" since="FILE"')
-    if parts["since"]:
-        return _difference(parts["since"], parts["file"], parts["symbol"], root)
-    source = (root / parts["file"]).read_text(encoding="utf-8")
-    lines = source.splitlines()
+    file = root / parts["file"]
+    source = file.read_text(encoding="utf-8")
+    first, last = 1, len(source.splitlines())
     if parts["symbol"]:
-        lines = _symbol_lines(source, parts["symbol"], body=bool(parts["body"]))
-    lines = [line for line in lines if line.strip() not in (BEGIN, END)]
-    lines = _narrow(lines, parts["first"], parts["last"])
-    language = LANGUAGES.get(Path(parts["file"]).suffix, "text")
-    code = textwrap.dedent("\n".join(lines)).strip("\n")
-    return f"```{language}\n{code}\n```\n"
+        first, last = _symbol_range(source, parts["symbol"], body=bool(parts["body"]))
+    lines = source.splitlines()
+    if parts["first"]:
+        first = _only_line(lines, first, last, parts["first"])
+    if parts["last"]:
+        last = _only_line(lines, first, last, parts["last"])
+    return Place(file, parts["symbol"], first, last, root / parts["since"] if parts["since"] else None)
 
 
-def _difference(old: str, new: str, symbol: str | None, root: Path) -> str:
+def _excerpt(spec: str, root: Path) -> str:
+    found = place(spec, root)
+    if found.since:
+        return _difference(found.since, found.file, found.symbol)
+    lines = found.file.read_text(encoding="utf-8").splitlines()[found.first - 1 : found.last]
+    code = textwrap.dedent("\n".join(line for line in lines if line.strip() not in (BEGIN, END))).strip("\n")
+    return f"```{LANGUAGES.get(found.file.suffix, 'text')}\n{code}\n```\n"
+
+
+def _difference(old: Path, new: Path, symbol: str | None) -> str:
     """What changed between two files, or between what `symbol` is in them, with one line around each change."""
     before, after = (
-        _symbol_lines(source, symbol, body=False) if symbol else _without_docstring(source)
-        for source in ((root / file).read_text(encoding="utf-8") for file in (old, new))
+        _symbol_lines(source, symbol) if symbol else _without_docstring(source)
+        for source in (file.read_text(encoding="utf-8") for file in (old, new))
     )
     changed = list(difflib.unified_diff(before, after, n=1, lineterm=""))[2:]  # without the names of the files
     if not changed:
@@ -84,7 +106,12 @@ def _without_docstring(source: str) -> list[str]:
     return source.splitlines()[first.end_lineno if ast.get_docstring(ast.parse(source)) is not None else 0 :]
 
 
-def _symbol_lines(source: str, symbol: str, *, body: bool) -> list[str]:
+def _symbol_lines(source: str, symbol: str) -> list[str]:
+    first, last = _symbol_range(source, symbol, body=False)
+    return source.splitlines()[first - 1 : last]
+
+
+def _symbol_range(source: str, symbol: str, *, body: bool) -> tuple[int, int]:
     node: ast.AST = ast.parse(source)
     for name in symbol.split("."):
         found = [child for child in ast.iter_child_nodes(node) if getattr(child, "name", None) == name]
@@ -92,21 +119,15 @@ def _symbol_lines(source: str, symbol: str, *, body: bool) -> list[str]:
             raise LookupError(f"there is no {symbol} in it")
         node = found[0]
     assert isinstance(node, ast.FunctionDef | ast.ClassDef)
+    last = node.end_lineno or node.lineno
     if body:
         statements = node.body[1:] if ast.get_docstring(node) is not None else node.body
-        return source.splitlines()[statements[0].lineno - 1 : node.end_lineno]
-    first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
-    return source.splitlines()[first - 1 : node.end_lineno]
+        return statements[0].lineno, last
+    return min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)]), last
 
 
-def _narrow(lines: list[str], first: str | None, last: str | None) -> list[str]:
-    start = _only_line(lines, first) if first else 0
-    end = start + _only_line(lines[start:], last) if last else len(lines) - 1
-    return lines[start : end + 1]
-
-
-def _only_line(lines: list[str], text: str) -> int:
-    found = [number for number, line in enumerate(lines) if text in line]
+def _only_line(lines: list[str], first: int, last: int, text: str) -> int:
+    found = [number for number in range(first, last + 1) if text in lines[number - 1]]
     if len(found) != 1:
         raise LookupError(f"'{text}' is on {len(found)} lines of it, not on one")
     return found[0]

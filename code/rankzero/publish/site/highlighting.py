@@ -1,0 +1,38 @@
+"""Source in color, line by line, and each line a place that can be linked to."""
+
+import re
+from collections.abc import Iterable
+from functools import cache
+
+from pygments import highlight
+from pygments.formatters import HtmlFormatter
+from pygments.lexer import Lexer
+from pygments.lexers import TextLexer, get_lexer_by_name, get_lexer_for_filename
+from pygments.util import ClassNotFound
+
+SHEBANG = re.compile(r"#!.*\b(bash|sh|python)")
+
+
+@cache
+def colored(text: str, name: str) -> list[str]:
+    """The lines of `text` as HTML. `name` is its file's: the suffix, or else the first line, tells the language."""
+    html = highlight(text.rstrip("\n"), _lexer(text, name), HtmlFormatter(nowrap=True))
+    return html.removesuffix("\n").split("\n")
+
+
+def numbered(lines: Iterable[tuple[int, str]]) -> str:
+    """HTML of lines for a <pre>: each has an anchor, L and its number, and begins with a link to itself."""
+    return "".join(
+        f'<span class="line" id="L{number}">'
+        f'<a class="linenos" href="#L{number}" aria-label="Line {number}">{number}</a>{html}\n</span>'
+        for number, html in lines
+    )
+
+
+def _lexer(text: str, name: str) -> Lexer:
+    as_is = {"stripnl": False, "ensurenl": False}
+    try:
+        return get_lexer_for_filename(name, **as_is)
+    except ClassNotFound:
+        language = SHEBANG.match(text)
+        return get_lexer_by_name(language[1], **as_is) if language else TextLexer(**as_is)

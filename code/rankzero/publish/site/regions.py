@@ -1,0 +1,87 @@
+"""What a Python file consists of for a reader: what its comments say, and the code they speak of. Nothing is left out.
+
+A file is made of sections (a ruled comment begins one), those of regions (a function, a class, the imports, the
+constants), and those of rows: some words, and the lines from there to the next words.
+"""
+
+import itertools
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+
+@dataclass
+class Words:
+    """A docstring, a comment of one or more lines, or the comment at the end of a line: (number, source) each."""
+
+    kind: str  # "docstring", "comment" or "note"
+    lines: list[tuple[int, str]]
+    apart: bool = False  # not beside its line, because what is said before takes the room
+
+
+@dataclass
+class Row:
+    """Lines of code, (number, source) each, and what is said of them. A moved comment is no longer in its line."""
+
+    words: list[Words] = field(default_factory=list)
+    lines: list[tuple[int, str]] = field(default_factory=list)
+
+
+@dataclass
+class Region:
+    """A function, class or method by its name, "imports" or "constants"; "" is what has no name of its own."""
+
+    name: str
+    rows: list[Row]
+    loop: int | None = None  # line of its outermost loop, the first one
+
+    @property
+    def first(self) -> int:
+        """Its first line."""
+        row = self.rows[0]
+        return min(number for number, _ in [*row.lines, *(line for words in row.words for line in words.lines)])
+
+    @property
+    def summary(self) -> str:
+        """The first sentence of its docstring."""
+        texts = (text_of(words) for row in self.rows for words in row.words if words.kind == "docstring")
+        return re.split(r"(?<=[^.]\.)\s", next(texts, ""), maxsplit=1)[0]
+
+
+@dataclass
+class Section:
+    """What stands under a ruled comment; the first of a file stands under none."""
+
+    title: str
+    line: int | None
+    regions: list[Region]
+
+
+@dataclass
+class Annotated:
+    """A whole file."""
+
+    docstring: Words | None
+    sections: list[Section]
+    blank: list[int]  # the lines between the docstring and the first region
+
+    @property
+    def regions(self) -> Iterator[Region]:
+        """All of them, in order."""
+        return itertools.chain.from_iterable(section.regions for section in self.sections)
+
+
+def text_of(words: Words) -> str:
+    """What is said, without quotes and number signs, paragraphs kept apart by an empty line."""
+    return "\n".join(text for _, text in spoken(words)).strip()
+
+
+def spoken(words: Words) -> list[tuple[int, str]]:
+    """Each line of it without quotes, number sign and common indentation."""
+    if words.kind != "docstring":
+        return [(number, source.strip().removeprefix("#").strip()) for number, source in words.lines]
+    indent = len(words.lines[0][1]) - len(words.lines[0][1].lstrip())
+    texts = [source[indent:] if source[:indent].isspace() else source.strip() for _, source in words.lines]
+    texts[0] = texts[0].lstrip("rf").removeprefix('"""')
+    texts[-1] = texts[-1].rstrip().removesuffix('"""')
+    return [(number, text) for (number, _), text in zip(words.lines, texts, strict=True)]

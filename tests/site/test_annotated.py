@@ -1,0 +1,227 @@
+"""Annotated source, the pages of other files, and what leads to their lines."""
+
+import re
+from collections import Counter
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from bs4 import BeautifulSoup, Tag
+from playwright.sync_api import Page, expect
+
+from rankzero.curriculum import ROOT, Lab, all_labs
+from rankzero.publish.site import files, pages
+from rankzero.publish.site.dissect import spans, take_apart
+from rankzero.publish.site.linetables import TITLE
+
+PAGES = sorted([*ROOT.glob("labs/lab-*.md"), *ROOT.glob("handbook/*.md")])
+SCRIPTS = sorted(files.annotated())
+STEP = "source/code/lab-02-single-gpu-training/train_single_gpu.py.html"
+
+# First cells of tables of lines that link nowhere, and why.
+NOT_LINKED = {"outside the block": "it speaks of where a line is not"}
+
+
+def soup_of(page: Path) -> BeautifulSoup:
+    return BeautifulSoup(page.read_text(encoding="utf-8"), "html.parser")
+
+
+def squeezed(text: str) -> str:
+    """Letters and signs of code and prose, without what typography changes."""
+    return re.sub(r"[\s`]", "", text)
+
+
+@pytest.mark.parametrize("file", SCRIPTS, ids=lambda file: file.name)
+def test_nothing_of_a_file_is_lost(file: Path) -> None:
+    source = file.read_text(encoding="utf-8")
+    whole = take_apart(source)
+    found: dict[int, str] = dict.fromkeys(whole.blank, "") | {one.line: "" for one in whole.sections if one.line}
+    notes: dict[int, str] = {}
+    for number, text in whole.docstring.lines if whole.docstring else ():
+        found[number] = text
+    for row in (row for region in whole.regions for row in region.rows):
+        for number, text in row.lines:
+            assert number not in found
+            found[number] = text
+        for words in row.words:
+            for number, text in words.lines:
+                kept = notes if words.kind == "note" else found
+                assert number not in kept
+                kept[number] = text
+    ruled = {one.line for one in whole.sections}
+    for number, line in enumerate(source.splitlines(), start=1):
+        assert number in ruled or found[number] + notes.get(number, "") == line
+    assert [first for _, first, _ in spans(source)[1:]] == [last + 1 for _, _, last in spans(source)[:-1]]
+    assert spans(source)[-1][2] == len(source.splitlines())
+
+
+@pytest.mark.parametrize("file", SCRIPTS, ids=lambda file: file.name)
+def test_a_page_shows_each_line_of_its_file(file: Path, site: Path) -> None:
+    soup = soup_of(site / f"{files.page_of(file)}.html")
+    ids = Counter(str(tag["id"]) for tag in soup.find_all(id=True))
+    assert [name for name, count in ids.items() if count > 1] == []
+    shown = squeezed(soup.find("article").get_text().replace('"""', ""))
+    for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), start=1):
+        assert ids[f"L{number}"] == 1
+        if not line.startswith("# ---"):
+            code, _, comment = line.partition("  # ")
+            for part in (code, comment):
+                text = squeezed(part.strip().removeprefix("#").replace('"""', ""))
+                assert text in shown, f"line {number}: {part}"
+
+
+def test_a_note_stands_beside_its_line() -> None:
+    source = '''def f(x: int) -> int:
+    """Doubles."""
+    y = 1
+    z = 2
+
+    x = x + x  # a sentence that is long enough to be moved beside its line
+    y = x  # a label
+    return x  # another sentence that is long enough to be moved, and so has a row of its own
+'''
+    region = next(take_apart(source).regions)
+    assert [[number for number, _ in row.lines] for row in region.rows] == [[1, 3, 4, 5], [6, 7], [8]]
+    assert region.rows[1].lines == [(6, "    x = x + x"), (7, "    y = x  # a label")]
+    assert region.rows[0].words[0].kind == "docstring"
+
+
+def rows_of(lab: Lab, site: Path) -> list[Tag]:
+    soup = soup_of(site / f"{pages.name_of(lab.page)}.html")
+    heading = next(tag for tag in soup.find_all("h2") if tag.get_text().startswith(TITLE))
+    return list(heading.parent.find("tbody").find_all("tr"))
+
+
+@pytest.mark.parametrize("lab", all_labs(), ids=lambda lab: lab.slug)
+def test_every_row_of_a_table_of_lines_links_to_the_line(lab: Lab, site: Path) -> None:
+    page = site / f"{pages.name_of(lab.page)}.html"
+    for row in rows_of(lab, site):
+        cell = row.find("td")
+        links = cell.find_all("a")
+        assert links or cell.get_text() in NOT_LINKED, cell.get_text()
+        for link in links:
+            target, _, line = str(link["href"]).partition("#")
+            shown = soup_of((page.parent / target).resolve()).find(id=line).get_text()
+            name = re.match(r"[\w.]*\w|\W+", link.get_text().lstrip(".("))
+            assert name
+            assert name[0] in shown, (link.get_text(), shown)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_an_excerpt_says_where_it_is_from(page: Path, site: Path) -> None:
+    specs = re.findall(r"<!-- excerpt: (\S+)", page.read_text(encoding="utf-8"))
+    wanted = [Path(spec.split("#")[0]).name for spec in specs if not spec.startswith("solutions/")]
+    built = site / f"{pages.name_of(page)}.html"
+    captions = soup_of(built).select(".excerpt-from")
+    assert [caption.find("code").get_text() for caption in captions] == wanted
+    for link in (link for caption in captions for link in caption.find_all("a")):
+        target, _, name = str(link["href"]).partition("#")
+        assert not name or soup_of((built.parent / target).resolve()).find(id=name), link["href"]
+
+
+def test_a_folder_leads_to_its_files(site: Path) -> None:
+    folder = site / "source/tests/attacks.html"
+    links = soup_of(folder).select(".folder a")
+    assert len(links) > 50
+    assert all((folder.parent / str(link["href"])).exists() for link in links)
+
+
+def test_a_line_of_the_table_is_shown_where_it_stands(page: Page, site: Path) -> None:
+    page.goto((site / "labs/lab-02-single-gpu-training.html").as_uri())
+    page.get_by_role("link", name="loss.backward()", exact=True).first.click()
+    line = page.locator(".line:target")
+    expect(line).to_be_in_viewport()
+    expect(line).to_contain_text("loss.backward()")
+    other = page.locator(".line:not(:target)").first
+    color = "element => getComputedStyle(element).backgroundColor"
+    assert line.evaluate(color) != other.evaluate(color)
+
+
+def test_words_stand_beside_their_code_and_above_it_on_a_phone(page: Page, site: Path) -> None:
+    page.goto((site / STEP).as_uri())
+    row = page.locator("#train_step .row").nth(1)
+    words, code = row.locator(".words").bounding_box(), row.locator("pre").bounding_box()
+    assert words
+    assert code
+    assert words["x"] + words["width"] <= code["x"]
+    assert abs(words["y"] - code["y"]) < 8
+    page.set_viewport_size({"width": 390, "height": 844})
+    words, code = row.locator(".words").bounding_box(), row.locator("pre").bounding_box()
+    assert words
+    assert code
+    assert words["y"] + words["height"] <= code["y"] + 1
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        STEP,
+        "source/code/rankzero/learn/gpt.py.html",
+        "source/tests/attacks.html",
+        "source/code/lab-02-single-gpu-training/never-clear.diff.html",
+        "diffs/lab-02-to-lab-03.html",
+    ],
+)
+def test_long_lines_scroll_in_their_box(name: str, page: Page, site: Path) -> None:
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.goto((site / name).as_uri())
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    assert page.evaluate(
+        "document.querySelector('.content').scrollWidth <= document.querySelector('.content').clientWidth"
+    )
+
+
+def test_line_numbers_are_one_stop_of_the_tab_key(page: Page, site: Path) -> None:
+    page.goto((site / "source/code/rankzero/learn/gpt.py.html").as_uri())
+    assert page.locator("a.linenos[tabindex='0']").count() == 1
+    page.locator("a.linenos").first.focus()
+    for key in ("ArrowDown", "ArrowDown", "ArrowUp"):
+        page.keyboard.press(key)
+    expect(page.locator("a.linenos:focus")).to_have_text("2")
+    page.keyboard.press("Enter")
+    expect(page.locator(".line:target")).to_have_id("L2")
+
+
+def test_starters_lead_to_one_another(site: Path) -> None:
+    for before, after in pairwise(all_labs()):
+        page = site / f"{files.page_of(before.starter)}.html"
+        hrefs = {(page.parent / str(link["href"])).resolve() for link in soup_of(page).select(".starters a")}
+        assert (site / f"{files.page_of(after.starter)}.html").resolve() in hrefs
+
+
+# Of all text on the page: the least contrast with what is behind it, and that text. Soft colors may lie on each other.
+CONTRAST = """
+(selector) => {
+  const canvas = document.createElement("canvas");
+  canvas.width = canvas.height = 1;
+  const pen = canvas.getContext("2d", { willReadFrequently: true });
+  const paint = (colors) => {
+    pen.clearRect(0, 0, 1, 1);
+    for (const color of colors) { pen.fillStyle = color; pen.fillRect(0, 0, 1, 1); }
+    return Array.from(pen.getImageData(0, 0, 1, 1).data).slice(0, 3);
+  };
+  const light = (rgb) => {
+    const [r, g, b] = rgb.map((v) => v / 255).map((v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4));
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  let worst = [21, ""];
+  for (const element of document.querySelectorAll(selector)) {
+    if (!Array.from(element.childNodes).some((node) => node.nodeType === 3 && node.textContent.trim())) continue;
+    const behind = [];
+    for (let at = element; at; at = at.parentElement) behind.unshift(getComputedStyle(at).backgroundColor);
+    const [a, b] = [light(paint(behind)), light(paint([...behind, getComputedStyle(element).color]))];
+    const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+    if (ratio < worst[0]) worst = [ratio, element.outerHTML.slice(0, 200)];
+  }
+  return worst;
+}
+"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("name", [STEP, "source/code/rankzero/learn/gpt.py.html", "diffs/lab-02-to-lab-03.html"])
+def test_code_can_be_read(name: str, scheme: str, page: Page, site: Path) -> None:
+    page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
+    page.goto((site / name).as_uri())
+    ratio, text = page.evaluate(CONTRAST, ".file-head *, .words *, .parts *, .code *, summary")
+    assert ratio >= 4.5, text
