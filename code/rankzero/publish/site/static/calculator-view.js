@@ -1,0 +1,229 @@
+/* What the ledger calculator shows of a setting: verdict, bars, tables, and the command that says the same. */
+
+function LedgerView(root, ledger) {
+  "use strict";
+
+  const { facts, human, thousands } = ledger;
+  const training = Object.values(facts.kinds).filter((kind) => facts.present[kind].length);
+  const UNITS = { TB: 1e12, GB: 1e9, MB: 1e6, kB: 1e3, B: 1 };
+
+  const place = (name) => root.querySelector(`[data-show="${name}"]`);
+  const show = (name, text) => (place(name).textContent = text);
+  const sum = (sizes) => sizes.reduce((all, size) => all + size, 0n);
+  const round = (size) => human(size).replace(".00", "");
+  const significant = (number, digits) => `${Number(number.toPrecision(digits))}`;
+  const unitOf = (size) => Object.keys(UNITS).find((unit) => size >= UNITS[unit]) ?? "B";
+
+  /** An element with attributes, and texts or elements in it. */
+  function make(tag, attributes, ...inside) {
+    const element = document.createElement(tag);
+    for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+    element.append(...inside);
+    return element;
+  }
+
+  const keyOf = (kind) => Object.keys(facts.kinds).find((key) => facts.kinds[key] === kind).toLowerCase();
+  const swatch = (kind) => make("span", { class: `swatch ${keyOf(kind)}`, "aria-hidden": "true" });
+
+  // ------------------------------------------------------------------------------------------------------ the verdict
+  function showVerdict({ device, hardware }, { peak, largest }) {
+    const room = device.memory - peak.bytes;
+    const name = hardware ? `${device.name} (${round(device.memory)})` : `a device of ${round(device.memory)}`;
+    const state = room < 0n ? "no" : room < device.memory / 10n ? "barely" : "yes";
+    root.querySelector(".verdict").dataset.fits = state;
+    show("peak", human(peak.bytes));
+    show("moment", `at the peak, when ${facts.moments[peak.phase]}`);
+    show("fits", { no: "does not fit", barely: "just fits", yes: "fits" }[state]);
+    show("room", room < 0n ? `${name}: ${human(-room)} too much.` : `${name}: ${human(room)} to spare.`);
+    show("largest", sayLargest(largest));
+  }
+
+  function sayLargest(largest) {
+    if (largest === null) return "More sequences fit than the ledger counts.";
+    if (largest === 0n) return "Not even one sequence fits.";
+    return `Largest micro-batch that fits: ${thousands(largest)} sequence${largest === 1n ? "" : "s"}.`;
+  }
+
+  function showFacts({ config, recipe, optimizer, layout, batchSize, seqLen }, { peak }) {
+    const parameters = ledger.parameterCount(config);
+    show("parameters", thousands(parameters));
+    show("each", `${ledger.bytesPerParameter(recipe, optimizer)}`);
+    show("each-peak", significant(Number(peak.bytes) / Number(parameters), 4));
+    show("tokens", thousands(layout.data * layout.microBatches * batchSize * seqLen));
+  }
+
+  // --------------------------------------------------------------------------------------------------------- the bars
+  /** The bars' elements are made once, so that their widths can move. */
+  function makeBars() {
+    const plot = root.querySelector(".plot");
+    for (const phase of facts.phases) {
+      const segments = training.map((kind) =>
+        make("div", { class: `segment ${keyOf(kind)}`, "data-kind": kind }, make("span", {}, kind)),
+      );
+      const name = make("p", {}, phase);
+      const total = make("p", { class: "sum" }, make("span", { class: "chip" }, "peak"), make("span", {}));
+      const bar = make("div", { class: "bar" }, ...segments);
+      plot.append(make("div", { class: "moment", "data-phase": phase }, name, total, bar));
+    }
+    const ticks = [0, 1, 2, 3, 4].map((quarter) => make("span", { style: `left: ${25 * quarter}%` }));
+    plot.prepend(make("p", { class: "memory" }));
+    plot.append(make("div", { class: "device" }), make("div", { class: "axis" }, ...ticks));
+  }
+
+  /** Bytes at the right end of the axis: four round steps that hold everything. A far device would press bars flat. */
+  function topOf(peak, memory) {
+    const most = Number(peak > memory / 4n && memory > peak ? memory : peak) * 1.02;
+    const power = 10 ** Math.floor(Math.log10(most / 4));
+    return 4 * power * [1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10].find((step) => 4 * step * power >= most);
+  }
+
+  function showBars({ device }, { rows, peak }) {
+    const top = topOf(peak.bytes, device.memory);
+    const unit = unitOf(top);
+    for (const phase of facts.phases) {
+      const moment = root.querySelector(`.moment[data-phase="${phase}"]`);
+      const sizes = ledger.at(rows, phase);
+      for (const segment of moment.querySelectorAll(".segment")) {
+        const size = sizes[segment.dataset.kind];
+        segment.style.width = `${(100 * Number(size)) / top}%`;
+        segment.classList.toggle("empty", !size);
+        segment.title = `${segment.dataset.kind}: ${human(size)}`;
+      }
+      moment.classList.toggle("fullest", phase === peak.phase);
+      moment.querySelector(".sum > :last-child").textContent = human(sum(Object.values(sizes)));
+    }
+    root.querySelectorAll(".axis > span").forEach((tick, quarter) => {
+      tick.textContent = `${significant((top * quarter) / 4 / UNITS[unit], 4)}${quarter === 4 ? ` ${unit}` : ""}`;
+    });
+    showDevice(device, top);
+  }
+
+  /** The line of the device's memory and its label, or how far it lies beyond the bars. */
+  function showDevice({ memory }, top) {
+    const [line, label] = [root.querySelector(".device"), root.querySelector(".memory")];
+    const share = Number(memory) / top;
+    line.hidden = share > 1;
+    line.style.left = `${Math.min(100, 100 * share)}%`;
+    label.style.setProperty("--place", Math.min(1, share));
+    label.textContent = round(memory) + (share > 1 ? ` is ${significant(share, 2)} times as far to the right` : "");
+  }
+
+  // ------------------------------------------------------------------------------------------------------- the tables
+  function showMoments({ rows, peak }) {
+    const unit = unitOf(peak.bytes);
+    const moments = facts.phases.map((phase) => [phase, ledger.at(rows, phase)]);
+    const cell = (phase, size) => {
+      const text = size ? (Number(size) / UNITS[unit]).toFixed(unit === "B" ? 0 : 2) : "–";
+      return make("td", phase === peak.phase ? { class: "fullest" } : {}, text);
+    };
+    const line = (head, cells) => make("tr", {}, make("th", { scope: "row" }, ...head), ...cells);
+    const lines = training.map((kind) => line([swatch(kind), kind], moments.map(([phase, at]) => cell(phase, at[kind]))));
+    const sums = moments.map(([phase, at]) => cell(phase, sum(Object.values(at))));
+    root.querySelector(".moments tbody").replaceChildren(...lines);
+    root.querySelector(".moments tfoot").replaceChildren(line(["together"], sums));
+    for (const head of root.querySelectorAll(".moments thead [data-phase]")) {
+      head.classList.toggle("fullest", head.dataset.phase === peak.phase);
+    }
+    show("unit", unit);
+  }
+
+  /** One body for each kind: its total, then its rows. Shares are of what is there at the peak. */
+  function showRows({ rows, peak }) {
+    const share = (some) => {
+      const there = sum(some.filter((one) => one.phases.includes(peak.phase)).map((one) => one.bytes));
+      return there ? `${((100 * Number(there)) / Number(peak.bytes)).toFixed(1)} %` : "";
+    };
+    const line = (scope, head, formula, bytes, some) =>
+      make(
+        "tr",
+        {},
+        make("th", { scope }, ...head),
+        make("td", { class: "formula" }, formula),
+        make("td", { class: "size" }, thousands(bytes)),
+        make("td", { class: "size" }, share(some)),
+      );
+    const bodies = Object.values(facts.kinds).flatMap((kind) => {
+      const own = rows.filter((one) => one.kind === kind);
+      if (!own.length) return [];
+      const head = training.includes(kind) ? [swatch(kind), kind] : [kind];
+      const note = training.includes(kind) ? "" : "of generation, not of training";
+      const total = line("rowgroup", head, note, ledger.total(rows, kind), own);
+      return make("tbody", {}, total, ...own.map((one) => line("row", [one.name], one.formula, one.bytes, [one])));
+    });
+    const table = root.querySelector(".rows");
+    for (const body of [...table.tBodies]) body.remove();
+    table.append(...bodies);
+  }
+
+  // ------------------------------------------------------------------------------------------------------ the command
+  /** The words of `rankzero plan` for this setting, an option and its value together. */
+  function planOf({ model, recipe, optimizer, batchSize, seqLen, layout, hardware }) {
+    const { data, zero, tensor, microBatches } = layout;
+    return [
+      `rankzero plan ${model}`,
+      ...[`--recipe ${recipe.name}`, `--optimizer ${optimizer.name}`, `--micro-batch ${batchSize}`, `--seq ${seqLen}`],
+      ...(microBatches > 1n ? [`--micro-batches ${microBatches}`] : []),
+      ...(layout.checkpointing === "none" ? [] : [`--checkpointing ${layout.checkpointing}`]),
+      ...(data > 1n && !zero ? [`--data ${data}`] : []),
+      ...(zero ? [`--shard ${data}`, `--zero ${zero}`] : []),
+      ...(tensor > 1n ? [`--tensor ${tensor}`] : []),
+      ...(layout.sequenceParallel ? ["--sequence-parallel"] : []),
+      ...(hardware ? [`--hardware ${hardware}`] : []),
+    ];
+  }
+
+  /** The same layout in Python, and what a pipeline would add to it. */
+  function layoutOf({ layout }, pipeline = "") {
+    const { data, zero, tensor, checkpointing, microBatches } = layout;
+    const flag = layout.sequenceParallel ? "True" : "False";
+    const ranks = `data=${data}, zero=${zero}, tensor=${tensor}, sequence_parallel=${flag},`;
+    return `Layout(\n    ${ranks}\n    checkpointing="${checkpointing}", micro_batches=${microBatches}${pipeline},\n)`;
+  }
+
+  /** What `rankzero plan` says of presets, for a model that is none. */
+  function programOf(setting) {
+    const { config, recipe, optimizer, batchSize, seqLen } = setting;
+    const [name, module] = config.family === "gpt" ? ["GPTConfig", "gpt"] : ["LlamaConfig", "llama"];
+    const sizes = Object.entries(facts.sizes[config.family]).map(([own, python]) => `${python}=${config[own]}`);
+    return [
+      `from rankzero.learn.${module} import ${name}`,
+      "from rankzero.ledger.layout import Layout",
+      "from rankzero.ledger.predict import predict",
+      "from rankzero.ledger.recipes import OPTIMIZERS, RECIPES",
+      "",
+      `config = ${name}(\n    ${sizes.slice(0, 4).join(", ")},\n    ${sizes.slice(4).join(", ")},\n)`,
+      `layout = ${layoutOf(setting)}`,
+      `recipe, optimizer = RECIPES["${recipe.name}"], OPTIMIZERS["${optimizer.name}"]`,
+      `step = {"batch_size": ${batchSize}, "seq_len": ${seqLen}}`,
+      "ledger = predict(config, recipe, optimizer, layout=layout, **step)",
+      "print(ledger, ledger.peak())",
+    ].join("\n");
+  }
+
+  /** The command; and the one for two stages, with micro-batches that fill them if the setting has only one. */
+  function showCommand(setting) {
+    const microBatches = setting.layout.microBatches > 1n ? setting.layout.microBatches : 8n;
+    const several = { ...setting, layout: { ...setting.layout, microBatches } };
+    const put = (name, words) => {
+      const spans = words.flatMap((word) => [" ", make("span", {}, word)]).slice(1);
+      place(name).replaceChildren(...spans);
+    };
+    const known = Boolean(facts.preset[setting.model]);
+    show("check", known ? "The same from Python, in a terminal:" : "The same from Python:");
+    put("command", known ? planOf(setting) : [programOf(setting)]);
+    show("continues", known ? "With two stages, this setting continues there:" : "In Python, with two stages:");
+    put("pipeline", known ? [...planOf(several), "--pipeline 2"] : [`layout = ${layoutOf(several, ", pipeline=2")}`]);
+  }
+
+  makeBars();
+  return {
+    show(setting, result) {
+      showVerdict(setting, result);
+      showFacts(setting, result);
+      showBars(setting, result);
+      showMoments(result);
+      showRows(result);
+      showCommand(setting);
+    },
+  };
+}
