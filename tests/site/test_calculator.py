@@ -1,0 +1,447 @@
+"""The ledger calculator computes what Python computes, shows it, and says what Python says of what cannot be."""
+
+import argparse
+import contextlib
+import functools
+import io
+import json
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ledger_cases import ASK, Case, by_python, config_of, for_the_page, random_cases, rows_of, sizes_of
+from playwright.sync_api import Browser, Page, expect
+from typer.testing import CliRunner
+
+from rankzero.cli import app
+from rankzero.learn.options import positive_int
+from rankzero.ledger.hardware import HARDWARE
+from rankzero.ledger.layout import Layout
+from rankzero.ledger.ledger import PHASES, Kind, Ledger, human
+from rankzero.ledger.models import PRESETS, parameter_count
+from rankzero.ledger.plan_text import MOMENTS
+from rankzero.ledger.predict import largest_micro_batch, predict
+from rankzero.ledger.recipes import OPTIMIZERS, RECIPES
+from rankzero.publish.site import calculator, packages
+
+FORMULAS = Path(calculator.__file__).parent / "static" / "ledger.js"
+TRAINING = [kind for kind in Kind if kind is not Kind.KV_CACHE]
+
+
+@pytest.fixture
+def calc(page: Page, site: Path) -> Page:
+    """The calculator as it opens, with bars that do not take their time."""
+    page.emulate_media(reduced_motion="reduce")
+    page.goto((site / "calculator.html").as_uri())
+    return page
+
+
+# ------------------------------------------------------------------------------------------------------- the formulas
+@functools.cache
+def cases() -> tuple[list[Case], list[Case]]:
+    """Random settings, and what Python says of them."""
+    asked = random_cases(1500)
+    return asked, [by_python(case) for case in asked]
+
+
+def ask(page: Page, asked: list[Case], changed: str | None = None) -> list[Case]:
+    answers: list[Case] = json.loads(page.evaluate(ASK, [changed, json.dumps([for_the_page(case) for case in asked])]))
+    return answers
+
+
+def test_1000_random_settings_have_pythons_rows_to_the_byte(calc: Page) -> None:
+    asked, expected = cases()
+    possible = [answer for answer in expected if "rows" in answer]
+    assert len(possible) >= 1000
+    assert max(int(answer["peak"][1]) for answer in possible) > 2**53  # more than a JavaScript number counts exactly
+    for case, answer, right in zip(asked, ask(calc, asked), expected, strict=True):
+        assert answer == right, case
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        *(
+            "it must be at least 1",
+            "attention heads: use a multiple",
+            "of even width",
+            "heads of keys and values evenly",
+        ),
+        *(
+            "data ranks: there must",
+            "tensor ranks: there must",
+            "micro-batches in a step",
+            "no ZeRO stage",
+            "groups of",
+        ),
+        *(
+            "no checkpointing",
+            "ranks are more than",
+            "heads evenly: use a divisor",
+            "share an MLP",
+            "parallelism splits",
+        ),
+        *("a micro-batch of", "this model takes 1 to", "tokens evenly: use a multiple", "more than any machine holds"),
+    ],
+)
+def test_random_settings_are_refused_for_every_reason_there_is(words: str) -> None:
+    assert any(words in answer.get("refused", "") for answer in cases()[1])
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ('"loss: targets", "1", 1n, 8n', '"loss: targets", "1", 1n, 4n'),  # a size
+        ('matrix("attention", 3n * C, C, 0)', 'matrix("attention", 2n * C, C, 0)'),
+        ('"all it keeps, less B·T·V·bytes"', '"all it keeps"'),  # only the words of a formula
+        ("copied * recipe.copy, formula, [FORWARD, BEGIN]", "copied * recipe.copy, formula, [FORWARD]"),  # a phase
+        ("each(accumulator), PHASES)", "each(accumulator))"),
+        ("casts ? 3n * C : C", "C"),
+        ("held(weight, layout, 1n)));\n    const rows", "held(weight, layout, 2n)));\n    const rows"),  # a ZeRO stage
+        ("if (layout.zero < 2n && weight.split", "if (layout.zero < 3n && weight.split"),
+        ("min(2n, blocks)", "2n"),  # matters to models of one block
+        ("inLoss >= bytesOf", "inLoss < bytesOf"),
+        ("loss / 2n; // log-probabilities go", "loss;"),
+        ("layout.zero === 0n && !recipe.accumulator", "layout.zero === 0n"),
+        ("numbers + 4n * ceil(numbers, facts.eightBitBlock)", "numbers + 4n * (numbers / facts.eightBitBlock)"),
+        ("PHASES[totals.indexOf(bytes)]", "PHASES[1]"),
+        ("while (high - low > 1n)", "while (high - low > 2n)"),
+        ("use a divisor of both.", "use a divisor."),  # a sentence
+        ("    checkTensor(layout, config, refuse);\n", ""),  # a check
+    ],
+)
+def test_a_slip_in_the_formulas_is_found(calc: Page, right: str, wrong: str) -> None:
+    source = FORMULAS.read_text(encoding="utf-8")
+    assert source.count(right) == 1
+    asked, expected = cases()
+    assert ask(calc, asked, source.replace(right, wrong)) != expected
+
+
+def test_typed_numbers_are_read_as_a_starter_reads_its_options(calc: Page) -> None:
+    texts = ["8", " 8 ", "+8", "1_000", "0", "-3", "", "abc", "1.5", "1e3", "8,192", "it's", "10000000000000"]
+    read = """texts => texts.map((text) => {
+      try { return `${Ledger(document.getElementById("ledger-facts").textContent).positiveInt("x", text)}`; }
+      catch (error) { return error.message; }
+    })"""
+    assert calc.evaluate(read, texts) == [_typed(text) for text in texts]
+
+
+def _typed(text: str) -> str:
+    try:
+        return str(positive_int(text))
+    except argparse.ArgumentTypeError as error:
+        return str(error)
+
+
+# ----------------------------------------------------------------------------------------------------------- the page
+def set_fields(page: Page, **values: Any) -> None:
+    for name, value in values.items():
+        field = page.locator(f"form [name={name}]")
+        if isinstance(value, bool):
+            field.set_checked(value)
+        elif field.evaluate("field => field.tagName") == "SELECT":
+            field.select_option(str(value))
+        else:
+            field.fill(str(value))
+
+
+def of_python(
+    model: str | dict[str, Any] = "gpt2",
+    recipe: str = "amp",
+    optimizer: str = "adamw",
+    batch_size: int = 8,
+    seq_len: int = 1024,
+    memory: int = HARDWARE["h100"].memory,
+    **layout: Any,
+) -> tuple[Ledger, int]:
+    """The ledger and the largest micro-batch."""
+    config = PRESETS[model] if isinstance(model, str) else config_of(model)
+    how = config, RECIPES[recipe], OPTIMIZERS[optimizer]
+    ledger = predict(*how, batch_size=batch_size, seq_len=seq_len, layout=Layout(**layout))
+    return ledger, largest_micro_batch(*how, seq_len=seq_len, budget=memory, layout=Layout(**layout))
+
+
+def expect_shown(page: Page, ledger: Ledger, largest: int, memory: int = HARDWARE["h100"].memory) -> None:
+    """Verdict, bars and both tables are those of Python's ledger."""
+    phase, peak = ledger.peak()
+    verdict = page.locator(".verdict")
+    expect(verdict).to_contain_text(f"{human(peak)} at the peak, when {MOMENTS[phase]}")
+    room = memory - peak
+    expect(verdict).to_contain_text(f"{human(room)} to spare" if room >= 0 else f"{human(-room)} too much")
+    words = f"that fits: {largest:,} sequence" if largest else "Not even one sequence fits."
+    expect(verdict).to_contain_text(words)
+    assert shown_rows(page) == [[row.name, row.formula, f"{row.bytes:,}"] for row in ledger.rows]
+    sums = [sum(ledger.at(moment).values()) for moment in PHASES]
+    expect(page.locator(".moment .sum > :last-child")).to_have_text([human(size) for size in sums])
+    expect(page.locator(".moment.fullest")).to_have_attribute("data-phase", phase)
+    unit = {"GB": 1e9, "TB": 1e12, "MB": 1e6, "kB": 1e3}[page.locator("[data-show=unit]").inner_text()]
+    expect(page.locator(".moments tfoot td")).to_have_text([f"{size / unit:.2f}" for size in sums])
+    for kind in TRAINING:
+        sizes = [ledger.at(moment)[kind] for moment in PHASES]
+        line = page.locator(".moments tbody tr").filter(has=page.get_by_text(kind.value, exact=True)).locator("td")
+        expect(line).to_have_text([f"{size / unit:.2f}" if size else "–" for size in sizes])
+
+
+def shown_rows(page: Page) -> list[list[str]]:
+    script = """rows => rows.map((row) => [...row.cells].slice(0, 3).map((cell) => cell.textContent))"""
+    rows: list[list[str]] = page.locator(".rows tbody tr:not(:first-child)").evaluate_all(script)
+    return rows
+
+
+def test_it_opens_with_a_step_that_python_computes_too(calc: Page) -> None:
+    expect_shown(calc, *of_python())
+    parameters = parameter_count(PRESETS["gpt2"])
+    expect(calc.locator("[data-show=parameters]")).to_have_text(f"{parameters:,}")
+    expect(calc.locator("[data-show=each]")).to_have_text("18")
+    expect(calc.locator("[data-show=tokens]")).to_have_text(f"{8 * 1024:,}")
+
+
+def test_bars_are_as_wide_as_their_bytes(calc: Page) -> None:
+    ledger, _ = of_python()
+    shares = set()
+    for phase in PHASES:
+        for kind in TRAINING:
+            segment = calc.locator(f'.moment[data-phase="{phase}"] .segment[data-kind="{kind}"]')
+            box, size = segment.bounding_box(), ledger.at(phase)[kind]
+            assert box is not None
+            if size > 10**8:  # narrower ones are mostly rim
+                shares.add(round(size / box["width"] / 1e6))
+            elif not size:
+                assert box["width"] == 0
+    assert max(shares) - min(shares) <= 1  # the same MB a pixel
+
+
+def test_model_ranks_and_stage_change_it_as_they_change_python(calc: Page) -> None:
+    set_fields(calc, model="llama-3-8b", recipe="mixed", batch_size=1)
+    expect(calc.locator("[name=seq_len]")).to_have_value("8192")  # all that the model takes, as before
+    expect_shown(calc, *of_python("llama-3-8b", "mixed", batch_size=1, seq_len=8192))
+    set_fields(calc, data=64, zero=3, checkpointing="block")
+    split: dict[str, Any] = {"data": 64, "zero": 3, "checkpointing": "block"}
+    expect_shown(calc, *of_python("llama-3-8b", "mixed", batch_size=1, seq_len=8192, **split))
+    set_fields(calc, tensor=4, sequence_parallel=True, micro_batches=2, optimizer="adam8bit", zero=1)
+    split |= {"tensor": 4, "sequence_parallel": True, "micro_batches": 2, "zero": 1}
+    expect_shown(calc, *of_python("llama-3-8b", "mixed", "adam8bit", 1, 8192, **split))
+    set_fields(calc, hardware="own", memory=24)
+    expect_shown(calc, *of_python("llama-3-8b", "mixed", "adam8bit", 1, 8192, 24 * 10**9, **split), 24 * 10**9)
+
+
+def test_sizes_of_ones_own(calc: Page) -> None:
+    calc.locator(".sizes summary").click()
+    set_fields(calc, hidden_dim=1536)
+    expect(calc.locator("[name=model]")).to_have_value("gpt")
+    own = sizes_of(PRESETS["gpt2"]) | {"hidden_dim": 1536}
+    expect_shown(calc, *of_python({"family": "gpt"} | own))
+    set_fields(calc, model="llama", n_kv_head=4, ffn_dim=5000)
+    own |= {"family": "llama", "n_kv_head": 4, "ffn_dim": 5000}
+    expect_shown(calc, *of_python(own))
+    set_fields(calc, model="llama-2-7b")
+    expect(calc.locator("[name=hidden_dim]")).to_have_value("4096")
+
+
+SETTINGS: list[dict[str, Any]] = [
+    {},
+    {"model": "llama-3-70b", "recipe": "mixed", "batch_size": 2, "data": 128, "zero": 3, "checkpointing": "block"},
+    {"model": "llama-3-8b", "data": 4, "zero": 2, "micro_batches": 4, "hardware": "a100", "recipe": "bf16-fp32-accum"},
+    {"model": "llama-2-7b", "data": 8, "tensor": 8, "sequence_parallel": True, "optimizer": "momentum", "seq_len": 64},
+    {"model": "gpt2", "zero": 3, "hardware": "own", "optimizer": "sgd"},  # one rank shares with nobody
+]
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_the_command_it_gives_says_the_same(calc: Page, setting: dict[str, Any]) -> None:
+    set_fields(calc, **setting)
+    command = calc.locator("[data-show=command]").inner_text()
+    text = _run(command)
+    peak = re.search(r"^peak +(.*)$", text, re.MULTILINE)
+    assert peak is not None
+    expect(calc.locator(".verdict .peak")).to_have_text(peak[1].replace(" when", " at the peak, when"))
+    if setting.get("hardware") != "own":
+        largest = re.search(r"largest micro-batch that fits: (.*)$", text, re.MULTILINE)
+        assert largest is not None
+        expect(calc.locator(".verdict")).to_contain_text("Not even one" if largest[1] == "0 sequences" else largest[1])
+    rows = json.loads(_run(f"{command} --json"))["stages"][0]["rows"]
+    assert shown_rows(calc) == [[row["name"], row["formula"], f"{row['bytes']:,}"] for row in rows]
+
+
+@pytest.mark.parametrize("setting", SETTINGS[:4])
+def test_the_command_for_a_pipeline_continues(calc: Page, setting: dict[str, Any]) -> None:
+    set_fields(calc, **setting)
+    plan = json.loads(_run(calc.locator("[data-show=pipeline]").inner_text() + " --json"))
+    assert len(plan["stages"]) == 2
+    assert plan["layout"]["data"] * plan["layout"]["tensor"] == setting.get("data", 1) * setting.get("tensor", 1)
+
+
+def _run(command: str) -> str:
+    name, *arguments = shlex.split(command)
+    assert name == "rankzero"
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def test_a_model_of_ones_own_comes_with_a_program(calc: Page) -> None:
+    set_fields(calc, model="llama", data=6, zero=2, tensor=2, sequence_parallel=True)
+    names: dict[str, Any] = {}
+    with contextlib.redirect_stdout(io.StringIO()):
+        exec(calc.locator("[data-show=command]").inner_text(), names)
+        exec(calc.locator("[data-show=pipeline]").inner_text(), names)
+    assert shown_rows(calc) == [
+        [name, formula, f"{int(size):,}"] for _, name, size, formula, _ in rows_of(names["ledger"])
+    ]
+    names["layout"].check(names["config"])
+    assert names["layout"].pipeline == 2
+
+
+@pytest.mark.parametrize(
+    ("setting", "field", "sentence"),
+    [
+        ({"batch_size": "0"}, "batch_size", "'0' must be a whole number of at least 1."),
+        ({"data": "many"}, "data", "'many' must be a whole number of at least 1."),
+        ({"seq_len": 4096}, "seq_len", "sequences of 4096 tokens: this model takes 1 to 1024."),
+        ({"tensor": 5}, "tensor", "5 tensor ranks cannot share 12 heads evenly: use a divisor of 12."),
+        (
+            {"sequence_parallel": True},
+            "sequence_parallel",
+            "sequence parallelism splits what tensor parallelism leaves whole: use 2 tensor ranks or more.",
+        ),
+        (
+            {"model": "gpt", "n_head": 7},
+            "hidden_dim",
+            "hidden_dim 768 does not divide into 7 attention heads: use a multiple of 7.",
+        ),
+        ({"hardware": "own", "memory": ""}, "memory", "'' must be a whole number of at least 1."),
+    ],
+)
+def test_a_mistake_gets_one_sentence_beside_its_field(
+    calc: Page, setting: dict[str, Any], field: str, sentence: str
+) -> None:
+    set_fields(calc, **setting)
+    expect(calc.locator(f"[data-field={field}] .problem")).to_have_text(sentence)
+    expect(calc.locator(f"[name={field}]")).to_be_visible()
+    expect(calc.locator(f"[name={field}]")).to_have_attribute("aria-invalid", "true")
+    expect(calc.locator(".problem:not(:empty)")).to_have_count(1)
+    expect(calc.get_by_text("of the last setting that could be")).to_be_visible()
+    memory = 24 * 10**9 if "memory" in setting else HARDWARE["h100"].memory
+    expect_shown(calc, *of_python(memory=memory), memory)
+    calc.get_by_role("button", name="Reset").click()
+    expect(calc.locator(".problem:not(:empty)")).to_have_count(0)
+    expect(calc.get_by_text("of the last setting that could be")).to_be_hidden()
+
+
+def test_a_setting_can_be_linked(calc: Page) -> None:
+    assert "#" not in calc.url
+    set_fields(calc, model="llama-3-8b", recipe="mixed", batch_size=1, data=8, zero=3, tensor=2, sequence_parallel=True)
+    setting: dict[str, Any] = {"data": 8, "zero": 3, "tensor": 2, "sequence_parallel": True}
+    other = calc.context.new_page()
+    other.goto(calc.url)
+    expect_shown(other, *of_python("llama-3-8b", "mixed", batch_size=1, seq_len=8192, **setting))
+    assert other.url == calc.url
+    other.goto(f"{calc.url.split('#')[0]}#model=gpt&hidden_dim=1536")  # the same page, another address
+    own = {"family": "gpt"} | sizes_of(PRESETS["gpt2"]) | {"hidden_dim": 1536}
+    expect_shown(other, *of_python(own))
+    expect(other.locator("[name=hidden_dim]")).to_be_visible()
+    other.get_by_role("button", name="Reset").click()
+    assert other.url == calc.url.split("#")[0]
+    expect_shown(other, *of_python())
+
+
+def test_an_address_that_asks_for_what_is_not_there(calc: Page) -> None:
+    calc.goto(f"{calc.url}#recipe=fp8&batch_size=4")
+    expect(calc.locator("[data-field=recipe] .problem")).to_contain_text("'fp8', which is no choice here")
+    expect_shown(calc, *of_python(batch_size=4))
+
+
+def test_keys_are_enough(calc: Page) -> None:
+    calc.locator("[name=model]").focus()
+    calc.keyboard.press("Tab")
+    expect(calc.locator(".sizes summary")).to_be_focused()
+    for _ in range(3):
+        calc.keyboard.press("Tab")
+    expect(calc.get_by_label("Micro-batch size", exact=True)).to_be_focused()
+    calc.keyboard.type("4")  # in place of what was selected
+    expect_shown(calc, *of_python(batch_size=4))
+    calc.keyboard.press("Tab")
+    expect(calc.get_by_role("button", name="÷2 Micro-batch size")).to_be_focused()
+    calc.keyboard.press("Enter")
+    expect_shown(calc, *of_python(batch_size=2))
+    calc.keyboard.press("Tab")
+    calc.keyboard.press("Space")
+    expect_shown(calc, *of_python(batch_size=4))
+
+
+# -------------------------------------------------------------------------------------------------------- how it looks
+LOOKS = ["", "#model=llama&recipe=mixed&data=1024&zero=3&tensor=4&hardware=own", "#batch_size=none"]
+
+
+@pytest.mark.parametrize("hash", LOOKS)
+@pytest.mark.parametrize("width", [320, 390, 768, 1440])
+def test_nothing_scrolls_sideways(calc: Page, width: int, hash: str) -> None:
+    calc.set_viewport_size({"width": width, "height": 844})
+    calc.goto(f"{calc.url}{hash}")
+    assert calc.evaluate("document.documentElement.scrollWidth") <= width
+    beyond = "all => all.filter((one) => one.getBoundingClientRect().right > innerWidth + 1).length"
+    assert calc.locator(".calculator *:not(.scroll *)").evaluate_all(beyond) == 0
+
+
+def test_a_wide_window_has_two_columns_and_a_phone_keeps_the_verdict_in_sight(calc: Page) -> None:
+    form, results = (calc.locator(name).bounding_box() for name in ("form.setting", ".chart"))
+    assert form is not None
+    assert results is not None
+    assert form["x"] + form["width"] < results["x"]
+    calc.set_viewport_size({"width": 390, "height": 844})
+    expect(calc.locator(".verdict")).to_be_in_viewport(ratio=0.9)
+    expect(calc.locator(".chart")).not_to_be_in_viewport()
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("hash", LOOKS[:2])
+def test_axe_finds_nothing(browser: Browser, site: Path, theme: Any, hash: str) -> None:
+    page = browser.new_page(color_scheme=theme)
+    page.goto(f"{(site / 'calculator.html').as_uri()}{hash}")
+    page.add_script_tag(path=packages.path("axe-core/axe.min.js"))
+    found = page.evaluate("axe.run('.calculator')")["violations"]
+    page.close()
+    assert not [(one["id"], [node["html"] for node in one["nodes"]]) for one in found]
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_kinds_stand_out_from_the_page(browser: Browser, site: Path, theme: Any) -> None:
+    page = browser.new_page(color_scheme=theme)
+    page.goto((site / "calculator.html").as_uri())
+    colors = page.evaluate(
+        """() => [document.body, ...document.querySelectorAll(".moments .swatch")].map((one) => {
+          const [r, g, b] = getComputedStyle(one).backgroundColor.match(/[\\d.]+/g).map(Number);
+          return [r, g, b];
+        })"""
+    )
+    patterns = page.locator(".moments .swatch").evaluate_all(
+        "all => all.map((one) => getComputedStyle(one).backgroundImage)"
+    )
+    page.close()
+    paper, *kinds = (_luminance(color) for color in colors)
+    assert len(kinds) == len(set(patterns)) == len(TRAINING)
+    assert all((max(kind, paper) + 0.05) / (min(kind, paper) + 0.05) >= 3 for kind in kinds)
+
+
+def _luminance(color: list[float]) -> float:
+    """WCAG's relative luminance of an sRGB color."""
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in (part / 255 for part in color)]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def test_bars_move_unless_somebody_wants_none_of_it(calc: Page) -> None:
+    duration = "one => getComputedStyle(one).transitionDuration"
+    segment = calc.locator(".segment").first
+    assert segment.evaluate(duration) == "0s"
+    calc.emulate_media(reduced_motion="no-preference")
+    assert segment.evaluate(duration) == "0.35s"
+
+
+def test_without_scripts_it_says_where_else_the_numbers_are(browser: Browser, site: Path) -> None:
+    page = browser.new_page(java_script_enabled=False)
+    page.goto((site / "calculator.html").as_uri())
+    expect(page.get_by_text("rankzero plan gpt2 prints the same")).to_be_visible()
+    expect(page.locator("form.setting")).to_be_hidden()
+    page.close()
