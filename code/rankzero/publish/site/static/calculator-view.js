@@ -176,8 +176,8 @@ function LedgerView(root, ledger) {
   function layoutOf({ layout }, pipeline = "") {
     const { data, zero, tensor, checkpointing, microBatches } = layout;
     const flag = layout.sequenceParallel ? "True" : "False";
-    const step = `checkpointing="${checkpointing}", micro_batches=${microBatches}`;
-    return `Layout(data=${data}, zero=${zero}, tensor=${tensor}, sequence_parallel=${flag}, ${step}${pipeline})`;
+    const ranks = `data=${data}, zero=${zero}, tensor=${tensor}, sequence_parallel=${flag},`;
+    return `Layout(\n    ${ranks}\n    checkpointing="${checkpointing}", micro_batches=${microBatches}${pipeline},\n)`;
   }
 
   /** What `rankzero plan` says of presets, for a model that is none. */
@@ -191,10 +191,11 @@ function LedgerView(root, ledger) {
       "from rankzero.ledger.predict import predict",
       "from rankzero.ledger.recipes import OPTIMIZERS, RECIPES",
       "",
-      `config = ${name}(${sizes.join(", ")})`,
+      `config = ${name}(\n    ${sizes.slice(0, 4).join(", ")},\n    ${sizes.slice(4).join(", ")},\n)`,
       `layout = ${layoutOf(setting)}`,
       `recipe, optimizer = RECIPES["${recipe.name}"], OPTIMIZERS["${optimizer.name}"]`,
-      `ledger = predict(config, recipe, optimizer, batch_size=${batchSize}, seq_len=${seqLen}, layout=layout)`,
+      `step = {"batch_size": ${batchSize}, "seq_len": ${seqLen}}`,
+      "ledger = predict(config, recipe, optimizer, layout=layout, **step)",
       "print(ledger, ledger.peak())",
     ].join("\n");
   }
@@ -210,6 +211,7 @@ function LedgerView(root, ledger) {
     const known = Boolean(facts.preset[setting.model]);
     show("check", known ? "The same from Python, in a terminal:" : "The same from Python:");
     put("command", known ? planOf(setting) : [programOf(setting)]);
+    show("continues", known ? "With two stages, this setting continues there:" : "In Python, with two stages:");
     put("pipeline", known ? [...planOf(several), "--pipeline 2"] : [`layout = ${layoutOf(several, ", pipeline=2")}`]);
   }
 

@@ -181,4 +181,6 @@
   });
 
   restore();
+  root.querySelector(".without").remove();
+  root.querySelector(".desk").hidden = false;
 })();

@@ -17,7 +17,7 @@ from rankzero.publish.site.calculator import FAMILIES, camel, size_names
 
 Case = dict[str, Any]
 
-# Evaluated in the page, with the text of changed formulas or null for the page's own, and cases. As text there and back:
+# Evaluated in the page, with the text of changed formulas or null for the page's own, and cases. Both ways as text:
 # Playwright takes long over large lists.
 ASK = """([changed, cases]) => {
   const made = changed === null ? Ledger : new Function(`${changed}; return Ledger;`)();
