@@ -1,8 +1,8 @@
-/* Draws the page's diagrams with mermaid, in the page's colors and type: again when its theme changes, or a diagram's room.
-   A chart from left to right that would become too small to read runs from top to bottom instead. */
+/* Draws the page's diagrams with mermaid, in the page's colors and type: again when its theme changes, or the room that a
+   diagram has. A chart from left to right that would become too small to read runs from top to bottom instead. */
 (() => {
   "use strict";
-  const LEGIBLE = 0.77; // how far letters of 13 px may shrink; what is wider still scrolls within its box
+  const LEGIBLE = 0.76; // how far letters of 13 px may shrink; what is wider still scrolls within its box
   const FONT = '"Inter Variable", system-ui, sans-serif';
   const figures = [...document.querySelectorAll("figure.diagram")];
   let number = 0;
@@ -35,7 +35,8 @@
       taskBorderColor: brand, taskTextColor: ink, taskTextDarkColor: ink, taskTextOutsideColor: ink,
       critBkgColor: color("--bad-soft"), critBorderColor: color("--bad"), todayLineColor: "transparent",
       xyChart: {
-        backgroundColor: paper, titleColor: ink, plotColorPalette: [brand, color("--bad")].join(), ...Object.fromEntries(axes),
+        backgroundColor: paper, titleColor: ink, plotColorPalette: `${brand},${color("--bad")}`,
+        ...Object.fromEntries(axes),
       },
     };
   }
@@ -55,13 +56,16 @@
       },
       sequence: {
         useMaxWidth: false, mirrorActors: false, wrap: true, height: 36, actorMargin: 40, messageMargin: 26,
-        width: Math.min(210, Math.max(100, width / people - 60)), diagramMarginX: 2, diagramMarginY: 10, noteMargin: 8, boxMargin: 8, ...type, ...sizes,
+        width: Math.min(210, Math.max(100, width / people - 60)), diagramMarginX: 2, diagramMarginY: 10, noteMargin: 8,
+        boxMargin: 8, ...type, ...sizes,
       },
       gantt: {
         useMaxWidth: false, useWidth: wide, barHeight: 22, barGap: 5, topPadding: 50, fontSize: 12, sectionFontSize: 12,
         leftPadding: 7 * Math.max(0, ...sections) + 16, rightPadding: 8, gridLineStartPadding: 12,
       },
-      xyChart: { useMaxWidth: false, width: wide, height: Math.round(wide / 2), titleFontSize: wide < 600 ? 12 : 14, titlePadding: 8 },
+      xyChart: {
+        useMaxWidth: false, width: wide, height: Math.round(wide / 2), titlePadding: 8, titleFontSize: wide < 600 ? 12 : 14,
+      },
     };
   }
 
@@ -70,9 +74,9 @@
     const { svg } = await mermaid.render(`diagram-${number++}`, source, bench);
     const drawn = new DOMParser().parseFromString(svg, "text/html").querySelector("svg");
     let [left, top, natural, height] = drawn.getAttribute("viewBox").split(" ").map(Number);
-    if (/^\s*gantt/.test(source)) [top, height] = [top + 38, height - 38]; // above its bars mermaid leaves as much as below
-    natural += 12; // the last label of an axis stands out
-    drawn.setAttribute("viewBox", [left - 2, top, natural, height].join(" "));
+    if (/^\s*gantt/.test(source)) [top, height] = [top + 38, height - 38]; // it leaves as much above its bars as below
+    if (!/^\s*flowchart/.test(source)) [left, natural] = [left - 2, natural + 12]; // the last label of an axis stands out
+    drawn.setAttribute("viewBox", [left, top, natural, height].join(" "));
     return { drawn, natural, height };
   }
 
@@ -83,20 +87,25 @@
     return found && source.replace(found[0], `flowchart ${other[found[1]]}`);
   }
 
-  async function draw(figure) {
-    const width = figure.clientWidth;
-    if (!width) return; // it is in a part of the page that is closed: it is drawn when it gets some room
-    const source = figure.querySelector("pre").textContent;
+  /** The picture in the direction that its source gives, or in the other if only that can be read. */
+  async function fitting(source, width) {
     const bench = document.createElement("div"); // where mermaid measures
     bench.className = "diagram-bench";
     document.body.append(bench);
-    let made = await render(source, width, bench);
-    if (made.natural * LEGIBLE > width && turned(source)) {
-      const other = await render(turned(source), width, bench);
-      if (other.natural < made.natural) made = other;
+    try {
+      const first = await render(source, width, bench);
+      if (first.natural * LEGIBLE <= width || !turned(source)) return first;
+      const second = await render(turned(source), width, bench);
+      return second.natural < first.natural ? second : first;
+    } finally {
+      bench.remove();
     }
-    bench.remove();
-    const { drawn, natural, height } = made;
+  }
+
+  async function draw(figure) {
+    const width = figure.clientWidth;
+    if (!width) return; // it is in a part of the page that is closed: it is drawn when it gets some room
+    const { drawn, natural, height } = await fitting(figure.querySelector("pre").textContent, width);
     drawn.setAttribute("role", "img");
     drawn.setAttribute("width", natural);
     drawn.setAttribute("height", height);

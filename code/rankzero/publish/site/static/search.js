@@ -1,0 +1,199 @@
+/* The search: a dialog with a list of links, by page. It loads the index when it is first opened. */
+(() => {
+  "use strict";
+  const ROOT = document.documentElement.dataset.content_root;
+  const [MOST, MOST_OF_A_PAGE, SNIPPET] = [40, 5, 170];
+  const HINT = "Chapters, labs, claims, notebooks and source files.";
+
+  function make(tag, properties = {}, ...children) {
+    const element = Object.assign(document.createElement(tag), properties);
+    element.append(...children);
+    return element;
+  }
+
+  // ---- The index, in scripts: a page that was opened from a file may load nothing else
+  const loads = new Map();
+  function load(file) {
+    const start = (resolve, reject) =>
+      document.head.append(make("script", { src: `${ROOT}_static/${file}`, onload: resolve, onerror: reject }));
+    if (!loads.has(file)) loads.set(file, new Promise(start));
+    return loads.get(file);
+  }
+
+  let data = null;
+  async function ready() {
+    await Promise.all(["minisearch/index.js", "search-index.js", "search-data.js"].map(load));
+    const { pages, entries, index } = rankzeroData;
+    data ??= { pages, entries, index: MiniSearch.loadJS(index, rankzeroIndex.options) };
+  }
+  const prepare = () => ready().catch(() => {}); // whoever searches is told
+
+  // ---- What was found
+  function marked(text, found, start = 0, end = text.length) {
+    const pieces = [];
+    let at = start;
+    for (const word of found.filter((word) => word.start >= start && word.end <= end)) {
+      pieces.push(text.slice(at, word.start), make("mark", {}, text.slice(word.start, word.end)));
+      at = word.end;
+    }
+    return [...pieces, text.slice(at, end)];
+  }
+
+  /** The stretch of a text with the most different hits, from one space to another. */
+  function snippet(text, found) {
+    const seen = (from) => found.filter(({ start, end }) => start >= from && end <= from + SNIPPET);
+    const inside = (from) => new Set(seen(from).flatMap((word) => word.terms)).size;
+    const places = found.map(({ start }) => Math.max(0, start - 40));
+    const best = places.reduce((one, other) => (inside(other) > inside(one) ? other : one), places[0] ?? 0);
+    const start = best && text.indexOf(" ", best) + 1;
+    const cut = start + SNIPPET < text.length;
+    const end = cut ? Math.max(text.lastIndexOf(" ", start + SNIPPET), start + SNIPPET / 2) : text.length;
+    return [start ? "… " : "", ...marked(text, found, start, end), cut ? " …" : ""];
+  }
+
+  function link({ entry: [page, anchor, title, text], terms }) {
+    const found = encodeURIComponent([...terms].join(" "));
+    const name = make("span", { className: "search-title" }, ...marked(title, rankzeroIndex.hits(title, terms)));
+    const words = make("span", { className: "search-text" }, ...snippet(text, rankzeroIndex.hits(text, terms)));
+    return make("a", { href: `${ROOT}${data.pages[page][0]}?found=${found}${anchor && `#${anchor}`}` }, name, words);
+  }
+
+  function groups(found) {
+    const byPage = new Map(found.map(({ entry }) => [entry[0], []]));
+    for (const one of found) byPage.get(one.entry[0]).push(one);
+    return Array.from(byPage, ([page, all]) => {
+      const [, title, kind] = data.pages[page];
+      const items = all.slice(0, MOST_OF_A_PAGE).map((one) => make("li", {}, link(one)));
+      const more = all.length - items.length;
+      if (more) items.push(make("li", { className: "search-more" }, `and ${more} more on this page`));
+      const heading = make("h2", {}, make("span", { className: "search-kind" }, kind), " ", title);
+      return make("section", {}, heading, make("ul", {}, ...items));
+    });
+  }
+
+  const many = (number, thing) => `${number.toLocaleString("en")} ${thing}${number === 1 ? "" : "s"}`;
+
+  /** What the search says of what it found. */
+  function summary(text, found, shown) {
+    if (!data) return ["The index could not be loaded."];
+    if (!text) return [HINT];
+    if (!found.length) {
+      const map = make("a", { href: `${ROOT}handbook/README.html` }, "The map of topics");
+      const places = `${data.entries.length.toLocaleString("en")} sections, claims and functions`;
+      const searched = `${places} on ${many(data.pages.length, "page")}`;
+      return [`Nothing found for “${text}” in ${searched}. `, map, " may lead there."];
+    }
+    const best = found.length > MOST ? `, the best ${MOST}` : "";
+    return [`${many(found.length, "place")}${best} on ${many(shown.length, "page")}`];
+  }
+
+  async function search() {
+    await prepare();
+    const text = input.value.trim();
+    const found = data ? rankzeroIndex.find(data, text) : [];
+    const shown = groups(found.slice(0, MOST));
+    results.replaceChildren(...shown);
+    results.scrollTop = 0;
+    count.replaceChildren(...summary(text, found, shown));
+  }
+
+  // ---- The dialog
+  const dialog = make("dialog", { className: "search", ariaLabel: "Search" });
+  dialog.innerHTML = `
+    <form role="search">
+      <label class="search-label" for="search-input">Search the site</label>
+      <input type="search" id="search-input" placeholder="all_reduce, warm-up, ZeRO-3, --resume" autocomplete="off"
+        autocapitalize="off" spellcheck="false" enterkeyhint="go" aria-describedby="search-count">
+      <button type="button" class="search-close">Close</button>
+    </form>
+    <p class="search-count" id="search-count" role="status">${HINT}</p>
+    <div class="search-results"></div>
+    <p class="search-keys"><kbd>↑</kbd> <kbd>↓</kbd> choose <kbd>Enter</kbd> open <kbd>Esc</kbd> close</p>`;
+  document.body.append(dialog);
+  const [form, input, close, count, results] =
+    ["form", "input", ".search-close", ".search-count", ".search-results"].map((name) => dialog.querySelector(name));
+
+  function open() {
+    if (dialog.open) return;
+    dialog.showModal();
+    input.focus();
+    input.select();
+    search();
+  }
+
+  /** The arrows move the focus: from the field to the first link, from link to link, and back. */
+  function move(step) {
+    const stops = [input, ...results.querySelectorAll("a")];
+    const next = stops[Math.min(Math.max(stops.indexOf(document.activeElement) + step, 0), stops.length - 1)];
+    next.focus();
+    next.scrollIntoView({ block: "nearest" });
+  }
+
+  const plain = (event) => !event.ctrlKey && !event.metaKey && !event.altKey;
+
+  /** A link to the page that is open need not load it again. */
+  function stay(event) {
+    const target = event.target.closest("a");
+    if (!target || !plain(event) || event.shiftKey || target.pathname !== location.pathname) return;
+    event.preventDefault();
+    dialog.close();
+    const drawer = document.getElementById("__navigation");
+    if (drawer) drawer.checked = false;
+    location.hash = target.hash;
+    if (!target.hash) scrollTo(0, 0);
+    mark(new URL(target.href).searchParams.get("found"));
+  }
+
+  input.addEventListener("input", search);
+  close.addEventListener("click", () => dialog.close());
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    results.querySelector("a")?.click();
+  });
+  dialog.addEventListener("click", (event) => (event.target === dialog ? dialog.close() : stay(event)));
+  dialog.addEventListener("keydown", (event) => {
+    if (event.isComposing) return;
+    if (event.key === "ArrowDown" || event.key === "ArrowUp") {
+      event.preventDefault();
+      move(event.key === "ArrowDown" ? 1 : -1);
+    } else if (event.key === "Escape") {
+      event.preventDefault(); // or a field for searching is cleared first, and the dialog stays
+      dialog.close();
+    } else if (event.target.matches("a") && /^[^ ]$/u.test(event.key) && plain(event)) {
+      input.focus(); // whoever types goes on typing
+    }
+  });
+  document.addEventListener("keydown", (event) => {
+    const typing = event.target.closest?.("input, textarea, select, [contenteditable]");
+    const asked = event.key === "/" ? plain(event) && !typing : event.key === "k" && (event.ctrlKey || event.metaKey);
+    if (asked) {
+      event.preventDefault();
+      open();
+    } else if (event.key === "Escape" && !dialog.open) {
+      CSS.highlights?.delete("found");
+    }
+  });
+  for (const button of document.querySelectorAll("button.find")) {
+    button.addEventListener("click", open);
+    for (const soon of ["pointerenter", "focus"]) button.addEventListener(soon, prepare);
+  }
+
+  // ---- Where a link of the search has led: its words are marked in the section, and the page stays as it is
+  async function mark(words) {
+    if (!words || !CSS.highlights) return;
+    await load("search-index.js");
+    const terms = new Set(words.split(" "));
+    const target = location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1)));
+    const within = target?.closest("tr, section") ?? document.querySelector("article");
+    const texts = document.createTreeWalker(within, NodeFilter.SHOW_TEXT);
+    const highlight = new Highlight();
+    while (texts.nextNode()) {
+      const node = texts.currentNode;
+      for (const { start, end } of rankzeroIndex.hits(node.data, terms)) {
+        highlight.add(new StaticRange({ startContainer: node, startOffset: start, endContainer: node, endOffset: end }));
+      }
+    }
+    CSS.highlights.set("found", highlight);
+  }
+  mark(new URLSearchParams(location.search).get("found"));
+})();

@@ -1,0 +1,152 @@
+"""Every diagram is drawn and every picture has words, in light and dark, on a desk and on a phone."""
+
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from rankzero.curriculum import ROOT
+from rankzero.publish.site import packages, plots
+
+AXE = packages.path("axe-core/axe.min.js")
+DIAGRAM = '<figure class="diagram '
+LEGIBLE = 0.75  # of 13 px
+SMALL = 'it => it.getBoundingClientRect().width / Number(it.getAttribute("width"))'
+
+
+def pages_with(site: Path, text: str) -> list[Path]:
+    found = [file for file in sorted(site.rglob("*.html")) if text in file.read_text("utf-8")]
+    assert found
+    return found
+
+
+def fences() -> int:
+    files = [*ROOT.glob("handbook/*.md"), *ROOT.glob("labs/*.md")]
+    return sum(len(re.findall(r"^```mermaid$", file.read_text("utf-8"), re.MULTILINE)) for file in files)
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(("width", "theme"), [(1440, "light"), (390, "dark")])
+def test_every_diagram_is_drawn_and_has_a_name(site: Path, page: Page, width: int, theme: str) -> None:
+    page.set_viewport_size({"width": width, "height": 900})
+    page.emulate_media(color_scheme="dark" if theme == "dark" else "light")
+    drawn, small = 0, []
+    for file in pages_with(site, DIAGRAM):
+        if "read" in file.relative_to(site).parts:
+            continue
+        page.goto(file.as_uri())
+        figures = page.locator("figure.diagram")
+        for figure in figures.all():
+            picture = figure.get_by_role("img")
+            expect(picture).to_have_accessible_name(re.compile(r"\w{2,} "))
+            expect(picture).to_have_accessible_description(re.compile(r"\w+ .{30}"))
+            expect(figure.locator("pre")).to_be_hidden()
+            if picture.evaluate(SMALL) < LEGIBLE:
+                small.append(str(file))
+            drawn += 1
+        page.add_script_tag(path=AXE)
+        rules = {"runOnly": ["svg-img-alt", "scrollable-region-focusable", "color-contrast"], "preload": False}
+        found = page.evaluate("rules => axe.run('figure.diagram', rules)", rules)
+        assert not [one["nodes"][0]["failureSummary"] for one in found["violations"]]
+    assert drawn == fences()
+    assert not small
+
+
+def test_a_diagram_follows_the_theme(site: Path, page: Page) -> None:
+    page.goto((site / "handbook" / "optimizers.html").as_uri())
+    box = page.locator("figure.diagram svg .node rect").first
+    colors = []
+    for theme in ("light", "dark", "light"):
+        page.evaluate("theme => { document.body.dataset.theme = theme }", theme)
+        paper = page.evaluate("() => getComputedStyle(document.querySelector('.sidebar-drawer')).backgroundColor")
+        expect(box).to_have_css("fill", paper)
+        colors.append(paper)
+    assert colors[0] == colors[2] != colors[1]
+    expect(page.locator("figure.diagram svg")).to_have_count(1)
+
+
+def test_a_diagram_is_drawn_anew_for_another_width(site: Path, page: Page) -> None:
+    """From left to right where there is room, from top to bottom on a phone."""
+    page.goto((site / "handbook" / "forward-pass.html").as_uri())
+    picture = page.locator("figure.diagram svg")
+    expect(picture).to_be_visible()
+    wide = "it => it.viewBox.baseVal.width > it.viewBox.baseVal.height"
+    assert picture.evaluate(wide)
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.wait_for_function(f"() => !({wide})(document.querySelector('figure.diagram svg'))")
+
+
+def test_a_place_below_a_diagram_stays_where_a_link_led(site: Path, page: Page) -> None:
+    page.goto((site / "handbook" / "regularization.html").as_uri() + "#dropout")
+    expect(page.locator("figure.diagram svg")).to_have_count(1)
+    expect(page.get_by_role("heading", name="Dropout", exact=True)).to_be_in_viewport()
+
+
+def test_without_scripts_a_diagram_shows_its_source(site: Path, browser: Browser) -> None:
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto((site / "handbook" / "optimizers.html").as_uri())
+    expect(page.locator("figure.diagram pre")).to_contain_text("running mean of g")
+    expect(page.get_by_role("button", name="Search")).to_be_hidden()
+    context.close()
+
+
+def test_only_pages_with_a_diagram_load_what_draws_it(site: Path) -> None:
+    for file in site.rglob("*.html"):
+        text = file.read_text("utf-8")
+        assert ("mermaid.tiny.js" in text) == (DIAGRAM in text), file
+
+
+class Images(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[dict[str, str | None]] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag == "img":
+            self.found.append(dict(attrs))
+
+
+def test_every_image_has_words_of_its_own_and_a_size(site: Path) -> None:
+    images = Images()
+    for file in pages_with(site, "<img"):
+        images.feed(file.read_text("utf-8"))
+    for one in images.found:
+        assert re.search(r"\w+ \w+", one["alt"] or ""), one
+        assert ".png" not in str(one["alt"])
+        assert int(one["width"] or 0) > 100
+    assert len(images.found) >= 30
+    assert len({one["alt"] for one in images.found}) >= 28
+
+
+def test_a_plot_is_described_by_the_cell_that_draws_it() -> None:
+    cell = """%matplotlib inline
+axes.plot(whole, label="with state")
+axes.plot(part, label=f"without {name}" if part else "nothing")
+axes.set(xlabel="step", ylabel="loss (nats)", title="Two ways")
+"""
+    said = "Plot under “Go on”: “Two ways”, “loss (nats)” over “step”. It shows “with state”, “without …”, “nothing”."
+    assert plots.describe(cell, "3. Go on") == said
+    helper = plots.describe("plots.plot_phases(memory.rows)", "Memory")
+    assert helper == "Plot under “Memory”: What a step holds after each phase, in MiB: one stacked bar a phase."
+
+
+def test_every_formula_is_set(site: Path, page: Page) -> None:
+    """KaTeX marks what it does not understand with a class of its own."""
+    for file in pages_with(site, 'class="katex"'):
+        assert "katex-error" not in file.read_text("utf-8"), file
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.goto((site / "handbook" / "optimizers.html").as_uri())
+    formula = page.locator(".math-wrapper").first
+    expect(formula).to_be_visible()
+    assert formula.evaluate("it => it.getBoundingClientRect().right <= 390")
+    assert page.evaluate(
+        "() => [...document.fonts].some(one => one.family === 'KaTeX_Math' && one.status === 'loaded')"
+    )
+
+
+def test_what_was_a_fence_is_no_code(site: Path) -> None:
+    for file in site.rglob("*.html"):
+        assert not re.search(r'class="highlight-(mermaid|math)', file.read_text("utf-8")), file
