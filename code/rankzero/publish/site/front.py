@@ -19,6 +19,7 @@ TEACH = "handbook/for-instructors"
 class Readme:
     """README's parts, as HTML."""
 
+    anchor: str
     title: str
     lead: str  # the first paragraph
     promise: str  # what else comes before the first heading
@@ -37,6 +38,7 @@ def read(body: str) -> Readme:
     sections[LABS].select_one(".table-wrapper, table").extract()
     title, lead = whole.h1.extract(), whole.p.extract()
     return Readme(
+        anchor=str(whole["id"]),
         title=title.decode_contents(),
         lead=lead.decode_contents(),
         promise="".join(str(part) for part in whole.find_all("p", recursive=False)),

@@ -42,7 +42,7 @@
     let current = null;
     for (const tab of tabs) {
       const part = tab.checkVisibility() && target(tab.hash);
-      if (!part || part.closest("[hidden]")) continue;
+      if (!part || (wide.matches && part.closest("[hidden]"))) continue;
       const box = part.getBoundingClientRect();
       if (box.top <= line && box.bottom > line) current = tab;
     }
@@ -55,12 +55,12 @@
 
   const place = (pane) => {
     const top = pane.getBoundingClientRect().top;
-    let found = null;
-    for (const one of pane.querySelectorAll("section[id], tr[id], .reader-panel:not([hidden])")) {
+    let found = pane === right ? shown() : pane.querySelector(".reader-panel");
+    for (const one of found.querySelectorAll("section[id], tr[id]")) {
       const box = one.getBoundingClientRect();
       if (box.height && box.top <= top + 1) found = one;
     }
-    return found && { id: found.id, above: top - found.getBoundingClientRect().top };
+    return { id: found.id, above: top - found.getBoundingClientRect().top };
   };
   const put = (pane, at) => {
     const found = at && document.getElementById(at.id);
@@ -90,7 +90,6 @@
     });
   }
   for (const scroller of [left, right, window]) scroller.addEventListener("scroll", moved, { passive: true });
-  addEventListener("pagehide", remember);
   addEventListener("popstate", (event) => restore(event.state));
 
   // From one chapter to the next beside the same lab, the lab stays where it is.
@@ -112,8 +111,8 @@
   reader.addEventListener("click", (event) => {
     const link = event.target.closest("a[href]");
     if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
-    if (!link.getAttribute("href").startsWith("#")) return stay(link);
     remember();
+    if (!link.getAttribute("href").startsWith("#")) return stay(link);
     reveal(target(link.hash)); // then the browser goes there
   });
 
