@@ -5,6 +5,7 @@ import inspect
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 # One number; yes or no; or several numbers with names, such as the cells of a table.
@@ -39,6 +40,12 @@ class Claim:
     def how(self) -> str:
         """How it is measured, in words."""
         return inspect.getdoc(self.measure) or ""
+
+    @property
+    def place(self) -> tuple[Path, int]:
+        """The file and line at which it begins, with the function that measures it below."""
+        function = inspect.unwrap(self.measure)
+        return Path(inspect.getfile(function)), inspect.getsourcelines(function)[1]
 
     @property
     def digest(self) -> str:

@@ -16,7 +16,7 @@ from rankzero.claims.measurements import read_measurements, write_measurements
 from rankzero.claims.pages import bare_figures
 from rankzero.claims.registry import all_claims, find_claim
 from rankzero.claims.run import Outcome, can_measure, run_claim, run_claims
-from rankzero.claims.table import render
+from rankzero.claims.table import render, tolerance_of
 from rankzero.curriculum import ROOT
 
 TABLE = ROOT / "handbook" / "claims.md"
@@ -59,8 +59,7 @@ def show_one(slug: str, console: Console, *, as_json: bool) -> int:
         console.print(f"Source: {escape(claim.source)}")
     console.print(f"\nHow: {escape(claim.how)}\n")
     console.print(Syntax(inspect.getsource(claim.measure), "python", theme="ansi_light", background_color="default"))
-    tolerance = f" ± {text_of(claim.tolerance)}" if claim.tolerance else ""
-    console.print(f"expected  {text_of(claim.expected)}{tolerance} {claim.unit}")
+    console.print(f"expected  {text_of(claim.expected)}{tolerance_of(claim)}")
     console.print(f"measured  {_measured(outcome)} {claim.unit}")
     console.print(f"verdict   {_verdict(outcome)}, in {outcome.seconds:.2f} s")
     return int(not outcome.holds)

@@ -14,13 +14,31 @@ published; a claim without one is this project's own finding.
 """
 
 
-def render(claims: dict[str, Claim], measurements: dict[str, Measurement]) -> str:
-    """The whole page."""
-    valid = {
+def that_count(claims: dict[str, Claim], measurements: dict[str, Measurement]) -> dict[str, Measurement]:
+    """The measurements that are of these claims, as they are now."""
+    return {
         slug: measurements[slug]
         for slug, claim in claims.items()
         if slug in measurements and measurements[slug].counts_for(claim)
     }
+
+
+def verdict_of(claim: Claim, measurement: Measurement | None) -> str:
+    """ "holds", "fails" or "not measured"; the measurement is one that counts."""
+    if measurement is None:
+        return "not measured"
+    return "holds" if claim.holds(measurement.measured) else "fails"
+
+
+def tolerance_of(claim: Claim) -> str:
+    """What follows the expected value: how far off it may be, and the unit."""
+    tolerance = f" ± {text_of(claim.tolerance)}" if claim.tolerance else ""
+    return tolerance + (f" {claim.unit}" if claim.unit else "")
+
+
+def render(claims: dict[str, Claim], measurements: dict[str, Measurement]) -> str:
+    """The whole page."""
+    valid = that_count(claims, measurements)
     machines = list(dict.fromkeys((one.machine, one.versions) for one in valid.values()))
     held = sum(claims[slug].holds(measurement.measured) for slug, measurement in valid.items())
     parts = [
@@ -49,23 +67,21 @@ def _section(
 
 
 def _row(claim: Claim, measurement: Measurement | None, machines: list[tuple[str, str]]) -> str:
-    tolerance = f" ± {text_of(claim.tolerance)}" if claim.tolerance else ""
-    unit = f" {claim.unit}" if claim.unit else ""
     source = f" Source: {claim.source.removesuffix('.')}" if claim.source else ""
+    verdict = verdict_of(claim, measurement)
     if measurement is None:
-        measured = ["not measured", "–", "–", f"needs {', '.join(claim.needs)}"]
+        measured = [verdict, "–", "–", f"needs {', '.join(claim.needs)}"]
     else:
-        verdict = "holds" if claim.holds(measurement.measured) else "**fails**"
         machine = machines.index((measurement.machine, measurement.versions)) + 1
         measured = [
             text_of(measurement.measured),
-            verdict,
+            "**fails**" if verdict == "fails" else verdict,
             f"{measurement.seconds:.2f}",
             f"{machine}, {measurement.date}",
         ]
     cells = [
         f'<a id="{claim.slug}"></a>`{claim.slug}`<br>{claim.statement}{source}',
-        f"{text_of(claim.expected)}{tolerance}{unit}",
+        f"{text_of(claim.expected)}{tolerance_of(claim)}",
         *measured,
     ]
     return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
