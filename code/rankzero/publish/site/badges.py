@@ -1,9 +1,10 @@
 """Claims as badges: what was expected, what was measured, where and when, one hover or tap away.
 
-A link of a page to a claim becomes a quiet mark on the number. Behind it, in a `<template>` at the page's end, is a note;
+A link of a page to a claim becomes a quiet mark on the number. Its note waits in a `<template>` at the page's end, and
 badges.js shows it. Without a script the mark is a link to the claim's row in the table of claims.
 """
 
+import re
 from typing import Any
 
 from docutils import nodes
@@ -17,9 +18,11 @@ from sphinx.writers.html5 import HTML5Translator
 from rankzero.claims.measurements import FOLDER
 from rankzero.claims.registry import all_claims
 from rankzero.claims.table import tolerance_of
-from rankzero.publish.site import files
+from rankzero.publish.site import files, typography
 from rankzero.publish.site.claims_page import PAGE, MakeClaimsPage, class_of, measurements, numbers, verdict
 
+MARKDOWN = MarkdownIt("commonmark", {"typographer": True}).enable("smartquotes")
+RAISED = re.compile(f"[{''.join(typography.RAISED)}]+")
 log = logging.getLogger(__name__)
 
 
@@ -82,19 +85,26 @@ def _visit_notes(html: HTML5Translator, node: claim_notes) -> None:
                 "badges-note.html",
                 {
                     "claim": claim,
+                    "statement": typeset(claim.statement),
                     "verdict": verdict(slug),
                     "mark": class_of(slug),
                     "rows": numbers(claim, measurements().get(slug)),
-                    "tolerance": tolerance_of(claim).strip(),
+                    "tolerance": typeset(tolerance_of(claim).strip()),
                     "measurement": measurements().get(slug),
-                    "how": claim.how.split("\n\n")[0],
+                    "how": typeset(claim.how.split("\n\n")[0]),
                     "how_link": files.link(builder.env, page, file, line),
-                    "source": MarkdownIt().renderInline(claim.source),
+                    "source": typeset(re.sub(r"^https:\S+$", r"<\g<0>>", claim.source.removesuffix("."))),
                     "row_link": builder.get_relative_uri(page, PAGE) + f"#{slug}",
                 },
             )
         )
     raise nodes.SkipNode
+
+
+def typeset(text: str) -> str:
+    """A line of markdown as HTML, with the quotes and superscripts of the pages."""
+    raised = RAISED.sub(lambda run: f"<sup>{''.join(typography.RAISED[letter] for letter in run[0])}</sup>", text)
+    return MARKDOWN.renderInline(raised)
 
 
 def _add_files(app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: Any) -> None:

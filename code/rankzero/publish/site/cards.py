@@ -14,30 +14,24 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
 from sphinx.transforms import SphinxTransform
+from sphinx.util import logging
 from sphinx.writers.html5 import HTML5Translator
 
 from rankzero.curriculum import all_labs
-from rankzero.publish.site import pages
+from rankzero.publish.site import folding, pages
+from rankzero.publish.site.folding import details, summary
 
-OPENED = re.compile(r"<details>\s*<summary>(.*?)</summary>\s*", re.DOTALL)
 PROGRESS = "progress"  # the page that lists all cards
 ALOUD = "Say your own answer aloud first, in a minute or so."
+log = logging.getLogger(__name__)
 
 
-class details(nodes.General, nodes.Element):  # noqa: N801 - docutils names nodes so
-    """What a click on its first child, a summary, shows or hides."""
-
-
-class summary(nodes.General, nodes.TextElement):  # noqa: N801
-    """What is seen of a details that is closed."""
-
-
-class card(nodes.General, nodes.Element):  # noqa: N801
+class card(nodes.General, nodes.Element):  # noqa: N801 - docutils names nodes so
     """A question and its answer; `card` says which."""
 
 
 class deck_head(nodes.General, nodes.Element):  # noqa: N801
-    """Stands above the cards of a page; cards.js shows there how many are known."""
+    """Stands above the cards of a `deck`; cards.js shows there how many are known."""
 
 
 @dataclass(frozen=True)
@@ -56,31 +50,6 @@ class Deck:
     anchor: str
     title: str
     cards: tuple[Card, ...]
-
-
-class FoldDetails(SphinxTransform):
-    """Makes one node of what stands between two raw tags."""
-
-    default_priority = 8
-
-    def apply(self, **_: Any) -> None:
-        for raw in list(self.document.findall(nodes.raw)):
-            if match := OPENED.fullmatch(raw.astext()):
-                self._fold(raw, match[1])
-
-    def _fold(self, raw: nodes.raw, text: str) -> None:
-        parent, start = raw.parent, raw.parent.index(raw)
-        end = next(i for i, node in enumerate(parent) if i > start and node.astext().strip() == "</details>")
-        kind = nodes.make_id(text)
-        folded = details("", summary("", "", *_inline(text)), *parent[start + 1 : end])
-        folded["classes"] += [kind] if kind in ("hints", "solution", "answer") else []
-        parent[start : end + 1] = [folded]
-
-
-def _inline(text: str) -> list[nodes.Node]:
-    """A summary's text, which markdown leaves alone: code between backticks becomes code."""
-    parts = enumerate(text.split("`"))
-    return [nodes.literal("", part) if i % 2 else nodes.Text(part) for i, part in parts if part]
 
 
 class MakeCards(SphinxTransform):
@@ -109,10 +78,9 @@ class MakeCards(SphinxTransform):
             answer["classes"] = ["answer"]
             shown += [nodes.container("", *face, classes=["card-face"]), answer]
             cards.append(one)
-        section.insert(1, deck_head())
-        page = self.env.docname
-        decks: dict[str, Deck] = self.env.__dict__.setdefault("rankzero_decks", {})
-        decks[page] = Deck(page, section["ids"][0], self.document[0][0].astext(), tuple(cards))
+        deck = Deck(self.env.docname, section["ids"][0], self.document[0][0].astext(), tuple(cards))
+        section.insert(1, deck_head(deck=deck))
+        self.env.__dict__.setdefault("rankzero_decks", {})[deck.page] = deck
 
 
 def _quiz(section: nodes.section) -> Iterator[tuple[list[nodes.Node], details]]:
@@ -124,14 +92,16 @@ def _quiz(section: nodes.section) -> Iterator[tuple[list[nodes.Node], details]]:
             face = []
             continue
         if not face:
-            number = next(iter(node.findall(nodes.strong)), node)
-            assert re.fullmatch(r"\d+\.", number.astext()), f"a quiz question begins without a number: {node.astext()}"
-            number.parent.remove(number)  # the card says it
+            number = next(iter(node.findall(nodes.strong)), None)
+            if number is None or not re.fullmatch(r"\d+\.", number.astext()):
+                log.warning("a question of a quiz begins with its number, as in **1.**", location=node)
+            else:
+                number.parent.remove(number)  # the card says it
         face.append(node)
 
 
 def _interview(section: nodes.section, document: nodes.document) -> Iterator[tuple[list[nodes.Node], details]]:
-    """The question with its spoken answer, a block quote; then the questions that are the summaries of their answers."""
+    """The question with its spoken answer, a block quote; then questions that are the summaries of their answers."""
     for node in list(section)[1:]:
         if isinstance(node, nodes.block_quote):
             before = section[section.index(node) - 1]
@@ -162,19 +132,10 @@ def _visit_card(html: HTML5Translator, node: card) -> None:
 
 
 def _visit_head(html: HTML5Translator, node: deck_head) -> None:
-    builder, page = html.builder, html.builder.current_docname
-    deck = builder.env.rankzero_decks[page]
-    progress = builder.get_relative_uri(page, PROGRESS)
-    html.body.append(builder.templates.render("cards-deck.html", {"deck": deck, "here": "", "progress": progress}))
+    progress = html.builder.get_relative_uri(html.builder.current_docname, PROGRESS)
+    facts = {"deck": node["deck"], "here": "", "progress": progress}
+    html.body.append(html.builder.templates.render("cards-deck.html", facts))
     raise nodes.SkipNode
-
-
-def _tag(name: str) -> tuple[Any, Any]:
-    """Visits a node that is one element."""
-    return (
-        lambda html, node: html.body.append(html.starttag(node, name)),
-        lambda html, node: html.body.append(f"</{name}>\n"),
-    )
 
 
 def _collect(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
@@ -192,11 +153,9 @@ def _forget(app: Sphinx, env: BuildEnvironment, docname: str) -> None:
 
 def setup(app: Sphinx) -> dict[str, bool]:
     """Called by Sphinx."""
-    app.add_node(details, html=_tag("details"))
-    app.add_node(summary, html=_tag("summary"))
-    app.add_node(card, html=(_visit_card, _tag("div")[1]))
+    app.setup_extension(folding.__name__)
+    app.add_node(card, html=(_visit_card, lambda html, node: html.body.append("</div>\n")))
     app.add_node(deck_head, html=(_visit_head, None))
-    app.add_transform(FoldDetails)
     app.add_transform(MakeCards)
     app.connect("html-collect-pages", _collect)
     app.connect("env-purge-doc", _forget)

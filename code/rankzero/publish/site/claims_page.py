@@ -74,7 +74,7 @@ class MakeClaimsPage(SphinxTransform):
         assert match, f"a row of {PAGE} has no anchor: {about.astext()}"
         slug = match[1]
         claim, kept = all_claims()[slug], measurements().get(slug)
-        lines = [
+        lines: list[tuple[nodes.entry, ...]] = [
             (_cell(name), _cell(one, classes=["claim-value"]), _cell(other, classes=["claim-value"]))
             for name, one, other in numbers(claim, kept)
         ]
@@ -113,12 +113,16 @@ def _cell(text: str, **attributes: Any) -> nodes.entry:
 
 def _judged(slug: str, seconds: nodes.entry, where: nodes.entry, **span: int) -> nodes.entry:
     """The verdict; below it how long it took, and the machine, which is a link, and the date."""
-    cell = nodes.entry("", nodes.paragraph("", "", nodes.inline("", verdict(slug), classes=["verdict", class_of(slug)])))
+    cell = nodes.entry(
+        "", nodes.paragraph("", "", nodes.inline("", verdict(slug), classes=["verdict", class_of(slug)]))
+    )
     after = where.astext()
     if slug in measurements():
         number, date = after.split(", ")
         machine = nodes.reference("", f"machine\u00a0{number}", refid=f"machine-{number}", internal=True)
-        cell += nodes.paragraph("", "", nodes.Text(f"{date}, {seconds.astext()}\u00a0s,\u00a0"), machine, classes=["claim-when"])
+        cell += nodes.paragraph(
+            "", "", nodes.Text(f"{date}, {seconds.astext()}\u00a0s,\u00a0"), machine, classes=["claim-when"]
+        )
     else:
         cell += nodes.paragraph("", after, classes=["claim-when"])
     cell.attributes.update(span)

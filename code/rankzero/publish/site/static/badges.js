@@ -21,6 +21,7 @@
 
   let badge = null; // whose note is shown
   let inside = false; // whether the reader stepped into it: then it stays until they leave
+  let seen = false; // whether the badge has been in the window since
   let timer = 0;
   let quiet = false; // while focus is handed back to a badge
 
@@ -37,6 +38,7 @@
     if (badge !== link) {
       close();
       badge = link;
+      seen = false;
       badge.setAttribute("aria-expanded", "true");
       note.replaceChildren(templateOf(link).content.cloneNode(true), closeButton());
       note.querySelector(".claim-statement").id = "claim-note-statement";
@@ -102,8 +104,10 @@
   function follow() {
     if (!badge || sheet.matches) return;
     const at = badge.getBoundingClientRect();
-    if (at.bottom < 0 || at.top > innerHeight) leave();
+    const out = at.bottom < 0 || at.top > innerHeight; // also before the window has scrolled to it
+    if (out && seen) leave();
     else place();
+    seen ||= !out;
   }
 
   async function copy(button) {

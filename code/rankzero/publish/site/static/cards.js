@@ -11,8 +11,8 @@
 
   function read() {
     try {
-      const found = JSON.parse(localStorage.getItem(NAME));
-      marks = found && typeof found === "object" ? found : {};
+      const found = Object.entries(JSON.parse(localStorage.getItem(NAME)) ?? {});
+      marks = Object.fromEntries(found.filter(([, cards]) => typeof cards === "object" && cards));
     } catch (error) {
       kept = error instanceof SyntaxError;
     }
@@ -62,13 +62,15 @@
       chip.dataset.state = state;
       chip.setAttribute("aria-label", `Question ${chip.textContent}${state && `, ${WORDS[state]}`}`);
     }
-    setText(head.querySelector(".deck-count"), countOf(chips));
+    const count = chips.filter((chip) => chip.dataset.state === "known").length;
+    setText(head.querySelector(".deck-count"), total ? `${count} of ${chips.length}` : countOf(chips));
   }
 
   function showCards({ head, chips, cards }) {
     const find = (state) => chips.find((chip) => chip.dataset.state === state);
-    lead(head.querySelector(".deck-next"), find("again") ?? find(""));
-    head.querySelector(".deck-over").hidden = !chips.some((chip) => chip.dataset.state);
+    const begun = chips.some((chip) => chip.dataset.state);
+    lead(head.querySelector(".deck-next"), begun ? (find("again") ?? find("")) : undefined);
+    head.querySelector(".deck-over").hidden = !begun;
     cards.forEach((card, place) => {
       const state = chips[place].dataset.state;
       card.dataset.state = state;

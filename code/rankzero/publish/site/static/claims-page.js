@@ -24,7 +24,13 @@
   clear.type = "button";
   clear.textContent = "Clear";
   const count = document.createElement("output");
-  form.append(labeled("Words, name or number", text), labeled("Verdict", verdict), labeled("Page", page), clear, count);
+  form.append(
+    labeled("Words, name or number", text),
+    labeled("Verdict", verdict),
+    labeled("Page", page),
+    clear,
+    count,
+  );
 
   function choice(names) {
     const select = document.createElement("select");
@@ -33,9 +39,11 @@
   }
 
   function labeled(name, control) {
-    const label = document.createElement("label");
-    label.append(name, control);
-    return label;
+    const [box, label] = [document.createElement("div"), document.createElement("label")];
+    control.id = label.htmlFor = `claims-filter-${name.split(",")[0].toLowerCase()}`;
+    label.textContent = name;
+    box.append(label, control);
+    return box;
   }
 
   function filter() {

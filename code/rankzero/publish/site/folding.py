@@ -1,0 +1,66 @@
+"""What folds on GitHub folds on the site: `<details>` in a page become one node, whose summary may hold code."""
+
+import re
+from typing import Any
+
+from docutils import nodes
+from sphinx.application import Sphinx
+from sphinx.transforms import SphinxTransform
+from sphinx.util import logging
+
+log = logging.getLogger(__name__)
+OPENED = re.compile(r"<details>\s*<summary>(.*?)</summary>\s*", re.DOTALL)
+
+
+class details(nodes.General, nodes.Element):  # noqa: N801 - docutils names nodes so
+    """What a click on its first child, a summary, shows or hides."""
+
+
+class summary(nodes.General, nodes.TextElement):  # noqa: N801
+    """What is seen of a details that is closed."""
+
+
+class FoldDetails(SphinxTransform):
+    """Makes one node of what stands between two raw tags."""
+
+    default_priority = 8
+
+    def apply(self, **_: Any) -> None:
+        for raw in list(self.document.findall(nodes.raw)):
+            if match := OPENED.fullmatch(raw.astext()):
+                _fold(raw, match[1])
+
+
+def _fold(raw: nodes.raw, text: str) -> None:
+    parent, start = raw.parent, raw.parent.index(raw)
+    end = next((i for i, node in enumerate(parent) if i > start and node.astext().strip() == "</details>"), None)
+    if end is None:
+        log.warning("what is folded here, %r, has no </details> with empty lines around", text, location=raw)
+        return
+    folded = details("", summary("", "", *_inline(text)), *parent[start + 1 : end])
+    if text in ("Hints", "Solution"):
+        folded["classes"].append(text.lower())
+    parent[start : end + 1] = [folded]
+
+
+def _inline(text: str) -> list[nodes.Node]:
+    """A summary's text, which markdown leaves alone: code between backticks becomes code."""
+    parts = enumerate(text.split("`"))
+    return [nodes.literal("", part) if i % 2 else nodes.Text(part) for i, part in parts if part]
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Called by Sphinx."""
+    for node in (details, summary):
+        name = node.__name__
+        app.add_node(node, html=(_open(name), _close(name)))
+    app.add_transform(FoldDetails)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
+
+
+def _open(name: str) -> Any:
+    return lambda html, node: html.body.append(html.starttag(node, name, ""))
+
+
+def _close(name: str) -> Any:
+    return lambda html, node: html.body.append(f"</{name}>\n")

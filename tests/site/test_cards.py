@@ -1,0 +1,328 @@
+"""Cards on the site: every question is one, its answer waits, and what the reader knew stays in the browser."""
+
+import io
+import re
+from pathlib import Path
+
+import pytest
+from bs4 import BeautifulSoup
+from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
+from sphinx.application import Sphinx
+
+from rankzero.curriculum import ROOT, all_labs
+from rankzero.publish.site import cards, packages
+from rankzero.publish.site.pages import chapters, name_of
+
+LABS = [lab.page for lab in all_labs()]
+QUIZZES = [chapter for chapter in chapters() if "\n## Quiz\n" in chapter.read_text(encoding="utf-8")]
+FOLDED = [page for page in [*chapters(), *LABS] if "<details>" in page.read_text(encoding="utf-8")]
+CHAPTER, LAB = "handbook/training-loop.html", f"{name_of(LABS[1])}.html"
+
+
+def soup_of(site: Path, source: Path) -> BeautifulSoup:
+    return BeautifulSoup((site / f"{name_of(source)}.html").read_text(encoding="utf-8"), "html.parser")
+
+
+def plain(markdown: str) -> str:
+    """The letters of a line of markdown, without its marks and formulas."""
+    text = re.sub(r"<!--.*?-->|\$[^$]*\$|\]\([^)]*\)", "", markdown, flags=re.DOTALL)
+    return "".join(re.findall(r"[a-z]", text.lower()))
+
+
+def letters(html: BeautifulSoup) -> str:
+    """Those of what the page shows, without its formulas."""
+    for formula in html.select(".math"):
+        formula.decompose()
+    return "".join(re.findall(r"[a-z]", html.get_text().lower()))
+
+
+def section(source: Path, heading: str) -> str:
+    text = source.read_text(encoding="utf-8")
+    return text.split(f"\n## {heading}\n")[1].split("\n## ")[0]
+
+
+# ---- what is in the pages
+
+
+@pytest.mark.parametrize("source", QUIZZES, ids=[page.stem for page in QUIZZES])
+def test_every_quiz_question_is_a_card_with_its_answer(site: Path, source: Path) -> None:
+    shape = r"\*\*\d+\.\*\* (.*?)\n\n<details><summary>Answer</summary>\n(.*?)</details>"
+    found = re.findall(shape, section(source, "Quiz"), re.DOTALL)
+    cards = soup_of(site, source).select("#quiz .card")
+    assert [card["id"] for card in cards] == [f"quiz-{number + 1}" for number in range(len(found))]
+    assert len(found) == 5
+    for card, (question, answer) in zip(cards, found, strict=True):
+        face, folded = card.select_one(".card-face"), card.select_one("details")
+        assert letters(face) == plain(question)
+        assert folded.find("summary").extract().get_text() == "Answer"
+        assert letters(folded) == plain(answer)
+
+
+@pytest.mark.parametrize("source", LABS, ids=[page.stem for page in LABS])
+def test_every_interview_question_is_a_card_with_its_answer(site: Path, source: Path) -> None:
+    text = section(source, "Interview Explanation")
+    follow = re.findall(r"<details><summary>(.*?)</summary>\n(.*?)</details>", text, re.DOTALL)
+    asked = re.search(r"^\*\"(.*)\"\*$", text, re.MULTILINE)
+    opening = re.search(r"^> \*\*(.*)\*\*$", source.read_text(encoding="utf-8"), re.MULTILINE)
+    first = asked or opening  # a lab that asks nothing here answers the question with which it opens
+    spoken = "\n".join(line for line in text.splitlines() if line.startswith(">"))
+    assert first is not None
+    cards = soup_of(site, source).select("#interview-explanation .card")
+    assert len(cards) == 1 + len(follow) == 4
+    for card, (question, answer) in zip(cards, [(first[1], spoken), *follow], strict=True):
+        face, folded = card.select_one(".card-face p"), card.select_one("details")
+        assert letters(face) == plain(question)
+        folded.find("summary").extract()
+        assert letters(folded) == plain(answer)
+
+
+@pytest.mark.parametrize("source", FOLDED, ids=[page.stem for page in FOLDED])
+def test_what_is_folded_on_github_is_folded_here(site: Path, source: Path) -> None:
+    count = source.read_text(encoding="utf-8").count("<details>")
+    spoken = source in LABS  # the spoken answer is a quote on GitHub
+    folded = soup_of(site, source).select("article details")
+    assert len(folded) == count + spoken
+    assert all(one.find("summary", recursive=False) for one in folded)
+    assert not any(one.has_attr("open") for one in folded)
+
+
+def test_code_in_a_question_is_code(site: Path) -> None:
+    page = soup_of(site, ROOT / "labs/lab-05-activation-checkpointing.md")
+    assert any("use_reentrant=False" in code.get_text() for code in page.select(".card-face code"))
+
+
+def test_the_list_of_all_cards_leads_to_each(site: Path) -> None:
+    soup = BeautifulSoup((site / "progress.html").read_text(encoding="utf-8"), "html.parser")
+    links = [str(link["href"]) for link in soup.select(".deck-chips a")]
+    assert len(links) == len(set(links)) == 5 * len(QUIZZES) + 4 * len(LABS)
+    for link in links:
+        file, anchor = link.split("#")
+        assert f'id="{anchor}"' in (site / file).read_text(encoding="utf-8"), link
+
+
+# ---- what a reader does
+
+
+def card_of(page: Page, place: int) -> Locator:
+    return page.locator(".card").nth(place)
+
+
+def mark(page: Page, place: int, name: str) -> None:
+    card = card_of(page, place)
+    if card.locator("details").get_attribute("open") is None:
+        card.locator("summary").click()
+    card.get_by_role("button", name=name).click()
+
+
+@pytest.fixture
+def quiz(site: Path, page: Page) -> Page:
+    page.goto((site / CHAPTER).as_uri())
+    return page
+
+
+def test_answers_wait_and_marks_are_counted_and_survive_a_reload(quiz: Page) -> None:
+    status, first = quiz.locator("#quiz").get_by_role("status"), card_of(quiz, 0)
+    expect(status).to_have_text("0 of 5 known")
+    expect(first.get_by_text("Flat, apart from")).to_be_hidden()
+    expect(first.get_by_role("button")).to_have_count(0)
+    mark(quiz, 0, "I knew it")
+    expect(first.get_by_text("Flat, apart from")).to_be_visible()
+    expect(first.get_by_role("button", name="I knew it")).to_have_attribute("aria-pressed", "true")
+    mark(quiz, 1, "Not yet")
+    expect(status).to_have_text("1 of 5 known, 1 to repeat")
+    quiz.reload()
+    expect(status).to_have_text("1 of 5 known, 1 to repeat")
+    expect(first.locator(".card-label")).to_contain_text("known")
+    expect(card_of(quiz, 1).locator(".card-label")).to_contain_text("to repeat")
+    expect(first.get_by_text("Flat, apart from")).to_be_hidden()  # so that one can try again
+
+
+def test_a_mark_can_be_changed_and_taken_back(quiz: Page) -> None:
+    status = quiz.locator("#quiz").get_by_role("status")
+    mark(quiz, 0, "Not yet")
+    mark(quiz, 0, "I knew it")
+    expect(status).to_have_text("1 of 5 known")
+    mark(quiz, 0, "I knew it")
+    expect(status).to_have_text("0 of 5 known")
+
+
+def test_links_lead_to_the_next_card_to_repeat(quiz: Page) -> None:
+    head = quiz.locator("#quiz .deck")
+    expect(head.locator(".deck-next")).to_be_hidden()
+    mark(quiz, 0, "I knew it")
+    expect(card_of(quiz, 0).get_by_role("link", name="Next: question 2")).to_be_visible()
+    expect(head.get_by_role("link", name="Next: question 2")).to_be_visible()
+    mark(quiz, 3, "Not yet")
+    head.get_by_role("link", name="Repeat question 4").click()
+    expect(quiz).to_have_url(re.compile("#quiz-4$"))
+    expect(card_of(quiz, 3)).to_be_in_viewport()
+    for place in (1, 2, 3, 4):
+        mark(quiz, place, "I knew it")
+    expect(head.locator(".deck-next")).to_be_hidden()
+    expect(card_of(quiz, 4).locator(".card-next")).to_be_hidden()
+
+
+def test_one_can_start_over(quiz: Page) -> None:
+    over = quiz.get_by_role("button", name="Start over")
+    expect(over).to_be_hidden()
+    mark(quiz, 0, "I knew it")
+    over.click()
+    expect(quiz.locator("#quiz").get_by_role("status")).to_have_text("0 of 5 known")
+    expect(quiz.locator(".card details[open]")).to_have_count(0)
+    expect(quiz.get_by_role("link", name="Question 1")).to_be_focused()
+    quiz.reload()
+    expect(quiz.locator("#quiz").get_by_role("status")).to_have_text("0 of 5 known")
+
+
+def test_everything_can_be_done_with_the_keyboard(quiz: Page) -> None:
+    press = quiz.keyboard.press
+    quiz.get_by_role("link", name="All chapters and labs").focus()
+    press("Tab")
+    expect(card_of(quiz, 0).locator("summary")).to_be_focused()
+    press("Enter")
+    press("Tab")
+    expect(card_of(quiz, 0).get_by_role("button", name="I knew it")).to_be_focused()
+    press("Space")
+    press("Tab")
+    press("Tab")
+    expect(card_of(quiz, 0).get_by_role("link", name="Next: question 2")).to_be_focused()
+    press("Enter")
+    press("Tab")
+    expect(card_of(quiz, 1).locator("summary")).to_be_focused()
+    expect(quiz.locator("#quiz").get_by_role("status")).to_have_text("1 of 5 known")
+
+
+def test_the_page_of_all_cards_knows_what_was_marked(site: Path, quiz: Page) -> None:
+    mark(quiz, 0, "I knew it")
+    mark(quiz, 2, "Not yet")
+    other = quiz.context.new_page()
+    other.goto((site / LAB).as_uri())
+    mark(other, 0, "I knew it")
+    quiz.get_by_role("link", name="All chapters and labs").click()
+    count = 5 * len(QUIZZES) + 4 * len(LABS)
+    expect(quiz.locator(".decks-total .deck-count")).to_have_text(f"2 of {count} known, 1 to repeat")
+    expect(quiz.locator(f'[data-deck="{CHAPTER.removesuffix(".html")}"] .deck-count')).to_have_text("1 of 5")
+    expect(quiz.get_by_role("link", name="Question 3, to repeat")).to_have_count(1)
+    mark(other, 1, "I knew it")  # in another window
+    expect(quiz.locator(".decks-total .deck-count")).to_have_text(f"3 of {count} known, 1 to repeat")
+    quiz.get_by_role("link", name="Repeat question 3 of “Training loop”").click()
+    expect(card_of(quiz, 2)).to_be_in_viewport()
+    quiz.go_back()
+    quiz.get_by_role("button", name="Start over with all").click()
+    expect(quiz.locator(".decks-total .deck-count")).to_have_text(f"0 of {count} known")
+    other.reload()
+    expect(other.locator("#interview-explanation").get_by_role("status")).to_have_text("0 of 4 known")
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_everybody_can_use_cards_and_their_list(site: Path, page: Page, theme: str) -> None:
+    """Contrast, labels, names: what axe can see, of cards in every state."""
+    page.emulate_media(color_scheme="dark" if theme == "dark" else "light", reduced_motion="reduce")
+    for name, part in ((CHAPTER, "#quiz"), ("progress.html", "article")):
+        page.goto((site / name).as_uri())
+        if name == CHAPTER:
+            mark(page, 0, "I knew it")
+            mark(page, 1, "Not yet")
+        page.add_script_tag(path=packages.path("axe-core/axe.min.js"))
+        found = page.evaluate("part => axe.run(part, {preload: false})", part)
+        assert [f"{one['id']}: {one['nodes'][0]['html']}" for one in found["violations"]] == []
+
+
+REFUSED = "Object.defineProperty(window, 'localStorage', {get() { throw new DOMException('no', 'SecurityError') }})"
+
+
+def test_a_browser_that_keeps_nothing_says_so_and_works(site: Path, browser: Browser) -> None:
+    page = browser.new_page()  # unwatched: the theme's own script complains of it
+    page.add_init_script(REFUSED)
+    page.goto((site / CHAPTER).as_uri())
+    mark(page, 0, "I knew it")
+    mark(page, 1, "Not yet")
+    status = page.locator("#quiz").get_by_role("status")
+    expect(status).to_contain_text("1 of 5 known, 1 to repeat")
+    expect(status).to_contain_text("this browser keeps no marks")
+    page.close()
+
+
+@pytest.mark.parametrize("kept", ["not json", "null", "[]", '{"handbook/training-loop": 3}', '"text"'])
+def test_what_somebody_else_stored_does_no_harm(site: Path, page: Page, kept: str) -> None:
+    page.goto((site / CHAPTER).as_uri())
+    page.evaluate("kept => localStorage.setItem('rankzero-cards', kept)", kept)
+    page.reload()
+    mark(page, 0, "I knew it")
+    expect(page.locator("#quiz").get_by_role("status")).to_have_text("1 of 5 known")
+    page.reload()
+    expect(page.locator("#quiz").get_by_role("status")).to_have_text("1 of 5 known")
+
+
+def test_hints_come_one_at_a_time(site: Path, page: Page) -> None:
+    page.goto((site / LAB).as_uri())
+    hints = page.locator("details.hints").first
+    items = hints.get_by_role("listitem")
+    hints.locator("summary").click()
+    expect(items).to_have_count(1)
+    hints.get_by_role("button", name="Next hint (2 left)").click()
+    expect(items).to_have_count(2)
+    expect(items.nth(1)).to_be_focused()
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    expect(items).to_have_count(3)
+    expect(hints.get_by_role("button")).to_have_count(0)
+
+
+def test_a_solution_is_shown_by_itself(site: Path, page: Page) -> None:
+    page.goto((site / LAB).as_uri())
+    solution = page.locator("details.solution").first
+    expect(solution.locator("pre")).to_be_hidden()
+    solution.locator("summary").click()
+    expect(solution.locator("pre")).to_be_visible()
+
+
+def test_paper_shows_everything(site: Path, page: Page) -> None:
+    for name in (CHAPTER, LAB):
+        page.goto((site / name).as_uri())
+        page.emulate_media(media="print")
+        for text in page.locator("article details > :not(summary, button, .card-marks)").all():
+            assert text.evaluate("one => one.checkVisibility({contentVisibilityAuto: true})")
+        for hint in page.locator("details.hints li").all():
+            expect(hint).to_be_visible()
+        expect(page.locator(".card-marks:visible")).to_have_count(0)
+
+
+def test_without_scripts_everything_can_be_read(site: Path, browser: Browser) -> None:
+    context: BrowserContext = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto((site / LAB).as_uri())
+    hints = page.locator("details.hints").first
+    hints.locator("summary").click()
+    expect(hints.get_by_role("listitem")).to_have_count(3)
+    card = card_of(page, 0)
+    card.locator("summary").click()
+    expect(card.locator("blockquote")).to_be_visible()
+    expect(page.get_by_role("button", name="Start over")).to_have_count(0)
+    page.goto((site / "progress.html").as_uri())
+    expect(page.get_by_role("button", name="Start over with all")).to_have_count(0)
+    context.close()
+
+
+# ---- what an author did not write as it should be
+
+
+@pytest.mark.parametrize(
+    ("text", "warning"),
+    [
+        ("## Quiz\n\n**1.** Why?\n\n<details><summary>Answer</summary>\n\nSo.\n", "'Answer', has no </details>"),
+        ("## Quiz\n\nWhy?\n\n<details><summary>Answer</summary>\n\nSo.\n\n</details>\n", "begins with its number"),
+    ],
+)
+def test_a_card_that_cannot_be_made_is_a_warning(tmp_path: Path, text: str, warning: str) -> None:
+    (tmp_path / "index.md").write_text(f"# A page\n\n{text}")
+    warnings = io.StringIO()
+    settings = {
+        "extensions": ["myst_parser", "rankzero.publish.site.cards"],
+        "html_theme": "furo",
+        "templates_path": [str(Path(cards.__file__).parent / "templates")],
+    }
+    folders = [tmp_path, None, tmp_path / "out", tmp_path / "trees"]
+    Sphinx(*folders, "html", confoverrides=settings, status=None, warning=warnings).build()
+    assert warning in warnings.getvalue()
+    assert "index.md:" in warnings.getvalue()
