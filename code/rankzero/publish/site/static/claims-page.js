@@ -84,7 +84,9 @@
   // What is scrolled to stands below the filter.
   const measure = () => {
     const sticks = getComputedStyle(form).position === "sticky";
-    document.documentElement.style.setProperty("--claims-filter", sticks ? `${form.offsetHeight + 8}px` : "");
+    const padding = parseFloat(getComputedStyle(document.documentElement).scrollPaddingTop) || 0;
+    const margin = sticks ? `${form.offsetHeight + 4 - padding}px` : "";
+    document.documentElement.style.setProperty("--claims-filter", margin);
   };
   new ResizeObserver(measure).observe(form);
   measure();
