@@ -85,6 +85,7 @@ def site_map(root: Path = ROOT) -> dict[str, list[Entry]]:
         "Handbook": [entry for name, entry in books.items() if name not in last],
         "Look up": [
             Entry("Ledger calculator", "calculator"),
+            Entry("Quizzes, and your progress", "progress"),
             *(books[name] for name in last[:2]),
         ],
         "Teach": [books[last[2]], Entry("Launching", "launch/README")],
