@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import BrowserContext, Page
 
 from rankzero.curriculum import ROOT, all_labs
-from rankzero.publish.site import packages
+from rankzero.publish.site import diffs, files, packages
 from rankzero.publish.site.pages import chapters, name_of
 
 LAB, CHAPTER = all_labs()[1], chapters()[1]
@@ -26,6 +26,10 @@ KINDS = {
     "diff": "diffs/lab-02-to-lab-03.html",
     "progress": "progress.html",
     "notebook": f"{name_of(LAB.solutions / 'notebook.ipynb')}.html",
+    "annotated": f"{files.page_of(LAB.starter)}.html",
+    "file": f"{files.page_of(ROOT / 'code/rankzero/learn/gpt.py')}.html",
+    "folder": f"{files.page_of(ROOT / 'tests/attacks')}.html",
+    "diff": f"{diffs.pages_of(LAB)[0][1]}.html",
 }
 AXE = packages.path("axe-core/axe.min.js")
 SIDEWAYS = "() => document.documentElement.scrollWidth - document.documentElement.clientWidth"
