@@ -123,7 +123,7 @@ def site(
         fail("the site's tools are not installed: run `make site`, which installs them.")
     with sentences():
         if serve:
-            build.serve(out, port)
+            build.serve(port)
         else:
             with console.status("building the site"):
                 seconds = build.build(out)

@@ -1,5 +1,6 @@
 """Builds the site, and serves it to somebody who writes."""
 
+import contextlib
 import shutil
 import subprocess
 import sys
@@ -12,7 +13,6 @@ from rankzero.learn.errors import UserError
 from rankzero.publish.site import packages
 
 SETTINGS = Path(__file__).parent
-CACHE = ROOT / ".site-cache"
 
 
 def build(out: Path) -> float:
@@ -33,12 +33,12 @@ def build(out: Path) -> float:
     return time.perf_counter() - start
 
 
-def serve(out: Path, port: int) -> None:
+def serve(port: int) -> None:
     """Builds, opens a browser, and builds what changed as files change, until Ctrl-C."""
     packages.check()
     watched = [flag for name in ("static", "templates") for flag in ("--watch", str(SETTINGS / name))]
-    ignored = [
-        flag for name in (".venv", ".git", "runs", "work", str(out)) for flag in ("--ignore", f"{ROOT}/{name}/*")
-    ]
+    ignored = [flag for name in (".venv", ".git", "runs", "work", "site") for flag in ("--ignore", f"{ROOT}/{name}/*")]
     command = [sys.executable, "-m", "sphinx_autobuild", "-c", str(SETTINGS), *watched, *ignored]
-    subprocess.run([*command, "--port", str(port), "--open-browser", str(ROOT), str(out)])
+    with tempfile.TemporaryDirectory() as made:
+        with contextlib.suppress(KeyboardInterrupt):
+            subprocess.run([*command, "--port", str(port), "--open-browser", str(ROOT), f"{made}/site"])

@@ -5,8 +5,6 @@ Each module in `extensions` adds one thing to the site; its first lines say what
 
 from pathlib import Path
 
-import sphinxcontrib.katex
-
 from rankzero.publish.site import packages
 
 HERE = Path(__file__).parent
@@ -20,22 +18,16 @@ include_patterns = [
 ]
 
 _OURS = (
-    *("packages", "pages", "typography", "files", "annotated", "diffs"),
+    *("packages", "pages", "typography", "formulas", "files", "annotated", "diffs"),
     *("badges", "cards", "pictures", "reader", "front", "calculator", "search"),
 )
-extensions = ["myst_nb", "sphinx_copybutton", "sphinxcontrib.katex", *(f"{packages.ROOM}.{name}" for name in _OURS)]
+extensions = ["myst_nb", "sphinx_copybutton", *(f"{packages.ROOM}.{name}" for name in _OURS)]
 
 # Markdown: what GitHub understands, and nothing more.
 myst_enable_extensions = ["dollarmath"]
 myst_heading_anchors = 4
 nb_execution_mode = "off"  # notebooks are executed and compared by the tests
 nb_merge_streams = True
-
-# Formulas are set while the site is built: its pages need no script for them.
-katex_prerender = True
-katex_js_path = str(packages.path("katex/dist/katex.min.js"))
-katex_css_path = "katex/katex.min.css"
-sphinxcontrib.katex.NODEJS_BINARY = str(packages.NODE)
 
 html_theme = "furo"
 html_title = "Rank Zero"
