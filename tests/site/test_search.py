@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 from rankzero.claims.registry import all_claims
 from rankzero.curriculum import ROOT
@@ -87,26 +87,30 @@ def test_nothing_of_another_search_is_left(site: Path) -> None:
         assert not re.search(r'rel="search"|searchtools|language_data|search\.html', file.read_text("utf-8"))
 
 
+def dialog(page: Page) -> Locator:
+    return page.get_by_role("dialog", name="Search")
+
+
 @pytest.fixture
 def search(site: Path, page: Page) -> Page:
     """A page on which the search was opened, by its key."""
     page.goto((site / START).as_uri())
     page.keyboard.press("/")
-    expect(page.get_by_role("searchbox")).to_be_focused()
+    expect(dialog(page).get_by_role("searchbox")).to_be_focused()
     return page
 
 
 def answers(page: Page, text: str) -> list[str]:
-    page.get_by_role("searchbox").fill(text)
-    expect(page.get_by_role("status")).to_contain_text(" on ")
+    dialog(page).get_by_role("searchbox").fill(text)
+    expect(dialog(page).get_by_role("status")).to_contain_text(" on ")
     return [re.sub(r"\?found=[^#]*", "", str(link.get_attribute("href"))) for link in page.locator(".search a").all()]
 
 
 def test_people_find_what_they_look_for(search: Page) -> None:
     lost = {}
     for text, place in ASKED.items():
-        search.get_by_role("searchbox").fill("")
-        expect(search.get_by_role("status")).to_contain_text("Chapters")
+        dialog(search).get_by_role("searchbox").fill("")
+        expect(dialog(search).get_by_role("status")).to_contain_text("Chapters")
         if not any(place in found for found in answers(search, text)[:3]):
             lost[text] = answers(search, text)[:3]
     assert not lost
@@ -129,7 +133,7 @@ def test_arrows_choose_and_enter_opens_a_section_with_its_words_marked(search: P
     expect(links.nth(1)).to_be_focused()
     search.keyboard.press("ArrowUp")
     search.keyboard.press("ArrowUp")
-    expect(search.get_by_role("searchbox")).to_be_focused()
+    expect(dialog(search).get_by_role("searchbox")).to_be_focused()
     search.keyboard.press("Enter")
     search.wait_for_url(re.compile(r"batch-size-and-scaling\.html\?found=.*#the-gradient-noise-scale$"))
     search.wait_for_function("() => CSS.highlights.get('found')?.size > 1")
@@ -140,35 +144,35 @@ def test_typing_goes_on_from_a_link(search: Page) -> None:
     answers(search, "warm")
     search.keyboard.press("ArrowDown")
     search.keyboard.type("-up")
-    expect(search.get_by_role("searchbox")).to_have_value("warm-up")
+    expect(dialog(search).get_by_role("searchbox")).to_have_value("warm-up")
 
 
 def test_escape_closes_and_the_focus_returns(site: Path, page: Page) -> None:
     page.goto((site / START).as_uri())
-    button = page.get_by_role("button", name="Search")
+    button = page.locator("button.find")
     button.press("Enter")
     answers(page, "adam")
     page.keyboard.press("Escape")
-    expect(page.get_by_role("dialog")).to_be_hidden()
+    expect(dialog(page)).to_be_hidden()
     expect(button).to_be_focused()
     page.keyboard.press("Control+k")
-    expect(page.get_by_role("searchbox")).to_have_value("adam")
-    page.get_by_role("button", name="Close").click()
-    expect(page.get_by_role("dialog")).to_be_hidden()
+    expect(dialog(page).get_by_role("searchbox")).to_have_value("adam")
+    dialog(page).get_by_role("button", name="Close").click()
+    expect(dialog(page)).to_be_hidden()
 
 
 def test_a_place_on_the_open_page_is_reached_without_loading_it(search: Page) -> None:
     search.evaluate("() => { window.same = true }")
     answers(search, "what a checkpoint must hold optimizers")
     search.locator(".search a[href*='optimizers.html']").first.click()
-    expect(search.get_by_role("dialog")).to_be_hidden()
+    expect(dialog(search)).to_be_hidden()
     expect(search.locator(search.evaluate("() => location.hash"))).to_be_in_viewport()
     assert search.evaluate("() => window.same && CSS.highlights.get('found').size > 1")
 
 
 def test_it_says_what_it_searched_when_it_finds_nothing(search: Page) -> None:
-    search.get_by_role("searchbox").fill("qwxzqwxz")
-    status = search.get_by_role("status")
+    dialog(search).get_by_role("searchbox").fill("qwxzqwxz")
+    status = dialog(search).get_by_role("status")
     expect(status).to_contain_text("Nothing found for “qwxzqwxz” in ")
     status.get_by_role("link", name="The map of topics").click()
     search.wait_for_url(re.compile(r"handbook/README\.html$"))
@@ -188,14 +192,13 @@ def test_it_works_on_a_phone(site: Path, page: Page) -> None:
     page.set_viewport_size({"width": 390, "height": 844})
     page.goto((site / START).as_uri())
     page.locator(".mobile-header label[for=__navigation]").click()
-    page.get_by_role("button", name="Search").click()
+    page.locator("button.find").click()
     assert answers(page, "gradient_accumulation_and_other_long_words bf16")
-    dialog = page.get_by_role("dialog")
-    assert dialog.bounding_box() == {"x": 0, "y": 0, "width": 390, "height": 844}
-    assert dialog.evaluate("it => it.scrollWidth - it.clientWidth") == 0
+    assert dialog(page).bounding_box() == {"x": 0, "y": 0, "width": 390, "height": 844}
+    assert dialog(page).evaluate("it => it.scrollWidth - it.clientWidth") == 0
     answers(page, "adamw decay")
     page.locator(".search a[href*='optimizers.html']").first.click()
-    expect(dialog).to_be_hidden()
+    expect(dialog(page)).to_be_hidden()
     expect(page.locator(".sidebar-drawer")).not_to_be_in_viewport()
 
 

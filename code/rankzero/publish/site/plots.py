@@ -32,17 +32,18 @@ class DescribePlots(SphinxTransform):
             if cell is not None and image["uri"].endswith(".png"):
                 section = next(node for node in _above(image) if isinstance(node, nodes.section))
                 code = next(iter(cell.findall(nodes.literal_block))).astext()
-                width, height = size_of(Path(self.env.srcdir, image["uri"].lstrip("/")))
+                size = size_of(Path(self.env.srcdir, image["uri"].lstrip("/")))
                 text = image.get("alt") or describe(code, heading=section[0].astext())
-                image.replace_self(plot(uri=image["uri"], alt=text, width=width, height=height))
+                image.replace_self(plot(uri=image["uri"], alt=text, size=size))
 
 
 def visit(translator: HTML5Translator, node: plot) -> None:
     """Writes it as a link to the picture, which is larger than a phone."""
     source = f"{translator.builder.imgpath}/{translator.builder.images[node['uri']]}"
-    sizes = {name: node[name] for name in ("alt", "width", "height")}
+    width, height = node["size"]
     translator.body.append(translator.starttag(node, "a", "", href=source, CLASS="plot"))
-    translator.body.append(translator.emptytag(node, "img", "", src=source, **sizes) + "</a>\n")
+    image = translator.emptytag(node, "img", "", src=source, alt=node["alt"], width=width, height=height)
+    translator.body.append(image + "</a>\n")
     raise nodes.SkipNode
 
 

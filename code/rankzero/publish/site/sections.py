@@ -29,6 +29,9 @@ KINDS = {
     "read/": "",  # a chapter and a lab once more
 }
 
+# Files whose functions nobody looks for: tests, and what measures claims, which can be found themselves.
+WHOLE = ("tests/", "code/rankzero/claims/")
+
 _SKIPPED = nodes.literal_block | nodes.math_block | nodes.raw | nodes.Invisible | nodes.section | nodes.image
 _SIGNS = {"times": "×", "cdot": "·", "approx": "≈", "leq": "≤", "le": "≤", "geq": "≥", "ge": "≥", "sqrt": "√"}
 _SIGNS |= {"sum": "Σ", "odot": "⊙", "leftarrow": "←", "to": "→", "Rightarrow": "⇒", "infty": "∞", "pm": "±"}
@@ -69,7 +72,7 @@ def of_claims() -> Iterator[Entry]:
 def of_file(file: Path) -> Iterator[Entry]:
     """A source file and its functions and classes: what their docstrings and comments say."""
     name, page = str(file.relative_to(ROOT)), files.page_of(file)
-    if file.suffix != ".py" or name.startswith("tests/"):
+    if file.suffix != ".py" or name.startswith(WHOLE):
         yield Entry(page, name, "", file.name, "")
         return
     source = file.read_text(encoding="utf-8")
@@ -86,7 +89,8 @@ def _said(node: ast.Module | ast.FunctionDef | ast.ClassDef, lines: list[str]) -
 
 
 def _flat(node: nodes.Node) -> str:
-    return " ".join("".join(_words(node)).split())
+    text = " ".join("".join(_words(node)).split())
+    return "" if text == "Your explanation:" else text  # where a notebook waits for one
 
 
 def _words(node: nodes.Node) -> Iterator[str]:

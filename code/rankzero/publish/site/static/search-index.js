@@ -14,7 +14,12 @@
   const WEIGHTS = { chapter: 1.2, lab: 1.2, page: 1, notebook: 0.7, code: 0.6, claim: 0.35, source: 0.3 }; // by kind
 
   /** The terms of a word: first the whole, then its parts. */
+  const known = new Map(); // a text repeats its words
   function termsOf(word) {
+    if (!known.has(word)) known.set(word, split(word));
+    return known.get(word);
+  }
+  function split(word) {
     const text = word.normalize("NFKC").toLowerCase();
     if (NUMBER.test(text)) return [text.replaceAll(",", "")];
     const parts = word.normalize("NFKC").split(JOINT).map((part) => part.toLowerCase());

@@ -184,7 +184,7 @@
     await load("search-index.js");
     const terms = new Set(words.split(" "));
     const target = location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1)));
-    const within = target?.closest("tr, section") ?? document.querySelector("article");
+    const within = target?.closest("tr, tbody, section") ?? document.querySelector("article");
     const texts = document.createTreeWalker(within, NodeFilter.SHOW_TEXT);
     const highlight = new Highlight();
     while (texts.nextNode()) {
