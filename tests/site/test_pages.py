@@ -22,8 +22,6 @@ KINDS = {
     "claims": "handbook/claims.html",
     "calculator": "calculator.html",
     "reader": "read/lab-02-training-loop.html",
-    "starter": "source/code/lab-02-single-gpu-training/train_single_gpu.py.html",
-    "diff": "diffs/lab-02-to-lab-03.html",
     "progress": "progress.html",
     "notebook": f"{name_of(LAB.solutions / 'notebook.ipynb')}.html",
     "annotated": f"{files.page_of(LAB.starter)}.html",

@@ -39,6 +39,5 @@ def serve(port: int) -> None:
     watched = [flag for name in ("static", "templates") for flag in ("--watch", str(SETTINGS / name))]
     ignored = [flag for name in (".venv", ".git", "runs", "work", "site") for flag in ("--ignore", f"{ROOT}/{name}/*")]
     command = [sys.executable, "-m", "sphinx_autobuild", "-c", str(SETTINGS), *watched, *ignored]
-    with tempfile.TemporaryDirectory() as made:
-        with contextlib.suppress(KeyboardInterrupt):
-            subprocess.run([*command, "--port", str(port), "--open-browser", str(ROOT), f"{made}/site"])
+    with tempfile.TemporaryDirectory() as made, contextlib.suppress(KeyboardInterrupt):
+        subprocess.run([*command, "--port", str(port), "--open-browser", str(ROOT), f"{made}/site"])

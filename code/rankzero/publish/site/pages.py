@@ -3,6 +3,7 @@
 The order is the repository's own: labs by number, chapters as `handbook/README.md` lists them.
 """
 
+import functools
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -68,6 +69,7 @@ def parts_of(lab: Lab) -> tuple[Entry, ...]:
     )
 
 
+@functools.cache
 def site_map(root: Path = ROOT) -> dict[str, list[Entry]]:
     """The map, by headings."""
     labs = [
@@ -102,7 +104,7 @@ def _add_toctrees(app: Sphinx, docname: str, source: list[str]) -> None:
 
 
 def _give_map(app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: Any) -> None:
-    context["site_map"] = site_map()
+    context["site_map"] = dict(site_map())
 
 
 class SiteBuilder(StandaloneHTMLBuilder):
