@@ -25,8 +25,9 @@ test: lint ## check everything: style, types, pages, starters, notebooks (twenty
 prove: $(READY) ## prove the checks: every known-wrong solution on 20 random inputs, every changed line (many minutes)
 	@OMP_NUM_THREADS=1 RANKZERO_SEEDS=20 $(BIN)/pytest -n auto tests/test_exercises.py tests/test_changes.py tests/test_grading_attacks.py $(ARGS)
 
-test-site: .venv/site ## check the site in a real browser, Chromium (minutes)
-	@OMP_NUM_THREADS=1 $(BIN)/pytest --override-ini addopts=-q tests/site $(ARGS)
+test-site: .venv/site ## build the site and check it in a real browser, Chromium (minutes)
+	@$(BIN)/rankzero site
+	@OMP_NUM_THREADS=1 RANKZERO_SITE=site $(BIN)/pytest --override-ini addopts=-q -n auto tests/site $(ARGS)
 
 lint: $(READY) ## check style and types only
 	@$(BIN)/ruff check .

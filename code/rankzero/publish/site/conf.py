@@ -39,6 +39,7 @@ html_css_files = ["fonts/fonts.css", "site.css"]
 html_js_files = ["site.js"]
 html_copy_source = False
 html_show_sphinx = False
+html_show_copyright = False
 html_use_index = False
 html_domain_indices = False
 html_permalinks_icon = "#"
