@@ -290,7 +290,7 @@ def _load(learner: ModuleType, path: Path, seed: int, dropout: float) -> dict[st
 
 def _with_each(work: Callable[[Path, float], dict[str, Any]], folder: Path) -> dict[str, Any]:
     """The answers of `work` for a model without dropout and for one with it, each in a folder of its own."""
-    answers = {}
+    answers: dict[str, Any] = {}
     for dropout in DROPOUTS:
         (place := folder / str(dropout)).mkdir(exist_ok=True)
         answers |= {f"{dropout} {name}": answer for name, answer in work(place / "checkpoint.pt", dropout).items()}

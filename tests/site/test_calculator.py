@@ -166,7 +166,7 @@ def of_python(
 def expect_shown(page: Page, ledger: Ledger, largest: int, memory: int = HARDWARE["h100"].memory) -> None:
     """Verdict, bars and both tables are those of Python's ledger."""
     phase, peak = ledger.peak()
-    verdict = page.locator(".verdict")
+    verdict = page.locator(".outcome")
     expect(verdict).to_contain_text(f"{human(peak)} at the peak, when {MOMENTS[phase]}")
     room = memory - peak
     expect(verdict).to_contain_text(f"{human(room)} to spare" if room >= 0 else f"{human(-room)} too much")
@@ -256,11 +256,11 @@ def test_the_command_it_gives_says_the_same(calc: Page, setting: dict[str, Any])
     text = _run(command)
     peak = re.search(r"^peak +(.*)$", text, re.MULTILINE)
     assert peak is not None
-    expect(calc.locator(".verdict .peak")).to_have_text(peak[1].replace(" when", " at the peak, when"))
+    expect(calc.locator(".outcome .peak")).to_have_text(peak[1].replace(" when", " at the peak, when"))
     if setting.get("hardware") != "own":
         largest = re.search(r"largest micro-batch that fits: (.*)$", text, re.MULTILINE)
         assert largest is not None
-        expect(calc.locator(".verdict")).to_contain_text("Not even one" if largest[1] == "0 sequences" else largest[1])
+        expect(calc.locator(".outcome")).to_contain_text("Not even one" if largest[1] == "0 sequences" else largest[1])
     rows = json.loads(_run(f"{command} --json"))["stages"][0]["rows"]
     assert shown_rows(calc) == [[row["name"], row["formula"], f"{row['bytes']:,}"] for row in rows]
 
@@ -391,7 +391,7 @@ def test_a_wide_window_has_two_columns_and_a_phone_keeps_the_verdict_in_sight(ca
     assert results is not None
     assert form["x"] + form["width"] < results["x"]
     calc.set_viewport_size({"width": 390, "height": 844})
-    expect(calc.locator(".verdict")).to_be_in_viewport(ratio=0.9)
+    expect(calc.locator(".outcome")).to_be_in_viewport(ratio=0.9)
     expect(calc.locator(".chart")).not_to_be_in_viewport()
 
 

@@ -30,7 +30,7 @@ function LedgerView(root, ledger) {
     const room = device.memory - peak.bytes;
     const name = hardware ? `${device.name} (${round(device.memory)})` : `a device of ${round(device.memory)}`;
     const state = room < 0n ? "no" : room < device.memory / 10n ? "barely" : "yes";
-    root.querySelector(".verdict").dataset.fits = state;
+    root.querySelector(".outcome").dataset.fits = state;
     show("peak", human(peak.bytes));
     show("moment", `at the peak, when ${facts.moments[peak.phase]}`);
     show("fits", { no: "does not fit", barely: "just fits", yes: "fits" }[state]);
