@@ -29,7 +29,7 @@ def seeds(lab: Lab) -> range:
 
 def wrong_seeds(lab: Lab) -> range:
     """For each known-wrong solution: as many as time allows; `make prove` says how many."""
-    return range(int(os.environ.get("RANKZERO_SEEDS", 1 if "ranks" in lab.needs else 2)))
+    return range(int(os.environ.get("RANKZERO_SEEDS", 2 if "ranks" in lab.needs else 4)))
 
 
 @pytest.fixture(scope="module")
