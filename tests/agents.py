@@ -47,10 +47,13 @@ while "wait" in how or ("until-retried" in how and len(list(folder.glob("started
 COLLECTIVES = """
 import os, pathlib, sys, torch, torch.distributed as dist
 dist.init_process_group("gloo")
+dist.all_reduce(torch.ones(1))
+file = pathlib.Path(sys.argv[1], f"started-{dist.get_rank()}-{os.getpid()}")
+file.with_suffix(".partial").write_text(
+    '{"RANK": "%d", "pid": %d, "agent": %d}' % (dist.get_rank(), os.getpid(), os.getppid()))
+file.with_suffix(".partial").rename(file.with_suffix(".json"))
 while True:
     dist.all_reduce(torch.ones(1))
-    pathlib.Path(sys.argv[1], f"started-{dist.get_rank()}-{os.getpid()}.json").write_text(
-        '{"RANK": "%d", "pid": %d, "agent": %d}' % (dist.get_rank(), os.getpid(), os.getppid()))
 """
 
 
@@ -102,7 +105,7 @@ class Cluster:
 
     def reports(self, kind: str = "started") -> list[dict[str, Any]]:
         """What the ranks have written of this kind, by rank."""
-        found = [json.loads(file.read_text()) for file in self.folder.glob(f"{kind}-*.json") if file.stat().st_size]
+        found = [json.loads(file.read_text()) for file in self.folder.glob(f"{kind}-*.json")]
         return sorted(found, key=lambda report: (int(report["RANK"]), report["pid"]))
 
     def wait_for(self, count: int, kind: str = "started") -> list[dict[str, Any]]:

@@ -18,6 +18,7 @@ import psutil
 import pytest
 import yaml
 from agents import COLLECTIVES, REPORT, TORCHRUN, Cluster, ended, eventually, free_port
+from torch.distributed import TCPStore  # type: ignore[attr-defined]
 
 from rankzero.curriculum import ROOT
 
@@ -81,12 +82,14 @@ def test_a_wrong_endpoint_is_named(cluster: Cluster) -> None:
 
 
 def test_agents_with_other_job_ids_do_not_meet(cluster: Cluster) -> None:
-    nodes = [cluster.agent("--rdzv-conf=join_timeout=1", rdzv_id=name) for name in ("one", "two")]
-    for node in nodes:
+    store = TCPStore("localhost", cluster.port, is_master=True, wait_for_workers=False)  # an agent's would end with it
+    conf = "--rdzv-conf=is_host=0,read_timeout=60,join_timeout=1"
+    for node in [cluster.agent(conf, rdzv_id=name) for name in ("one", "two")]:
         code, output = ended(node)
         assert code == 1
         assert "RendezvousTimeoutError" in output
     assert cluster.reports() == []
+    assert store.check(["torch.rendezvous.one", "torch.rendezvous.two"]), "they share the store"
 
 
 def test_a_port_that_is_taken_is_named(cluster: Cluster) -> None:
