@@ -19,7 +19,7 @@ include_patterns = [
 
 _OURS = (
     *("packages", "pages", "typography", "formulas", "files", "annotated", "diffs"),
-    *("badges", "cards", "pictures", "reader", "front", "calculator", "search"),
+    *("badges", "cards", "pictures", "reader", "front", "calculator", "settings", "search"),
 )
 extensions = ["myst_nb", "sphinx_copybutton", *(f"{packages.ROOM}.{name}" for name in _OURS)]
 

@@ -1,0 +1,40 @@
+"""Where a page speaks of a step's memory, it leads to the calculator at that step, which shows the page's number."""
+
+import re
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from rankzero.curriculum import ROOT
+from rankzero.publish.site.settings import COMMENT
+
+PAGES = [file for folder in ("handbook", "labs") for file in sorted((ROOT / folder).glob("*.md"))]
+SETTINGS = [
+    (f"{file.parent.name}/{file.stem}", section, found["words"], found["setting"])
+    for file in PAGES
+    for section in re.split(r"^(?=## )", file.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    for found in COMMENT.finditer(section)
+]
+
+
+def test_memory_planning_and_lab_01_lead_there() -> None:
+    assert {page for page, *_ in SETTINGS} == {"handbook/memory", "handbook/planning", "labs/lab-01-memory-ledger"}
+
+
+@pytest.mark.parametrize(("written", "section", "words", "setting"), SETTINGS, ids=[one[2] for one in SETTINGS])
+def test_the_calculator_says_what_the_section_says(
+    page: Page, site: Path, written: str, section: str, words: str, setting: str
+) -> None:
+    page.goto((site / f"{written}.html").as_uri())
+    page.locator(".to-calculator").get_by_role("link", name=words, exact=True).click()
+    expect(page).to_have_url(re.compile(f"calculator.html#{re.escape(setting)}$"))  # nothing is left out as refused
+    expect(page.locator(".problem:visible")).to_have_count(0)
+    shown = page.locator("[data-show=peak]").inner_text()
+    said = re.findall(r"(\d+\.\d+) GB", section)
+    assert _rounded(shown) & set(said), (shown, said)
+
+
+def _rounded(shown: str) -> set[str]:
+    value = float(shown.removesuffix(" GB"))
+    return {f"{value:.1f}", f"{value:.2f}"}
