@@ -62,8 +62,8 @@ benchmark-grading: $(READY) .venv/benchmark ## measure how long grading takes, b
 gradescope: $(READY) ## make Gradescope's autograder, as in `make gradescope LAB=02`
 	@$(BIN)/python launch/gradescope/make_zip.py $(LAB) $(ARGS)
 
-clean: ## remove .venv and caches; runs/ is kept
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache code/rankzero.egg-info
+clean: ## remove .venv, caches and the built site; runs/ is kept
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache code/rankzero.egg-info site
 
 $(READY): requirements.txt pyproject.toml
 	@test -n "$(PYTHON)" || { echo 'No Python 3.11 or newer was found: install one, or name it with `make PYTHON=/path/to/python3 ...`.'; exit 1; }

@@ -1,5 +1,6 @@
 """How the tests are shared out among processes: by file, and where a file tries every lab, by lab."""
 
+import os
 import re
 
 import pytest
@@ -18,3 +19,9 @@ class ByLab(LoadScopeScheduling):  # type: ignore[misc]
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> ByLab:
     """xdist asks for its scheduler."""
     return ByLab(config, log)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """One process more than there are cores: a test that waits for the processes that it started leaves its core."""
+    return (os.cpu_count() or 1) + 1

@@ -47,7 +47,7 @@ def check(lab: Lab, source: str, function: str, seed: int, folder: Path, worker:
     file.write_text(source)
     worker.forget(file)
     chosen = tuple(one for one in exercises_of(lab) if function in (one.name, *one.functions))
-    return check_file(lab, file, chosen or exercises_of(lab), seed=seed, worker=worker)
+    return check_file(lab, file, chosen or exercises_of(lab), seed=seed, worker=worker, explain=False)
 
 
 @pytest.mark.parametrize(("lab", "what"), HURRIED, ids=lambda value: getattr(value, "number", value))

@@ -1,0 +1,76 @@
+"""torch's compiler is imported when somebody compiles and not before, and it is torch's own then."""
+
+import subprocess
+import sys
+
+import pytest
+
+BEGIN = "import sys, torch\nimport rankzero.learn\n"
+IS_HERE = "'torch._dynamo.symbolic_convert' in sys.modules"
+
+# What training starters do without a compiler.
+OPTIMIZERS = """
+p = torch.nn.Parameter(torch.ones(3))
+for optimizer in (torch.optim.AdamW([p]), torch.optim.SGD([p], lr=0.1, momentum=0.9)):
+    p.sum().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    optimizer.load_state_dict(optimizer.state_dict())
+"""
+DDP = """
+import torch.distributed as dist
+dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(3, 3))
+model(torch.ones(2, 3)).sum().backward()
+"""
+CHECKPOINTING = """
+from torch.utils.checkpoint import checkpoint
+x = torch.ones(3, requires_grad=True)
+checkpoint(torch.sin, x, use_reentrant=False).sum().backward()
+"""
+
+# What needs it, each in a way of its own.
+COMPILES = """
+calls = []
+def backend(graph, inputs):
+    calls.append(graph)
+    return graph.forward
+assert torch.compile(lambda x: x + 1, backend=backend)(torch.ones(1)) == 2
+assert len(calls) == 1, "it was compiled"
+"""
+IMPORTS_A_PART = "import torch._dynamo.config\nassert torch._dynamo.config.recompile_limit > 0\n"
+IMPORTS_FROM_IT = "from torch._dynamo import is_compiling\nassert not is_compiling()\n"
+ASKS_FOR_A_PART = "import torch._dynamo\nassert torch._dynamo.utils.counters is not None\n"
+EXPORTS = "torch.export.export(torch.nn.Linear(3, 3), (torch.ones(2, 3),))\n"
+SHARDS = """
+import torch.distributed as dist
+from torch.distributed.fsdp import fully_shard
+dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+model = fully_shard(torch.nn.Linear(3, 3))
+model(torch.ones(2, 3)).sum().backward()
+torch.optim.AdamW(model.parameters()).step()
+"""
+
+
+def run(program: str) -> None:
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("eager", [OPTIMIZERS, DDP, CHECKPOINTING], ids=["optimizers", "DDP", "checkpointing"])
+def test_eager_training_does_not_import_it(eager: str) -> None:
+    run(f"{BEGIN}{eager}assert not {IS_HERE}\n{COMPILES}assert {IS_HERE}\n")
+
+
+@pytest.mark.parametrize(
+    "needs",
+    [COMPILES, IMPORTS_A_PART, IMPORTS_FROM_IT, ASKS_FOR_A_PART, EXPORTS, SHARDS],
+    ids=["compile", "import of a part", "import from", "attribute", "export", "fully_shard"],
+)
+def test_who_needs_it_gets_torchs_own(needs: str) -> None:
+    same = "assert torch._dynamo is sys.modules['torch._dynamo']\nassert 'site-packages' in torch._dynamo.__file__\n"
+    run(f"{BEGIN}{OPTIMIZERS}{needs}{same}{COMPILES}{OPTIMIZERS}")
+
+
+def test_who_has_imported_it_before_keeps_it() -> None:
+    run(f"import sys, torch._dynamo\n{BEGIN}assert {IS_HERE}\n{OPTIMIZERS}{COMPILES}")
