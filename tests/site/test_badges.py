@@ -33,9 +33,9 @@ def soup_of(site: Path, source: Path) -> BeautifulSoup:
 
 
 def squeezed(text: str) -> str:
-    """Without spaces, with the quotes that people type, and without raised digits."""
+    """Without spaces, with the quotes and signs that people type, and without raised digits."""
     plain: dict[str, str | int | None] = {**RAISED, "“": '"', "”": '"', "‘": "'", "’": "'"}
-    return re.sub(r"\s+", "", text).translate(str.maketrans(plain))
+    return re.sub(r"\s+|\^(?=-?\d)", "", text).translate(str.maketrans(plain)).replace("−", "-")
 
 
 # ---- what is in the pages
@@ -77,6 +77,7 @@ def test_a_note_says_what_was_claimed_and_what_was_measured(site: Path) -> None:
 
 def test_superscripts_and_code_of_a_statement_are_set_as_in_the_pages() -> None:
     assert typeset("2⁸ of `x < 1`, Lab 02's") == "2<sup>8</sup> of <code>x &lt; 1</code>, Lab 02’s"
+    assert typeset("2^-24 or 10^-7.3, `a^2`.") == "2<sup>−24</sup> or 10<sup>−7.3</sup>, <code>a^2</code>."
 
 
 def test_the_table_has_a_row_for_each_claim_with_all_that_its_source_says(site: Path) -> None:
@@ -323,7 +324,7 @@ def test_the_table_is_filtered_by_words_verdict_and_page(table: Page) -> None:
     table.get_by_label("Verdict").select_option("not measured")
     expect(shown).to_have_count(len(CLAIMS) - len(measurements()))
     table.get_by_label("Verdict").select_option("all")
-    table.get_by_label("Page", exact=True).select_option("memory")
+    table.get_by_label("Page", exact=True).select_option("Memory")
     expect(shown).to_have_count(sum(claim.page == "handbook/memory.md" for claim in CLAIMS.values()))
     expect(table.get_by_role("heading", level=2)).to_have_count(1)
     table.get_by_label("Words, name or number").fill("no such words anywhere")
@@ -332,7 +333,7 @@ def test_the_table_is_filtered_by_words_verdict_and_page(table: Page) -> None:
 
 
 def test_a_link_to_a_row_that_the_filter_hides_shows_it(table: Page) -> None:
-    table.get_by_label("Page", exact=True).select_option("memory")
+    table.get_by_label("Page", exact=True).select_option("Memory")
     expect(table.locator("#two-linears-are-one")).to_be_hidden()
     table.evaluate("location.hash = 'two-linears-are-one'")
     expect(table.locator("#two-linears-are-one")).to_be_in_viewport()

@@ -113,6 +113,15 @@ def test_every_page_loads_without_a_complaint_and_does_not_scroll_sideways_on_a_
     assert not wide
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_map_page_and_contents_share_the_window(site: Path, page: Page, kind: str) -> None:
+    page.goto((site / KINDS[kind]).as_uri())
+    for width in (1920, 1440, 1366, 1280, 1024):
+        page.set_viewport_size({"width": width, "height": 900})
+        assert page.evaluate(SIDEWAYS) <= 0, width
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1440, 390])
 @pytest.mark.parametrize("kind", KINDS)
 def test_everybody_can_use_it(site: Path, context: BrowserContext, kind: str, width: int) -> None:
@@ -136,6 +145,14 @@ def problems_of(page: Page, rules: dict[str, Any]) -> list[str]:
         for one in found["violations"]
         for node in one["nodes"][:3]
     ]
+
+
+def test_the_map_shows_where_one_is(site: Path, page: Page) -> None:
+    """It is longer than the window, and this page is near its end."""
+    page.set_viewport_size({"width": 1440, "height": 700})
+    page.goto((site / "handbook" / "claims.html").as_uri())
+    expect(page.locator(".map [aria-current]")).to_be_in_viewport(ratio=1)
+    expect(page.get_by_role("heading", name="Claims", level=1)).to_be_in_viewport()
 
 
 def test_on_a_phone_the_map_opens_by_keyboard(site: Path, page: Page) -> None:

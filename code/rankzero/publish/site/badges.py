@@ -22,7 +22,7 @@ from rankzero.publish.site import files, typography
 from rankzero.publish.site.claims_page import PAGE, MakeClaimsPage, class_of, measurements, numbers, verdict
 
 MARKDOWN = MarkdownIt("commonmark", {"typographer": True}).enable("smartquotes")
-RAISED = re.compile(f"[{''.join(typography.RAISED)}]+")
+CODE = re.compile("(`[^`]*`)")
 log = logging.getLogger(__name__)
 
 
@@ -103,8 +103,13 @@ def _visit_notes(html: HTML5Translator, node: claim_notes) -> None:
 
 def typeset(text: str) -> str:
     """A line of markdown as HTML, with the quotes and superscripts of the pages."""
-    raised = RAISED.sub(lambda run: f"<sup>{''.join(typography.RAISED[letter] for letter in run[0])}</sup>", text)
-    return MARKDOWN.renderInline(raised)
+    parts = CODE.split(text)
+    parts[::2] = [typography.RUN.sub(_raise, part) for part in parts[::2]]
+    return MARKDOWN.renderInline("".join(parts))
+
+
+def _raise(run: re.Match[str]) -> str:
+    return f"<sup>{typography.raised(run[0])}</sup>"
 
 
 def _add_files(app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: Any) -> None:

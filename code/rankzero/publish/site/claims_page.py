@@ -16,6 +16,7 @@ from rankzero.claims.measurements import Measurement, read_measurements
 from rankzero.claims.registry import all_claims
 from rankzero.claims.report import TABLE
 from rankzero.claims.table import that_count, tolerance_of, verdict_of
+from rankzero.curriculum import all_labs
 from rankzero.publish.site import files, pages
 
 PAGE = pages.name_of(TABLE)
@@ -48,7 +49,7 @@ def numbers(claim: Claim, measurement: Measurement | None) -> list[tuple[str, st
 
 
 class MakeClaimsPage(SphinxTransform):
-    """Makes a body of each row of the tables, with a row for each of the claim's numbers."""
+    """Makes a body of each row of the tables, with a row for each of the claim's numbers, headed as their page is."""
 
     default_priority = 7
 
@@ -58,6 +59,11 @@ class MakeClaimsPage(SphinxTransform):
         machines = next(iter(self.document.findall(nodes.enumerated_list)))
         for number, machine in enumerate(machines, 1):
             machine["ids"].append(f"machine-{number}")
+        titles = {file.stem: pages.title_of(file) for file in [*pages.chapters(), *(lab.page for lab in all_labs())]}
+        for heading in self.document.findall(nodes.title):
+            if title := titles.get(heading.astext()):
+                heading.clear()
+                heading += nodes.Text(title)
         for table in self.document.findall(nodes.tgroup):
             head, body = table.children[-2:]
             names = [_cell(name) for name in ("claim", "number", "expected", "measured", "verdict")]

@@ -44,5 +44,5 @@ html_use_index = False
 html_domain_indices = False
 html_permalinks_icon = "#"
 pygments_style = "a11y-high-contrast-light"
-pygments_dark_style = "a11y-high-contrast-dark"
+pygments_dark_style = "github-dark"
 copybutton_exclude = ".linenos, .gp, .go"

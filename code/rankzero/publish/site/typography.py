@@ -1,4 +1,8 @@
-"""Superscripts as a typesetter sets them: fonts lack most of Unicode's raised digits, so 10³⁸ gets a raised 38."""
+"""Text as a typesetter sets it.
+
+Fonts lack most of Unicode's raised digits, so 10³⁸ gets a raised 38; so does 2^-24, as some claims write what Unicode
+cannot raise. A number stays on the line of its unit, and a formula on that of the comma after it.
+"""
 
 import re
 from typing import Any
@@ -7,7 +11,39 @@ from docutils import nodes
 from sphinx.transforms.post_transforms import SphinxPostTransform
 
 RAISED = dict(zip("⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺ⁿᵗᵉʰ", "0123456789−+nteh", strict=True))
-_RUN = re.compile(f"([{''.join(RAISED)}]+)")
+RUN = re.compile(rf"([{''.join(RAISED)}]+|(?<=[\w)])\^-?\d+(?:\.\d+)?)")
+AS_WRITTEN = nodes.literal | nodes.literal_block | nodes.math | nodes.math_block | nodes.raw
+
+UNIT = re.compile(r"(?<=\d) (?=(?:[kKMGT]i?B|B|[MGT]b|m?s|W|%|[kKMGT]?FLOPs?|bytes?|bits?|nats?|tokens?)(?!\w))")
+AFTER_FORMULA = re.compile(r"[.,;:!?)”’]+")
+SHORT = 24  # letters that fit any line
+UNBROKEN = "unbroken"  # the class of what stays on one line
+
+
+class Hold(SphinxPostTransform):
+    """Holds together what no line should end within."""
+
+    default_priority = 890
+    formats = ("html",)
+
+    def run(self, **_: Any) -> None:
+        for code in self.document.findall(nodes.literal):
+            if len(code.astext()) <= SHORT:  # an --option ends at none of its hyphens
+                code["classes"].append(UNBROKEN)
+        for text in list(self.document.findall(nodes.Text)):
+            if not isinstance(text.parent, AS_WRITTEN) and (held := UNIT.sub("\u00a0", text)) != text:
+                text.parent.replace(text, nodes.Text(held))
+        for formula in list(self.document.findall(nodes.math)):
+            if len(formula.astext()) <= SHORT:
+                self._hold_mark(formula)
+
+    def _hold_mark(self, formula: nodes.math) -> None:
+        after = formula.next_node(siblings=True, descend=False)
+        if isinstance(after, nodes.Text) and (mark := AFTER_FORMULA.match(after)):
+            formula.parent.replace(after, nodes.Text(after[mark.end() :]))
+            held = nodes.inline("", "", classes=[UNBROKEN])
+            formula.replace_self(held)
+            held += [formula, nodes.Text(mark[0])]
 
 
 class Raise(SphinxPostTransform):
@@ -18,19 +54,21 @@ class Raise(SphinxPostTransform):
 
     def run(self, **_: Any) -> None:
         for text in list(self.document.findall(nodes.Text)):
-            if _RUN.search(text) and not isinstance(text.parent, nodes.literal | nodes.literal_block | nodes.raw):
-                parts = [part for part in _RUN.split(text) if part]
-                text.parent.replace(text, [_set(part) for part in parts])
+            if RUN.search(text) and not isinstance(text.parent, AS_WRITTEN):
+                parts = [
+                    nodes.superscript("", raised(part)) if at % 2 else nodes.Text(part)
+                    for at, part in enumerate(RUN.split(text))
+                ]
+                text.parent.replace(text, parts)
 
 
-def _set(part: str) -> nodes.Node:
-    if part[0] not in RAISED:
-        return nodes.Text(part)
-    raised = "".join(RAISED[letter] for letter in part)
-    return nodes.superscript("", raised)
+def raised(run: str) -> str:
+    """The letters to raise: those of a run of raised ones, or of what follows a caret."""
+    return run[1:].replace("-", "−") if run[0] == "^" else "".join(RAISED[letter] for letter in run)
 
 
 def setup(app: Any) -> dict[str, bool]:
     """Called by Sphinx."""
+    app.add_post_transform(Hold)
     app.add_post_transform(Raise)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

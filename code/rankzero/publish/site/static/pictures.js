@@ -3,6 +3,7 @@
 (() => {
   "use strict";
   const LEGIBLE = 0.76; // how far letters of 13 px may shrink; what is wider still scrolls within its box
+  const [LONG, SHORT] = [140, 110]; // lines of labels, in pixels
   const FONT = '"Inter Variable", system-ui, sans-serif';
   const figures = [...document.querySelectorAll("figure.diagram")];
   let number = 0;
@@ -41,7 +42,7 @@
     };
   }
 
-  function settings(source, width) {
+  function settings(source, width, wrappingWidth) {
     const sections = [...source.matchAll(/^\s*section (.*)$/gm)].map((found) => found[1].length);
     const people = [...source.matchAll(/^\s*participant /gm)].length;
     const wide = Math.max(width - 12, 448);
@@ -51,7 +52,7 @@
       startOnLoad: false, suppressErrorRendering: true, theme: "base", look: "classic", fontFamily: FONT,
       themeVariables: colors(),
       flowchart: {
-        useMaxWidth: false, padding: 8, minNodeWidth: 0, wrappingWidth: 110, nodeSpacing: 22, rankSpacing: 26,
+        useMaxWidth: false, padding: 8, minNodeWidth: 0, wrappingWidth, nodeSpacing: 22, rankSpacing: 26,
         diagramPadding: 2, inheritDir: true, subGraphTitleMargin: { top: 2, bottom: 6 },
       },
       sequence: {
@@ -69,12 +70,12 @@
     };
   }
 
-  async function render(source, width, bench) {
-    mermaid.initialize(settings(source, width));
+  async function render(source, width, bench, lines) {
+    mermaid.initialize(settings(source, width, lines));
     const { svg } = await mermaid.render(`diagram-${number++}`, source, bench);
     const drawn = new DOMParser().parseFromString(svg, "text/html").querySelector("svg");
     let [left, top, natural, height] = drawn.getAttribute("viewBox").split(" ").map(Number);
-    if (/^\s*gantt/.test(source)) [top, height] = [top + 38, height - 38]; // it leaves as much above its bars as below
+    if (/^\s*gantt/.test(source)) [top, height] = [top + 38, height - 64]; // it leaves more than its axis needs
     if (!/^\s*flowchart/.test(source)) [left, natural] = [left - 2, natural + 12]; // the last label of an axis stands out
     drawn.setAttribute("viewBox", [left, top, natural, height].join(" "));
     return { drawn, natural, height };
@@ -87,15 +88,19 @@
     return found && source.replace(found[0], `flowchart ${other[found[1]]}`);
   }
 
-  /** The picture in the direction that its source gives, or in the other if only that can be read. */
+  /** The picture in the direction that its source gives, or in the other if only that can be read. Labels are broken into
+      short lines where long ones leave no room. */
   async function fitting(source, width) {
     const bench = document.createElement("div"); // where mermaid measures
     bench.className = "diagram-bench";
     document.body.append(bench);
     try {
-      const first = await render(source, width, bench);
-      if (first.natural * LEGIBLE <= width || !turned(source)) return first;
-      const second = await render(turned(source), width, bench);
+      const roomy = await render(source, width, bench, LONG);
+      if (roomy.natural <= width || !turned(source)) return roomy;
+      const close = await render(source, width, bench, SHORT);
+      const first = close.natural < roomy.natural ? close : roomy;
+      if (first.natural * LEGIBLE <= width) return first;
+      const second = await render(turned(source), width, bench, SHORT);
       return second.natural < first.natural ? second : first;
     } finally {
       bench.remove();

@@ -1,5 +1,13 @@
-/* What every page needs of a script: boxes that scroll can be reached and scrolled by keyboard. */
+/* What every page needs of a script: boxes that scroll can be reached and scrolled by keyboard, and the map shows where
+   in it the page is. */
 (() => {
+  const here = document.querySelector(".map [aria-current]");
+  const map = here?.closest(".sidebar-sticky");
+  if (map) {
+    const [place, room] = [here, map].map((one) => one.getBoundingClientRect());
+    if (place.bottom > room.bottom - 16) map.scrollTop += place.top - room.top - room.height / 2;
+  }
+
   const BOXES = "pre, .table-wrapper, .math-wrapper, .toc-tree-container, .sidebar-sticky, .toc-sticky";
 
   const reach = () => {
