@@ -121,7 +121,6 @@ def test_map_page_and_contents_share_the_window(site: Path, page: Page, kind: st
         assert page.evaluate(SIDEWAYS) <= 0, width
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1440, 390])
 @pytest.mark.parametrize("kind", KINDS)
 def test_everybody_can_use_it(site: Path, context: BrowserContext, kind: str, width: int) -> None:
