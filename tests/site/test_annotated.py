@@ -163,7 +163,7 @@ def test_on_a_phone_the_whole_table_of_lines_is_seen(lab: Lab, page: Page, site:
     page.set_viewport_size({"width": 390, "height": 844})
     page.goto((site / f"{pages.name_of(lab.page)}.html").as_uri())
     table = page.locator("#line-by-line-explanation .table-wrapper")
-    assert table.evaluate("one => one.scrollWidth - one.clientWidth") <= 0
+    assert table.evaluate("one => one.scrollWidth - one.clientWidth") <= 1
 
 
 @pytest.mark.parametrize(
