@@ -13,6 +13,7 @@ from rankzero.curriculum import ROOT, Lab, all_labs
 from rankzero.publish.site import files, pages
 from rankzero.publish.site.dissect import spans, take_apart
 from rankzero.publish.site.linetables import TITLE
+from rankzero.publish.site.prose import prose
 
 PAGES = sorted([*ROOT.glob("labs/lab-*.md"), *ROOT.glob("handbook/*.md")])
 SCRIPTS = sorted(files.annotated())
@@ -28,7 +29,7 @@ def soup_of(page: Path) -> BeautifulSoup:
 
 def squeezed(text: str) -> str:
     """Letters and signs of code and prose, without what typography changes."""
-    return re.sub(r"[\s`]", "", text)
+    return re.sub(r"[\s`]", "", text).translate({ord("“"): '"', ord("”"): '"', ord("’"): "'"})
 
 
 @pytest.mark.parametrize("file", SCRIPTS, ids=lambda file: file.name)
@@ -68,6 +69,11 @@ def test_a_page_shows_each_line_of_its_file(file: Path, site: Path) -> None:
             for part in (code, comment):
                 text = squeezed(part.strip().removeprefix("#").replace('"""', ""))
                 assert text in shown, f"line {number}: {part}"
+
+
+def test_prose_in_source_is_set_as_prose() -> None:
+    assert prose("A rank's `x's`, `y`'s own") == "A rank’s <code>x's</code>, <code>y</code>’s own"
+    assert prose('"loop" ("both"), [B, T] < 1') == "“loop” (“both”), <code>[B, T]</code> &lt; 1"
 
 
 def test_a_note_stands_beside_its_line() -> None:
@@ -150,6 +156,14 @@ def test_words_stand_beside_their_code_and_above_it_on_a_phone(page: Page, site:
     assert words
     assert code
     assert words["y"] + words["height"] <= code["y"] + 1
+
+
+@pytest.mark.parametrize("lab", all_labs(), ids=lambda lab: lab.slug)
+def test_on_a_phone_the_whole_table_of_lines_is_seen(lab: Lab, page: Page, site: Path) -> None:
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.goto((site / f"{pages.name_of(lab.page)}.html").as_uri())
+    table = page.locator("#line-by-line-explanation .table-wrapper")
+    assert table.evaluate("one => one.scrollWidth - one.clientWidth") <= 1
 
 
 @pytest.mark.parametrize(

@@ -162,3 +162,13 @@ def test_on_a_phone_the_map_opens_by_keyboard(site: Path, page: Page) -> None:
     assert page.evaluate("document.activeElement.id") == "__navigation"
     page.keyboard.press("Space")
     expect(page.get_by_role("link", name="Install and run")).to_be_in_viewport()
+
+
+def test_a_button_that_the_keyboard_reaches_is_seen(site: Path, page: Page) -> None:
+    page.goto((site / KINDS["lab"]).as_uri())
+    button = page.locator("button.copybtn").first
+    page.locator("pre").first.focus()
+    while not button.evaluate("one => one === document.activeElement"):
+        page.keyboard.press("Tab")
+    expect(button).to_have_css("opacity", "1")
+    expect(button).to_have_css("outline-style", "solid")

@@ -12,8 +12,8 @@ from sphinx.application import Sphinx
 from rankzero.curriculum import Lab, all_labs
 from rankzero.publish.site import diffs, dissect, files, packages, pages, reader, regions
 from rankzero.publish.site.highlighting import colored, numbered
+from rankzero.publish.site.prose import prose
 
-PROSE = re.compile(r"`(?P<code>[^`]+)`|(?P<shape>\[[A-Za-z](?:/[A-Z])?(?:, [A-Z](?:/[A-Z])?)*\])")
 COMMAND = re.compile(r"\s{4}|python |torchrun ")
 
 
@@ -71,18 +71,7 @@ def _block(lines: list[tuple[int, str]], kind: str, apart: bool) -> str:
         return f'<pre class="commands" tabindex="0">{html}</pre>'
     line = lines[0][0] if kind == "note" else lines[-1][0] + 1
     ref = f'<a class="ref" href="#L{line}" aria-label="Line {line}">{line}</a> ' if apart else ""
-    return f'<p class="{kind}">{ref}' + " ".join(one(number, _prose(text)) for number, text in lines) + "</p>"
-
-
-def _prose(text: str) -> str:
-    def mark(match: re.Match[str]) -> str:
-        return f"<code>{escape(match['code'] or match['shape'], quote=False)}</code>"
-
-    pieces, end = [], 0
-    for match in PROSE.finditer(text):
-        pieces += [escape(text[end : match.start()], quote=False), mark(match)]
-        end = match.end()
-    return "".join([*pieces, escape(text[end:], quote=False)]).strip()
+    return f'<p class="{kind}">{ref}' + " ".join(one(number, prose(text)) for number, text in lines) + "</p>"
 
 
 def _code(file: Path) -> dict[int, str]:
@@ -102,7 +91,7 @@ def _region(region: regions.Region, html: dict[int, str]) -> dict[str, Any]:
     return {
         "name": region.name,
         "depth": region.name.count("."),
-        "summary": _prose(region.summary),
+        "summary": prose(region.summary),
         "rows": [
             ("".join(map(said, row.words)), numbered((n, html[n]) for n in lines))
             for row, lines in zip(region.rows, numbers, strict=True)

@@ -15,6 +15,7 @@ from sphinx.transforms import SphinxTransform
 from rankzero.curriculum import ROOT, Lab, all_labs
 from rankzero.publish.site import pages
 from rankzero.publish.site.highlighting import colored, numbered
+from rankzero.publish.site.prose import prose
 
 TEXT = {".diff", ".json", ".jsonl", ".py", ".sbatch", ".sh", ".toml", ".txt", ".yaml", ".yml", ""}
 PAGES = {".md", ".ipynb"}
@@ -98,7 +99,7 @@ def head(env: BuildEnvironment, file: Path) -> dict[str, Any]:
     return {
         "title": file.name,
         "crumbs": crumbs(file, set(shown(env))),
-        "says": first_sentence(file),
+        "says": prose(first_sentence(file)),
         "lab": lab and (pages.title_of(lab.page), pages.name_of(lab.page)),
     }
 
@@ -117,7 +118,7 @@ def _show(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
 def _entry(env: BuildEnvironment, file: Path, files: list[Path]) -> dict[str, Any]:
     name = pages.name_of(file)
     page = name if file.suffix in PAGES and name in env.found_docs else page_of(file) if file in files else None
-    return {"name": file.name + "/" * file.is_dir(), "page": page, "says": first_sentence(file)}
+    return {"name": file.name + "/" * file.is_dir(), "page": page, "says": prose(first_sentence(file))}
 
 
 def _code(text: str, name: str) -> str:

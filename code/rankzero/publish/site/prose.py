@@ -1,0 +1,26 @@
+"""Prose that stands in source, in docstrings and comments: its code looks like code, its quotes like those of pages."""
+
+import re
+from html import escape
+
+_IN_SOURCE = re.compile(
+    r"`(?P<code>[^`]+)`|(?P<shape>\[[A-Za-z](?:/[A-Z])?(?:, [A-Z](?:/[A-Z])?)*\])"
+    r"""|(?<=[^\s(\[])(?P<closing>['"])|(?P<opening>")"""
+)
+
+
+def prose(text: str) -> str:
+    """A docstring's or comment's words as HTML: code where backticks or the brackets of a shape say so."""
+    pieces, end = [], 0
+    for match in _IN_SOURCE.finditer(text):
+        pieces += [escape(text[end : match.start()], quote=False), _as_set(match)]
+        end = match.end()
+    return "".join([*pieces, escape(text[end:], quote=False)]).strip()
+
+
+def _as_set(match: re.Match[str]) -> str:
+    if match["opening"]:
+        return "“"
+    if match["closing"]:
+        return "’" if match["closing"] == "'" else "”"
+    return f"<code>{escape(match['code'] or match['shape'], quote=False)}</code>"
