@@ -1,7 +1,7 @@
 """Text as a typesetter sets it.
 
 Fonts lack most of Unicode's raised digits, so 10³⁸ gets a raised 38; so does 2^-24, as some claims write what Unicode
-cannot raise. A number stays on the line of its unit, and a formula on that of the comma after it.
+cannot raise. A number stays on the line of its unit, a date on one line, a formula on that of the comma after it.
 """
 
 import re
@@ -15,8 +15,9 @@ RUN = re.compile(rf"([{''.join(RAISED)}]+|(?<=[\w)])\^-?\d+(?:\.\d+)?)")
 AS_WRITTEN = nodes.literal | nodes.literal_block | nodes.math | nodes.math_block | nodes.raw
 
 UNIT = re.compile(r"(?<=\d) (?=(?:[kKMGT]i?B|B|[MGT]b|m?s|W|%|[kKMGT]?FLOPs?|bytes?|bits?|nats?|tokens?)(?!\w))")
+DATE = re.compile(r"(?<!\d)(\d{4}-\d\d-\d\d)(?!\d)")
 AFTER_FORMULA = re.compile(r"[.,;:!?)”’]+")
-SHORT = 24  # letters that fit any line
+SHORT, SHORT_IN_TABLE = 24, 14  # letters that fit any line, or any column
 UNBROKEN = "unbroken"  # the class of what stays on one line
 
 
@@ -27,23 +28,40 @@ class Hold(SphinxPostTransform):
     formats = ("html",)
 
     def run(self, **_: Any) -> None:
-        for code in self.document.findall(nodes.literal):
-            if len(code.astext()) <= SHORT:  # an --option ends at none of its hyphens
+        in_tables = {code for cell in self.document.findall(nodes.entry) for code in cell.findall(nodes.literal)}
+        for code in self.document.findall(nodes.literal):  # a short --option ends at none of its hyphens
+            if len(code.astext()) <= (SHORT_IN_TABLE if code in in_tables else SHORT):
                 code["classes"].append(UNBROKEN)
         for text in list(self.document.findall(nodes.Text)):
-            if not isinstance(text.parent, AS_WRITTEN) and (held := UNIT.sub("\u00a0", text)) != text:
-                text.parent.replace(text, nodes.Text(held))
+            if not isinstance(text.parent, AS_WRITTEN) and (UNIT.search(text) or DATE.search(text)):
+                parts = enumerate(DATE.split(UNIT.sub("\u00a0", text)))
+                text.parent.replace(text, [_held(part) if at % 2 else nodes.Text(part) for at, part in parts])
         for formula in list(self.document.findall(nodes.math)):
             if len(formula.astext()) <= SHORT:
                 self._hold_mark(formula)
+        for code in in_tables:
+            _let_break(code)
 
     def _hold_mark(self, formula: nodes.math) -> None:
         after = formula.next_node(siblings=True, descend=False)
         if isinstance(after, nodes.Text) and (mark := AFTER_FORMULA.match(after)):
             formula.parent.replace(after, nodes.Text(after[mark.end() :]))
-            held = nodes.inline("", "", classes=[UNBROKEN])
+            held = _held("")
             formula.replace_self(held)
             held += [formula, nodes.Text(mark[0])]
+
+
+def _let_break(code: nodes.literal) -> None:
+    """Lets a long NAME_OF_WORDS end a line after an underscore."""
+    *words, last = code.astext().split("_")
+    code.clear()
+    for word in words:
+        code += [nodes.Text(f"{word}_"), nodes.raw("", "<wbr>", format="html")]
+    code += nodes.Text(last)
+
+
+def _held(text: str) -> nodes.inline:
+    return nodes.inline("", text, classes=[UNBROKEN])
 
 
 class Raise(SphinxPostTransform):
