@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, sync_playwright
 
-NO_BROWSER = "the site is tested in Chromium, and none was found: install it (Debian: apt-get install chromium)"
-NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+INSTALL = "apt-get install chromium-headless-shell"
+NO_BROWSER = f"the site is tested in Chromium, and none was found: install it (Debian: {INSTALL})"
+NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 # Without these, Chromium itself looks for its maker's servers.
 QUIET = ("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update")
 

@@ -85,7 +85,7 @@ def of_file(file: Path) -> Iterator[Entry]:
 
 def _said(node: ast.Module | ast.FunctionDef | ast.ClassDef, lines: list[str]) -> str:
     comments = [found[1] for line in lines if (found := re.search(r"(?:^|\s)# (.*)$", line))]
-    return " ".join(" ".join([ast.get_docstring(node) or "", *comments]).split())
+    return " ".join(" ".join([ast.get_docstring(node) or "", *comments]).split()).replace("`", "")
 
 
 def _flat(node: nodes.Node) -> str:

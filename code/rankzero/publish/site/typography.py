@@ -18,6 +18,7 @@ UNIT = re.compile(r"(?<=\d) (?=(?:[kKMGT]i?B|B|[MGT]b|m?s|W|%|[kKMGT]?FLOPs?|byt
 DATE = re.compile(r"(?<!\d)(\d{4}-\d\d-\d\d)(?!\d)")
 AFTER_FORMULA = re.compile(r"[.,;:!?)”’]+")
 SHORT, SHORT_IN_TABLE = 24, 14  # letters that fit any line, or any column
+WITHIN = re.compile(r"(?<=[_.#/])(?=\w)")  # where a line may end if it must
 UNBROKEN = "unbroken"  # the class of what stays on one line
 
 
@@ -52,11 +53,11 @@ class Hold(SphinxPostTransform):
 
 
 def _let_break(code: nodes.literal) -> None:
-    """Lets a long NAME_OF_WORDS end a line after an underscore."""
-    *words, last = code.astext().split("_")
+    """Lets a long NAME_OF_WORDS or a.dotted.name end a line within."""
+    *words, last = WITHIN.split(code.astext())
     code.clear()
     for word in words:
-        code += [nodes.Text(f"{word}_"), nodes.raw("", "<wbr>", format="html")]
+        code += [nodes.Text(word), nodes.raw("", "<wbr>", format="html")]
     code += nodes.Text(last)
 
 
