@@ -14,6 +14,6 @@ for name in (
     "torch.distributed.fsdp",
     "torch.distributed.checkpoint",
     "torch.optim",
-    "rankzero.learn.training",  # what every starter imports: 1 s
+    "rankzero.learn.training",  # what every starter imports
 ):
     importlib.import_module(name)

@@ -19,7 +19,6 @@ from rankzero.learn.errors import UserError, out_of_memory
 from rankzero.learn.memory import MIB, memory_now
 from rankzero.learn.meter import StepMeter
 from rankzero.learn.options import StarterParser, non_negative_int, positive_float, positive_int
-from rankzero.learn.plots import plot_run
 from rankzero.learn.ranks import join, launched_by_torchrun
 from rankzero.learn.runs import latest_checkpoint
 from rankzero.learn.world import WorldError, run_world
@@ -159,6 +158,8 @@ def end_of_run(
     options: argparse.Namespace, meter: StepMeter, folder: Path, checkpoint: Path, starter: str, device: torch.device
 ) -> int:
     """Draws the curves, says where everything is and how to go on with `starter`; returns the exit code."""
+    from rankzero.learn.plots import plot_run  # half a second of matplotlib, which --help and most ranks never need
+
     plot_run(folder / "log.jsonl").savefig(folder / "curves.png", dpi=110)
     same_file = ["--checkpoint", str(checkpoint)] if options.checkpoint else []
     go_on = shlex.join(["python", os.path.relpath(starter), "--resume", str(checkpoint), *same_file, "--steps"])
