@@ -1,5 +1,6 @@
 """Every relative link and anchor in the project's markdown leads somewhere."""
 
+import functools
 import itertools
 import re
 from pathlib import Path
@@ -27,6 +28,7 @@ def links(text: str) -> list[str]:
     return [str(token.attrs.get("href") or token.attrs.get("src")) for token in inline]
 
 
+@functools.cache
 def anchors(text: str) -> set[str]:
     """The anchors GitHub gives to headings: lower case, punctuation gone, spaces to hyphens, numbered when repeated."""
     found: set[str] = set(re.findall(r'<a id="([^"]+)">', text))  # those of the table of claims
