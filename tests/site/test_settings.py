@@ -30,7 +30,9 @@ def test_the_calculator_says_what_the_section_says(
     page.locator(".to-calculator").get_by_role("link", name=words, exact=True).click()
     expect(page).to_have_url(re.compile(f"calculator.html#{re.escape(setting)}$"))  # nothing is left out as refused
     expect(page.locator(".problem:visible")).to_have_count(0)
-    shown = page.locator("[data-show=peak]").inner_text()
+    peak = page.locator("[data-show=peak]")
+    expect(peak).to_have_text(re.compile(r"^\d+\.\d+ GB$"))  # it has been computed
+    shown = peak.inner_text()
     said = re.findall(r"(\d+\.\d+) GB", section)
     assert _rounded(shown) & set(said), (shown, said)
 
