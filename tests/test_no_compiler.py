@@ -74,5 +74,13 @@ def test_who_needs_it_gets_torchs_own(needs: str) -> None:
     run(f"{BEGIN}{OPTIMIZERS}{needs}{same}{OPTIMIZERS}")
 
 
+def test_what_torch_keeps_from_its_compiler_is_kept_from_it_again() -> None:
+    kept = "getattr(torch.optim.Optimizer.zero_grad.__wrapped__, '__dynamo_disable', None)"
+    own = "torch.optim.Optimizer.zero_grad.__wrapped__"
+    before = f"assert {kept} is {own}, 'the stand-in gives it back as it is'\n"
+    after = f"assert {kept} is None\n{OPTIMIZERS}assert {kept} not in (None, {own})\n"
+    run(f"{BEGIN}{OPTIMIZERS}{before}{IMPORTS_FROM_IT}{after}")
+
+
 def test_who_has_imported_it_before_keeps_it() -> None:
     run(f"import sys, torch._dynamo\n{BEGIN}assert {IS_HERE}\n{OPTIMIZERS}")

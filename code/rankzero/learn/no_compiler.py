@@ -14,11 +14,8 @@ from types import ModuleType
 from typing import Any
 
 NAME = "torch._dynamo"
+KEPT = "__dynamo_disable"  # where torch/_compile.py keeps what `disable` has made of a function
 SETTINGS = f"{NAME}.config"  # torch's own, which needs nothing else of the compiler
-
-
-def _as_it_is(function: Callable[..., Any], *_: Any, **__: Any) -> Callable[..., Any]:
-    return function
 
 
 def _nothing(*_: Any, **__: Any) -> None:
@@ -43,18 +40,25 @@ class _StandIn(ModuleType):
     def __init__(self, real: ModuleSpec) -> None:
         super().__init__(NAME)
         self.__real = real
-        self.disable = _as_it_is  # what torch.optim wraps its methods in
+        self.__as_they_are: list[Callable[..., Any]] = []
         self.graph_break = _nothing  # what torch.optim calls in every step
         self.trace_rules = _Part(self, "trace_rules", clear_lru_cache=_nothing)  # what init_process_group calls
         self.utils = _Part(self, "utils", get_optimize_ddp_mode=lambda: "ddp_optimizer")  # what DDP asks
 
+    def disable(self, function: Callable[..., Any], *_: Any, **__: Any) -> Callable[..., Any]:
+        """What torch.optim wraps its methods in, and keeps."""
+        self.__as_they_are.append(function)
+        return function
+
     def become_real(self) -> None:
-        """Runs the real module's code in this module."""
+        """Runs the real module's code in this module. Whoever was given back as it is asks again."""
         real = self.__real
         assert real.loader is not None
         self.__class__ = ModuleType  # type: ignore[assignment]
         del self.trace_rules, self.utils  # the modules of these names are imported instead
         self.__spec__, self.__loader__ = real, real.loader
+        for function in self.__as_they_are:
+            vars(function).pop(KEPT, None)
         real.loader.exec_module(self)
 
     def __getattr__(self, name: str) -> Any:
