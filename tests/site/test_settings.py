@@ -1,10 +1,12 @@
 """Where a page speaks of a step's memory, it leads to the calculator at that step, which shows the page's number."""
 
+import io
 import re
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect
+from sphinx.application import Sphinx
 
 from rankzero.curriculum import ROOT
 from rankzero.publish.site.settings import COMMENT
@@ -20,6 +22,15 @@ SETTINGS = [
 
 def test_memory_planning_and_lab_01_lead_there() -> None:
     assert {page for page, *_ in SETTINGS} == {"handbook/memory", "handbook/planning", "labs/lab-01-memory-ledger"}
+
+
+def test_a_comment_without_a_setting_is_a_warning(tmp_path: Path) -> None:
+    (tmp_path / "index.md").write_text("# A page\n\nText.\n\n<!-- calculator: this step recipe=fp32 -->\n")
+    warnings = io.StringIO()
+    folders = [tmp_path, None, tmp_path / "out", tmp_path / "trees"]
+    extensions = {"extensions": ["myst_parser", "rankzero.publish.site.settings"]}
+    Sphinx(*folders, "html", confoverrides=extensions, status=None, warning=warnings).build()
+    assert "recipe=fp32 -->' leads nowhere: write" in warnings.getvalue()
 
 
 @pytest.mark.parametrize(("written", "section", "words", "setting"), SETTINGS, ids=[one[2] for one in SETTINGS])

@@ -9,10 +9,12 @@ from typing import Any
 from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.transforms import SphinxTransform
+from sphinx.util import logging
 
 from rankzero.publish.site import calculator
 
 COMMENT = re.compile(r"<!-- calculator: (?P<words>[^#]+) #(?P<setting>\S+) -->\s*")
+log = logging.getLogger(__name__)
 
 
 class LinkSettings(SphinxTransform):
@@ -27,6 +29,10 @@ class LinkSettings(SphinxTransform):
                 line = nodes.paragraph("", "In the calculator: ", classes=["to-calculator"])
                 line += nodes.reference("", comment["words"], refuri=f"{page}#{comment['setting']}", internal=True)
                 raw.replace_self(line)
+            elif raw.astext().startswith("<!-- calculator"):
+                log.warning(
+                    "%r leads nowhere: write <!-- calculator: words #setting -->", raw.astext().strip(), location=raw
+                )
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
