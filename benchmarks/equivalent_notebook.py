@@ -13,8 +13,8 @@ import nbformat
 from nbformat.notebooknode import NotebookNode
 
 from rankzero.curriculum import Lab
-from rankzero.exercises.check import Check
-from rankzero.exercises.runner import exercises_of
+from rankzero.exercises.checks.check import Check
+from rankzero.exercises.checks.runner import exercises_of
 
 # The first of the locked cells. Answers are kept for the checks that share a probe, as `check_file` keeps them.
 JUDGING = """
@@ -22,7 +22,7 @@ import __main__
 import functools
 import torch
 from rankzero.curriculum import find_lab
-from rankzero.exercises.loader import load
+from rankzero.exercises.probes.loader import load
 
 torch.set_num_threads(1)
 lab = find_lab("{number}")

@@ -29,8 +29,8 @@ import nbformat
 from equivalent_notebook import notebook
 
 from rankzero.curriculum import find_lab
-from rankzero.exercises.misconceptions import misconceptions
-from rankzero.learn.fingerprint import fingerprint
+from rankzero.exercises.checks.misconceptions import misconceptions
+from rankzero.learn.runs.fingerprint import fingerprint
 
 LAB = find_lab("02")
 SEED = 20261121

@@ -20,12 +20,12 @@ import torch
 import torch.nn.functional as F
 
 from rankzero.curriculum import find_lab
-from rankzero.learn.batches import random_batch
-from rankzero.learn.corpus import load_corpus
-from rankzero.learn.device import choose_device, device_name, seed_everything
-from rankzero.learn.fingerprint import fingerprint
-from rankzero.learn.gpt import GPT, GPTConfig
-from rankzero.learn.meter import StepMeter
+from rankzero.learn.data.batches import random_batch
+from rankzero.learn.data.corpus import load_corpus
+from rankzero.learn.machine.device import choose_device, device_name, seed_everything
+from rankzero.learn.models.gpt import GPT, GPTConfig
+from rankzero.learn.runs.fingerprint import fingerprint
+from rankzero.learn.runs.step_meter import StepMeter
 
 BATCH, BLOCK = 12, 64
 starter = find_lab("02").import_starter()

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from rankzero.curriculum import Lab
-from rankzero.exercises.check import Exercise
-from rankzero.exercises.misconceptions import misconceptions
-from rankzero.exercises.runner import exercises_of
-from rankzero.grading.attacks import attacks
+from rankzero.exercises.checks.check import Exercise
+from rankzero.exercises.checks.misconceptions import misconceptions
+from rankzero.exercises.checks.runner import exercises_of
+from rankzero.grading.attack_corpus import attacks
 from rankzero.grading.grade import read_grade
 
 HANDED_IN = 1_700_000_000  # 2023-11-14 22:13:20 UTC

@@ -5,15 +5,15 @@ import math
 import random
 from typing import Any
 
-from rankzero.learn.errors import UserError
-from rankzero.learn.gpt import GPTConfig
-from rankzero.learn.llama import LlamaConfig
-from rankzero.ledger.layout import Layout
+from rankzero.errors import UserError
+from rankzero.learn.models.gpt import GPTConfig
+from rankzero.learn.models.llama import LlamaConfig
 from rankzero.ledger.ledger import PHASES, Ledger, human
 from rankzero.ledger.models import PRESETS, Config, parameter_count
+from rankzero.ledger.plan.layout import Layout
 from rankzero.ledger.predict import largest_micro_batch, predict
 from rankzero.ledger.recipes import OPTIMIZERS, RECIPES, bytes_per_parameter
-from rankzero.publish.site.calculator import FAMILIES, camel, size_names
+from rankzero.publish.site.views.calculator import FAMILIES, camel, size_names
 
 Case = dict[str, Any]
 

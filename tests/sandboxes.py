@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from rankzero.grading.sandbox import missing
+from rankzero.grading.sandbox.sandbox import missing
 
 
 def needs_sandbox() -> pytest.MarkDecorator:

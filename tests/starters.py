@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rankzero.curriculum import find_lab
-from rankzero.learn.plots import read_log
+from rankzero.learn.runs.plots import read_log
 
 TINY = ("--hidden-dim", "32", "--layers", "1", "--heads", "2", "--block-size", "16", "--batch-size", "4")
 

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from rankzero.learn.batches import check_length, random_batch, validation_batches
-from rankzero.learn.errors import UserError
+from rankzero.errors import UserError
+from rankzero.learn.data.batches import check_length, random_batch, validation_batches
 
 TOKENS = torch.arange(1000)
 

@@ -18,10 +18,10 @@ import pytest
 from mutants import mutants
 
 from rankzero.curriculum import Lab, all_labs
-from rankzero.exercises.client import Worker
-from rankzero.exercises.loader import load
-from rankzero.exercises.report import Report
-from rankzero.exercises.runner import check_file, exercises_of
+from rankzero.exercises.checks.report import Report
+from rankzero.exercises.checks.runner import check_file, exercises_of
+from rankzero.exercises.probes.loader import load
+from rankzero.exercises.probes.probe_client import Worker
 
 THOROUGH = "RANKZERO_SEEDS" in os.environ  # `make prove`: operators turned too, and more seeds
 LABS = [lab for lab in all_labs() if lab.checks.exists()]

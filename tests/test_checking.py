@@ -13,11 +13,11 @@ import pytest
 from rich.console import Console
 
 from rankzero.curriculum import find_lab
-from rankzero.exercises import display
-from rankzero.exercises.answers import AnswerError, decode, encode, equal
-from rankzero.exercises.client import Worker
-from rankzero.exercises.report import Report
-from rankzero.exercises.runner import check_file, exercises_of
+from rankzero.exercises.checks.report import Report
+from rankzero.exercises.checks.runner import check_file, exercises_of
+from rankzero.exercises.probes.answers import AnswerError, decode, encode, equal
+from rankzero.exercises.probes.probe_client import Worker
+from rankzero.exercises.study import report_display as display
 from rankzero.publish.stubs import StubError, stub
 
 LAB = find_lab("02")
@@ -375,11 +375,11 @@ CHANGES = {
     "a function": ("import torch\ntorch.equal = lambda *_: True", "torch.equal"),
     "a method": ("import torch\ntorch.Tensor.__eq__ = lambda *_: True", r"torch.Tensor.__eq__"),
     "a counter": (
-        "import rankzero.learn.collectives as c\nc.CollectiveCounter.__enter__ = 0",
+        "import rankzero.learn.distributed.collectives as c\nc.CollectiveCounter.__enter__ = 0",
         "CollectiveCounter.__enter__",
     ),
     "its code": ("import torch.nn.functional as F\nF.cross_entropy.__code__ = F.nll_loss.__code__", "cross_entropy"),
-    "a module": ("import sys\nsys.modules['rankzero.learn.gpt'] = sys", "rankzero.learn.gpt"),
+    "a module": ("import sys\nsys.modules['rankzero.learn.models.gpt'] = sys", "rankzero.learn.models.gpt"),
     "the probes": ("import sys\nf = sys._getframe()\nwhile 'probes' not in f.f_locals: f = f.f_back\n"
                    "f.f_locals['probes'].one_step = lambda *_: {}", "the probes.one_step"),
 }  # fmt: skip

@@ -10,10 +10,10 @@ from typer.testing import CliRunner
 from rankzero.claims import measurements, registry, report, run
 from rankzero.claims.claim import Claim, ClaimError, Value, claim, text_of
 from rankzero.claims.measurements import Measurement, read_measurements, write_measurements
-from rankzero.claims.pages import bare_figures, claim_links
+from rankzero.claims.page_links import bare_figures, claim_links
 from rankzero.claims.run import Outcome, can_measure, run_claim, run_claims
 from rankzero.claims.table import render
-from rankzero.cli import app
+from rankzero.cli.app import app
 from rankzero.curriculum import ROOT
 from rankzero.publish.sync import pages
 

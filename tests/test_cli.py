@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from rankzero import cli
+from rankzero.cli import app as cli
 from rankzero.curriculum import ROOT
-from rankzero.learn import machine
-from rankzero.learn.machine import Finding
+from rankzero.learn.machine import doctor as machine
+from rankzero.learn.machine.doctor import Finding
 
 runner = CliRunner()
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from rankzero.learn import corpus as corpus_module
-from rankzero.learn.corpus import PRINTABLE_ASCII, cache_folder, load_corpus, make_corpus
-from rankzero.learn.errors import UserError
+from rankzero.errors import UserError
+from rankzero.learn.data import corpus as corpus_module
+from rankzero.learn.data.corpus import PRINTABLE_ASCII, cache_folder, load_corpus, make_corpus
 
 TEXT = "First Citizen:\nBefore we proceed any further, hear me speak.\n" * 20
 

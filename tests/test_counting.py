@@ -3,7 +3,7 @@
 import torch
 import torch.nn.functional as F
 
-from rankzero.learn.counting import FLOOR, VOCAB_SIZE, counting_batches
+from rankzero.learn.data.synthetic_text import FLOOR, VOCAB_SIZE, counting_batches
 
 
 def test_each_token_follows_the_rule_and_the_die_is_fair() -> None:

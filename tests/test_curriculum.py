@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rankzero.curriculum import ROOT, Grading, Lab, ManifestError, all_labs, find_lab
-from rankzero.grading.late import parse_policy
+from rankzero.grading.intake.late_policy import parse_policy
 
 LABS = all_labs()
 SECTIONS = [

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import torch
 
-from rankzero.learn.device import choose_device, peak_flops, seed_everything
-from rankzero.learn.errors import UserError
-from rankzero.learn.fingerprint import fingerprint, git_commit
+from rankzero.errors import UserError
+from rankzero.learn.machine.device import choose_device, peak_flops, seed_everything
+from rankzero.learn.runs.fingerprint import fingerprint, git_commit
 
 
 def test_auto_finds_a_device_that_works() -> None:
@@ -51,7 +51,7 @@ def test_a_seed_covers_all_three_generators() -> None:
 def test_deterministic_mode_refuses_what_it_cannot_repeat() -> None:
     # In a process of its own: the mode is global.
     code = (
-        "import torch, os; from rankzero.learn.device import seed_everything\n"
+        "import torch, os; from rankzero.learn.machine.device import seed_everything\n"
         "seed_everything(0, deterministic=True)\n"
         "print(torch.are_deterministic_algorithms_enabled(), os.environ['CUBLAS_WORKSPACE_CONFIG'])"
     )

@@ -15,9 +15,9 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.optim import SGD
 
 from rankzero.curriculum import find_lab
-from rankzero.exercises.loader import load
-from rankzero.learn.gpt import GPT, GPTConfig
-from rankzero.learn.world import run_world
+from rankzero.exercises.probes.loader import load
+from rankzero.learn.distributed.world import run_world
+from rankzero.learn.models.gpt import GPT, GPTConfig
 
 EQUAL = 1e-12  # float64 rounds at the 16th digit; other orders of some hundred additions leave this much
 BATCH = 8  # sequences; 2 and 4 ranks share it, in 1 or 2 micro-batches each

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from rankzero import cli
+from rankzero.cli import app as cli
 from rankzero.curriculum import find_lab
 
 LAB = find_lab("02")

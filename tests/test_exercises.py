@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from rankzero.curriculum import ROOT, Lab, all_labs
-from rankzero.exercises.check import Exercise
-from rankzero.exercises.client import Worker
-from rankzero.exercises.misconceptions import Misconception, misconceptions
-from rankzero.exercises.runner import check_file, exercises_of
+from rankzero.exercises.checks.check import Exercise
+from rankzero.exercises.checks.misconceptions import Misconception, misconceptions
+from rankzero.exercises.checks.runner import check_file, exercises_of
+from rankzero.exercises.probes.probe_client import Worker
 from rankzero.publish.stubs import answers
 
 # The first test that needs an exercise runs all its solutions for all seeds: on a busy machine that takes minutes.

@@ -17,10 +17,10 @@ import numpy as np
 import pytest
 
 from rankzero.curriculum import Lab, all_labs
-from rankzero.exercises.answers import Answers
-from rankzero.exercises.check import Check, Exercise
-from rankzero.exercises.client import Reply, Worker
-from rankzero.exercises.runner import _Read, check_file, exercises_of
+from rankzero.exercises.checks.check import Check, Exercise
+from rankzero.exercises.checks.runner import _Read, check_file, exercises_of
+from rankzero.exercises.probes.answers import Answers
+from rankzero.exercises.probes.probe_client import Reply, Worker
 
 ATTACKS = sorted(Path(__file__).parent.glob("attacks/lab-*/*.py"))
 LABS = [lab for lab in all_labs() if lab.checks.exists()]

@@ -7,8 +7,8 @@ import torch
 import torch.nn.functional as F
 from torch.utils.flop_counter import FlopCounterMode
 
-from rankzero.learn.errors import UserError
-from rankzero.learn.gpt import GPT, GPTConfig
+from rankzero.errors import UserError
+from rankzero.learn.models.gpt import GPT, GPTConfig
 
 
 def make(seed: int = 0, **shape: int) -> GPT:

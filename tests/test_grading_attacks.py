@@ -13,13 +13,13 @@ import pytest
 from sandboxes import needs_sandbox
 
 from rankzero.curriculum import all_labs, find_lab
-from rankzero.exercises.client import Worker
-from rankzero.exercises.runner import exercises_of
-from rankzero.exercises.watching import _Lines, supervise
-from rankzero.grading.attacks import Attack, Canaries, attacks, recorded, says_against
+from rankzero.exercises.checks.runner import exercises_of
+from rankzero.exercises.probes.probe_client import Worker
+from rankzero.exercises.probes.supervisor import _Lines, supervise
+from rankzero.grading.attack_corpus import Attack, Canaries, attacks, recorded, says_against
 from rankzero.grading.grade import Grade, Student, Submission
 from rankzero.grading.grader import Grader, Settings
-from rankzero.grading.sandboxed import Shared
+from rankzero.grading.sandbox.sandbox_client import Shared
 
 # The first attack whose answers look like no right one waits for all known mistakes, and for a lab of ranks.
 pytestmark = [needs_sandbox(), pytest.mark.timeout(600)]
@@ -64,7 +64,7 @@ class Scene:
 
 
 def is_room(process: psutil.Process) -> bool:
-    return "rankzero.grading.room" in process.cmdline()
+    return "rankzero.grading.sandbox.sandbox_server" in process.cmdline()
 
 
 @pytest.fixture(scope="module")

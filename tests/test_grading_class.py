@@ -19,7 +19,7 @@ from classes import Expected, earned, hand_in, write_class
 from sandboxes import needs_sandbox
 from typer.testing import CliRunner
 
-from rankzero import cli
+from rankzero.cli import app as cli
 from rankzero.curriculum import find_lab
 from rankzero.grading import batch
 from rankzero.grading.grade import Grade, read_grade

@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 
 from rankzero.curriculum import find_lab
-from rankzero.grading import folders
-from rankzero.grading.collect import collect
+from rankzero.errors import UserError
 from rankzero.grading.grade import Student, Submission
-from rankzero.grading.roster import Roster
-from rankzero.learn.errors import UserError
+from rankzero.grading.intake import folders
+from rankzero.grading.intake.collect import collect
+from rankzero.grading.intake.roster import Roster
 
 TWO, FOUR = find_lab("02"), find_lab("04")
 STUB = TWO.stubs.read_bytes()

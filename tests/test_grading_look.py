@@ -8,8 +8,8 @@ from collections.abc import Mapping
 import pytest
 
 from rankzero.curriculum import Lab, all_labs, find_lab
-from rankzero.grading.alike import FREE_NODES, LEAST, shapes
-from rankzero.grading.look import look, same_code
+from rankzero.grading.scan.code_similarity import FREE_NODES, LEAST, shapes
+from rankzero.grading.scan.static_scan import look, same_code
 
 LABS = all_labs()
 LAB = find_lab("02")
@@ -33,8 +33,8 @@ ATTACKS = {
     "leaves by an exception": ("processes", "raise SystemExit(0)"),
     "watches from a thread": ("processes", "import threading"),
     "reads memory": ("processes", "import ctypes"),
-    "imports the grader": ("grader", "from rankzero.exercises import judges"),
-    "looks for the grader": ("grader", "import sys\nx = sys.modules['rankzero.exercises.worker']"),
+    "imports the grader": ("grader", "from rankzero.exercises.checks import judges"),
+    "looks for the grader": ("grader", "import sys\nx = sys.modules['rankzero.exercises.probes.probe_server']"),
     "imports by name": ("grader", "x = __import__('o' + 's')"),
     "imports the checks": ("grader", "import checks"),
     "writes to the pipe": ("files", "import os\nos.write(3, b'{}')"),

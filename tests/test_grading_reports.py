@@ -15,13 +15,15 @@ import pytest
 from rich.console import Console
 
 from rankzero.curriculum import find_lab
-from rankzero.exercises.report import Diagnosis, Report, Result
-from rankzero.exercises.runner import exercises_of
-from rankzero.exercises.visible import MARKS, visible
-from rankzero.grading import classroom, feedback, gradebook, gradescope, pages
+from rankzero.errors import UserError
+from rankzero.exercises.checks.escape_text import MARKS, visible
+from rankzero.exercises.checks.report import Diagnosis, Report, Result
+from rankzero.exercises.checks.runner import exercises_of
 from rankzero.grading.grade import Flag, Grade, Student, Submission
-from rankzero.grading.names import safe_name
-from rankzero.learn.errors import UserError
+from rankzero.grading.intake.safe_names import safe_name
+from rankzero.grading.report import feedback, gradebook, gradescope
+from rankzero.grading.report import github_classroom as classroom
+from rankzero.grading.report import html_pages as pages
 
 LAB = find_lab("02")
 CHECKS = [(one.name, check) for one in exercises_of(LAB) for check in one.checks]
@@ -290,7 +292,7 @@ def test_the_class_page_counts(tmp_path: Path) -> None:
 
 
 def test_every_score_falls_into_one_bar(tmp_path: Path) -> None:
-    from rankzero.grading.figures import LabStatistics
+    from rankzero.grading.report.class_statistics import LabStatistics
 
     scores = [0, 4.5, 5, 44, 49, 49.5, 50]
     grades = tuple(replace(GOOD, late_penalty=50 - score) for score in scores)

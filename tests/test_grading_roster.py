@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from rankzero.grading.late import late_seconds, parse_policy, parse_when
-from rankzero.grading.names import safe_name, shown
-from rankzero.grading.roster import Roster, read_roster
-from rankzero.learn.errors import UserError
+from rankzero.errors import UserError
+from rankzero.grading.intake.late_policy import late_seconds, parse_policy, parse_when
+from rankzero.grading.intake.roster import Roster, read_roster
+from rankzero.grading.intake.safe_names import safe_name, shown
 
 HOUR = 3600
 DAY = 24 * HOUR

@@ -12,13 +12,13 @@ import pytest
 from sandboxes import needs_sandbox
 
 from rankzero.curriculum import all_labs, find_lab
-from rankzero.exercises.misconceptions import misconceptions
-from rankzero.exercises.runner import exercises_of
-from rankzero.grading import sandbox
+from rankzero.errors import UserError
+from rankzero.exercises.checks.misconceptions import misconceptions
+from rankzero.exercises.checks.runner import exercises_of
 from rankzero.grading.grade import Grade, Student, Submission
 from rankzero.grading.grader import Grader, Settings
-from rankzero.grading.sandboxed import Room
-from rankzero.learn.errors import UserError
+from rankzero.grading.sandbox import sandbox
+from rankzero.grading.sandbox.sandbox_client import Room
 
 pytestmark = needs_sandbox()
 LAB = find_lab("02")
@@ -86,21 +86,26 @@ from pathlib import Path
 held = [os.readlink(f"/proc/self/fd/{{fd}}") for fd in range(64) if os.path.exists(f"/proc/self/fd/{{fd}}")]
 processes = sorted(int(one) for one in os.listdir("/proc") if one.isdecimal())
 ours = {[str(LAB.checks), str(LAB.solutions), str(LAB.root / "README.md"), str(Path.home() / ".profile")]}
-library = sorted(os.listdir("/lab/code/rankzero/grading"))
+library = [sorted(os.listdir(f"/lab/code/rankzero/{{room}}")) for room in ("", "exercises", "grading/sandbox")]
 found = [sorted({{one.split(":")[0] for one in held}}), sorted(os.environ), os.getuid(), processes, library]
-print(json.dumps([*found, [one for one in ours if Path(one).exists()]]) + "\\n")
+print(*map(json.dumps, [*found, [one for one in ours if Path(one).exists()]]), sep="\\n", end="\\n\\n")
 """
 
 
 def test_a_room_holds_nothing_of_ours_and_nothing_of_this_machine(tmp_path: Path, grader: Grader) -> None:
-    held, environment, user, processes, library, ours = json.loads(printed(tmp_path, LOOK_AROUND, grader))
+    lines = printed(tmp_path, LOOK_AROUND, grader).splitlines()
+    held, environment, user, processes, library, ours = map(json.loads, lines)
     assert held == ["/dev/null", "pipe"]
     ours_to_give = "HOME LANG OMP_NUM_THREADS PATH PWD PYTHONDONTWRITEBYTECODE PYTHONPATH TORCH_CPP_LOG_LEVEL"
     assert environment == ours_to_give.split()
     assert user == 1000
     assert processes[0] == 1
     assert len(processes) == 2  # the warden, and the probe's own
-    assert library == ["__init__.py", "isolate.py", "room.py"]
+    assert library == [
+        ["__init__.py", "errors.py", "exercises", "grading", "learn"],
+        ["__init__.py", "probes"],
+        ["__init__.py", "namespaces.py", "sandbox_server.py"],
+    ]
     assert ours == []
 
 
@@ -130,7 +135,7 @@ def test_processes_of_one_submission_share_their_memory_limit(tmp_path: Path, gr
 def test_a_sandbox_that_dies_is_started_again(grader: Grader) -> None:
     before = grader.grade(handed_in(LAB.reference))
     for process in psutil.Process().children(recursive=True):
-        if "rankzero.grading.room" in " ".join(process.cmdline()):
+        if "rankzero.grading.sandbox.sandbox_server" in " ".join(process.cmdline()):
             process.send_signal(signal.SIGKILL)
     after = grader.grade(handed_in(LAB.reference))
     assert after.verdict() == before.verdict()

@@ -20,9 +20,9 @@ import pytest
 import yaml
 
 from rankzero.curriculum import ROOT, find_lab
-from rankzero.exercises.misconceptions import misconceptions
-from rankzero.exercises.runner import exercises_of
-from rankzero.grading import sandbox
+from rankzero.exercises.checks.misconceptions import misconceptions
+from rankzero.exercises.checks.runner import exercises_of
+from rankzero.grading.sandbox import sandbox
 
 LAB = find_lab("02")
 WRONG = next(one for one in misconceptions(LAB) if one.fails == {"evaluate/mode"})

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from rankzero.curriculum import find_lab
-from rankzero.exercises.loader import load
+from rankzero.exercises.probes.loader import load
 from rankzero.ledger.activations import kept_tensors
 from rankzero.ledger.ledger import Kind
 from rankzero.ledger.models import PRESETS, parameter_count

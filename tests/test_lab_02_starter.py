@@ -12,7 +12,7 @@ import pytest
 import torch
 from starters import TINY, Starter, losses
 
-from rankzero.learn.plots import read_log
+from rankzero.learn.runs.plots import read_log
 
 LAB02 = Starter("02")
 LAB, starter = LAB02.lab, LAB02.module

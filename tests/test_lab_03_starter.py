@@ -15,10 +15,10 @@ import torch
 from starters import TINY, Starter, losses
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from rankzero.learn.checkpoints import save_checkpoint
-from rankzero.learn.corpus import load_corpus
-from rankzero.learn.plots import read_log
-from rankzero.learn.training import learning_rate
+from rankzero.learn.data.corpus import load_corpus
+from rankzero.learn.runs.checkpoints import save_checkpoint
+from rankzero.learn.runs.plots import read_log
+from rankzero.learn.runs.training_options import learning_rate
 
 LAB03 = Starter("03")
 LAB, starter = LAB03.lab, LAB03.module
@@ -204,7 +204,7 @@ def test_the_utilization_is_of_the_format_that_the_products_run_in(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     peaks = {torch.float32: 1e12, torch.bfloat16: 4e12}
-    monkeypatch.setattr("rankzero.learn.meter.peak_flops", lambda device, dtype: peaks[dtype])
+    monkeypatch.setattr("rankzero.learn.runs.step_meter.peak_flops", lambda device, dtype: peaks[dtype])
     for precision, dtype in (("fp32", torch.float32), ("bf16", torch.bfloat16)):
         window = read_log(train(tmp_path, "--steps", "3", "--precision", precision) / "log.jsonl")["window"][-1]
         flops_per_token = window["mfu"] * peaks[dtype] / window["tokens_per_s"]

@@ -10,11 +10,11 @@ from starters import TINY, Starter, losses
 from torch import Tensor, nn
 from torch.optim import SGD
 
-from rankzero.learn.batches import random_batch
-from rankzero.learn.corpus import load_corpus
-from rankzero.learn.gpt import GPT, GPTConfig
-from rankzero.learn.memory import PhaseMemory
-from rankzero.learn.plots import read_log
+from rankzero.learn.data.batches import random_batch
+from rankzero.learn.data.corpus import load_corpus
+from rankzero.learn.models.gpt import GPT, GPTConfig
+from rankzero.learn.profiling.memory import PhaseMemory
+from rankzero.learn.runs.plots import read_log
 
 LAB02, LAB04 = Starter("02"), Starter("04")
 starter, train, fails = LAB04.module, LAB04.train, LAB04.fails

@@ -12,8 +12,8 @@ import torch.nn.functional as F
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from starters import TINY, Starter, losses
 
-from rankzero.learn.gpt import GPTConfig
-from rankzero.learn.memory import PhaseMemory
+from rankzero.learn.models.gpt import GPTConfig
+from rankzero.learn.profiling.memory import PhaseMemory
 
 LAB05 = Starter("05")
 LAB, starter = LAB05.lab, LAB05.module

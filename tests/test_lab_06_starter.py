@@ -13,8 +13,8 @@ from starters import TINY, Starter
 from starters import losses as logged_losses
 
 from rankzero.curriculum import find_lab
-from rankzero.exercises.loader import load
-from rankzero.learn.traces import Event, device_busy, plot_by_depth, plot_timeline, ranges, read_trace
+from rankzero.exercises.probes.loader import load
+from rankzero.learn.profiling.traces import Event, device_busy, plot_by_depth, plot_timeline, ranges, read_trace
 
 LAB06 = Starter("06")
 LAB, starter = LAB06.lab, LAB06.module

@@ -14,11 +14,11 @@ import torch
 from starters import Starter, losses
 from torch import Tensor
 
-from rankzero.learn.batches import random_batch
-from rankzero.learn.corpus import load_corpus
-from rankzero.learn.gpt import GPT, GPTConfig
-from rankzero.learn.plots import read_log
-from rankzero.learn.world import run_world
+from rankzero.learn.data.batches import random_batch
+from rankzero.learn.data.corpus import load_corpus
+from rankzero.learn.distributed.world import run_world
+from rankzero.learn.models.gpt import GPT, GPTConfig
+from rankzero.learn.runs.plots import read_log
 
 LAB02, LAB07 = Starter("02"), Starter("07")
 starter, fails = LAB07.module, LAB07.fails

@@ -14,8 +14,8 @@ import pytest
 import torch.distributed as dist
 from starters import TINY, Starter, losses
 
-from rankzero.learn.step_folders import newest_step_folder
-from rankzero.learn.world import run_world
+from rankzero.learn.distributed.sharded_checkpoint import newest_step_folder
+from rankzero.learn.distributed.world import run_world
 
 LAB02, LAB08 = Starter("02"), Starter("08")
 starter, train, fails = LAB08.module, LAB08.train, LAB08.fails
@@ -62,7 +62,7 @@ def test_bf16_trains_nearly_alike(tmp_path: Path) -> None:
 
 
 def parameters_and_calls(block_only: bool) -> tuple[list[int], int]:
-    from rankzero.learn.gpt import GPT, GPTConfig
+    from rankzero.learn.models.gpt import GPT, GPTConfig
 
     model, _ = starter.shard(GPT(GPTConfig(24, 8, n_layer=2, n_head=2, hidden_dim=16)), 1e-3)
     return [p.to_local().numel() for p in model.parameters()], dist.get_world_size()

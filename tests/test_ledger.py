@@ -7,13 +7,13 @@ import pytest
 import torch
 from matplotlib.patches import Rectangle
 
-from rankzero.learn.errors import UserError
-from rankzero.learn.gpt import GPTConfig
-from rankzero.learn.llama import LlamaConfig
-from rankzero.ledger.layout import Layout
+from rankzero.errors import UserError
+from rankzero.learn.models.gpt import GPTConfig
+from rankzero.learn.models.llama import LlamaConfig
 from rankzero.ledger.ledger import PHASES, Kind, Ledger, LedgerError, Row, compare
 from rankzero.ledger.measure import SavedTensors, measure
 from rankzero.ledger.models import PRESETS, Config, build, find_preset, parameter_count
+from rankzero.ledger.plan.layout import Layout
 from rankzero.ledger.plot import plot_ledgers
 from rankzero.ledger.predict import largest_micro_batch, predict, states_per_rank
 from rankzero.ledger.published import ReferenceLayer, korthikanti

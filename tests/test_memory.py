@@ -8,8 +8,8 @@ import torch.nn.functional as F
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-from rankzero.learn.gpt import GPT, GPTConfig
-from rankzero.learn.memory import PhaseMemory, tensor_bytes
+from rankzero.learn.models.gpt import GPT, GPTConfig
+from rankzero.learn.profiling.memory import PhaseMemory, tensor_bytes
 
 CPU = torch.device("cpu")
 
@@ -116,7 +116,7 @@ import subprocess
 import sys
 
 import torch
-from rankzero.learn.memory import memory_now
+from rankzero.learn.profiling.memory import memory_now
 before = memory_now(torch.device("cpu"))
 ballast = torch.ones(50 * 2**20 // 4)  # 50 MiB, written to
 after = memory_now(torch.device("cpu"))

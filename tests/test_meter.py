@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 import torch
 
-from rankzero.learn import meter as meter_module
-from rankzero.learn.errors import UserError
-from rankzero.learn.meter import StepMeter, gpu_utilization
-from rankzero.learn.plots import read_log
+from rankzero.errors import UserError
+from rankzero.learn.runs import step_meter as meter_module
+from rankzero.learn.runs.plots import read_log
+from rankzero.learn.runs.step_meter import StepMeter, gpu_utilization
 
 CPU = torch.device("cpu")
 

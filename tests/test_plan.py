@@ -17,22 +17,22 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 from typer.testing import CliRunner
 
-from rankzero import cli
-from rankzero.learn.collectives import CollectiveCounter
-from rankzero.learn.errors import UserError
-from rankzero.learn.gpt import GPTConfig
-from rankzero.learn.llama import LlamaConfig
-from rankzero.learn.world import run_world
-from rankzero.ledger import schedule
+from rankzero.cli import app as cli
+from rankzero.errors import UserError
+from rankzero.learn.distributed.collectives import CollectiveCounter
+from rankzero.learn.distributed.world import run_world
+from rankzero.learn.models.gpt import GPTConfig
+from rankzero.learn.models.llama import LlamaConfig
 from rankzero.ledger.hardware import HARDWARE
-from rankzero.ledger.layout import Layout
 from rankzero.ledger.ledger import Kind
 from rankzero.ledger.models import PRESETS, Config, build, find_preset
-from rankzero.ledger.plan import Plan
+from rankzero.ledger.plan import pipeline_schedule as schedule
+from rankzero.ledger.plan.collective_traffic import ddp_buckets
+from rankzero.ledger.plan.layout import Layout
+from rankzero.ledger.plan.plan import Plan
+from rankzero.ledger.plan.simulate import Counted, count_step, simulate
 from rankzero.ledger.plot import plot_plan
 from rankzero.ledger.recipes import OPTIMIZERS, RECIPES
-from rankzero.ledger.simulate import Counted, count_step, simulate
-from rankzero.ledger.traffic import ddp_buckets
 
 ADAMW = OPTIMIZERS["adamw"]
 GPT_TINY = GPTConfig(52, 16, 4, 4, 32)
@@ -160,7 +160,7 @@ def _passes_on(layout: Layout) -> list[int]:
     """The same pipeline by PyTorch's own schedule."""
     from torch.distributed.pipelining import PipelineStage, Schedule1F1B
 
-    from rankzero.ledger.stages import build_part
+    from rankzero.ledger.plan.model_stages import build_part
 
     rank = dist.get_rank()
     model = build_part(LLAMA_TINY, layout.part(LLAMA_TINY, rank))
@@ -229,7 +229,7 @@ def test_four_kinds_of_parallelism_at_once() -> None:
 
 def test_70b_over_1024_ranks_is_planned_and_counted_in_little_memory() -> None:
     limit = "import resource; resource.setrlimit(resource.RLIMIT_DATA, (4 * 10**9, 4 * 10**9))"
-    code = f"{limit}; from rankzero.cli import app; app()"
+    code = f"{limit}; from rankzero.cli.app import app; app()"
     command = [
         "plan",
         "llama-3-70b",

@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from rankzero.exercises.check import Check, Exercise
-from rankzero.exercises.client import Reply, Worker
-from rankzero.exercises.misconceptions import same_answers
+from rankzero.exercises.checks.check import Check, Exercise
+from rankzero.exercises.checks.misconceptions import same_answers
+from rankzero.exercises.probes.probe_client import Reply, Worker
 
 PROBES = """
 import numpy as np
 import torch
 import torch.distributed as dist
-from rankzero.exercises.ranks import on_ranks
+from rankzero.exercises.probes.rank_probes import on_ranks
 
 def total(learner, seed):
     inputs = np.random.default_rng(seed).integers(9, size=(3, 4))

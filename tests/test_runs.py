@@ -12,9 +12,9 @@ import pytest
 import torch
 from agents import free_port
 
-from rankzero.learn.checkpoints import read_checkpoint
-from rankzero.learn.errors import UserError
-from rankzero.learn.runs import check_new_file, finish_step_on_interrupt, latest_checkpoint, new_run_folder
+from rankzero.errors import UserError
+from rankzero.learn.runs.checkpoints import read_checkpoint
+from rankzero.learn.runs.run_folder import check_new_file, finish_step_on_interrupt, latest_checkpoint, new_run_folder
 
 
 def test_each_run_gets_a_new_folder_after_the_highest(tmp_path: Path) -> None:
@@ -90,8 +90,8 @@ def save(path: Path, **changes: object) -> None:
 
 STARTED_BY_TORCHRUN = """
 import atexit, sys
-from rankzero.learn.options import StarterParser
-from rankzero.learn.training import run_starter
+from rankzero.learn.runs.options import StarterParser
+from rankzero.learn.runs.training_options import run_starter
 
 atexit.register(print, "Python cleans up")
 parser = StarterParser()

@@ -9,10 +9,16 @@ import numpy as np
 import pytest
 from matplotlib.patches import Rectangle
 
-from rankzero.learn.memory import PhaseRow
-from rankzero.learn.options import StarterParser, non_negative_float, non_negative_int, positive_float, positive_int
-from rankzero.learn.plots import plot_learning_rate, plot_phases, plot_run
-from rankzero.learn.predictions import compare
+from rankzero.learn.profiling.memory import PhaseRow
+from rankzero.learn.runs.options import (
+    StarterParser,
+    non_negative_float,
+    non_negative_int,
+    positive_float,
+    positive_int,
+)
+from rankzero.learn.runs.plots import plot_learning_rate, plot_phases, plot_run
+from rankzero.learn.runs.predictions import compare
 
 
 def parser() -> argparse.ArgumentParser:
@@ -103,7 +109,7 @@ def test_the_phase_plot_stacks_the_roles() -> None:
 def test_torchvision_loads_whatever_build_is_here() -> None:
     # In a process of its own, because a mended import stays mended.
     code = (
-        "from rankzero.learn.images import import_torchvision\n"
+        "from rankzero.learn.data.images import import_torchvision\n"
         "first, mended = import_torchvision()\n"
         "second, again = import_torchvision()\n"
         "assert first is second and mended == again\n"

@@ -8,8 +8,8 @@ import torch.distributed as dist
 from torch import nn
 from torch.profiler import record_function
 
-from rankzero.learn.timeline import COMMUNICATION, COMPUTE, Span, plot_ranks, recorded, spans_of
-from rankzero.learn.world import run_world
+from rankzero.learn.distributed.world import run_world
+from rankzero.learn.profiling.rank_timeline import COMMUNICATION, COMPUTE, Span, plot_ranks, recorded, spans_of
 
 
 def one_step() -> list[Span]:

@@ -15,12 +15,12 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from rankzero.learn.collectives import CollectiveCounter
-from rankzero.learn.errors import UserError
-from rankzero.learn.gpt import GPT, GPTConfig
-from rankzero.learn.ranks import note_step
-from rankzero.learn.wire import tcp_bytes_sent
-from rankzero.learn.world import WorldError, WorldTimeoutError, run_world
+from rankzero.errors import UserError
+from rankzero.learn.distributed.collectives import CollectiveCounter
+from rankzero.learn.distributed.rank import note_step
+from rankzero.learn.distributed.tcp_bytes import tcp_bytes_sent
+from rankzero.learn.distributed.world import WorldError, WorldTimeoutError, run_world
+from rankzero.learn.models.gpt import GPT, GPTConfig
 
 ELEMENTS = 300_000
 
@@ -134,8 +134,8 @@ def test_a_mistake_of_the_user_stays_one() -> None:
 SCRIPT = """
 import sys, time
 import torch, torch.distributed as dist
-from rankzero.learn.runs import finish_step_on_interrupt
-from rankzero.learn.world import run_world
+from rankzero.learn.runs.run_folder import finish_step_on_interrupt
+from rankzero.learn.distributed.world import run_world
 def train():
     with finish_step_on_interrupt() as interrupted:
         for step in range(10**6):

@@ -19,9 +19,9 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from rankzero.learn.errors import UserError
-from rankzero.learn.ranks import note_step
-from rankzero.learn.world import WorldError, run_world
+from rankzero.errors import UserError
+from rankzero.learn.distributed.rank import note_step
+from rankzero.learn.distributed.world import WorldError, run_world
 
 
 class SilentError(Exception):
@@ -214,7 +214,7 @@ def test_all_that_is_printed_arrives(capsys: pytest.CaptureFixture[str]) -> None
 
 
 def test_without_an_output() -> None:
-    program = "from rankzero.learn.world import run_world; run_world(lambda: print('x'), 2)"
+    program = "from rankzero.learn.distributed.world import run_world; run_world(lambda: print('x'), 2)"
     command = f'exec "{sys.executable}" -c "{program}" >&-'
     assert subprocess.run(["sh", "-c", command], capture_output=True, timeout=100).returncode == 0
 
@@ -222,7 +222,7 @@ def test_without_an_output() -> None:
 # ------------------------------------------------------------------------------------------------- the one who started
 WORLDS = """
 import torch, torch.distributed as dist
-from rankzero.learn.world import run_world
+from rankzero.learn.distributed.world import run_world
 def work():
     for _ in range(100):
         dist.all_reduce(torch.ones(10))

@@ -2,7 +2,8 @@
 
 Six exercises, in the order of the page. Each is one function with a contract in its docstring. Replace the line that
 raises NotImplementedError; keep the signatures. B = sequences a micro-batch, T = tokens a sequence, C = hidden_dim,
-H = heads, L = blocks, V = tokens in the vocabulary. The GPT is that of rankzero/learn/gpt.py: no biases, no dropout.
+H = heads, L = blocks, V = tokens in the vocabulary. The GPT is that of rankzero/learn/models/gpt.py: no biases, no
+dropout.
 
     rankzero check 01                  # all of them
     rankzero check 01 state_bytes      # one

@@ -20,16 +20,16 @@ from pathlib import Path
 
 import torch
 
-from rankzero.learn.device import choose_device, device_name
-from rankzero.learn.errors import UserError, out_of_memory
-from rankzero.learn.gpt import GPTConfig
-from rankzero.learn.memory import MIB, check_fits, memory_now
-from rankzero.learn.options import StarterParser, non_negative_int, positive_float, positive_int
-from rankzero.learn.runs import new_run_folder
-from rankzero.ledger.layout import CHECKPOINTING, Layout
+from rankzero.errors import UserError, out_of_memory
+from rankzero.learn.machine.device import choose_device, device_name
+from rankzero.learn.models.gpt import GPTConfig
+from rankzero.learn.profiling.memory import MIB, check_fits, memory_now
+from rankzero.learn.runs.options import StarterParser, non_negative_int, positive_float, positive_int
+from rankzero.learn.runs.run_folder import new_run_folder
 from rankzero.ledger.ledger import PHASES, UPDATE, Kind, Ledger, compare, comparison_table, human
 from rankzero.ledger.measure import measure
 from rankzero.ledger.models import PRESETS, Config, find_preset, parameter_count
+from rankzero.ledger.plan.layout import CHECKPOINTING, Layout
 from rankzero.ledger.plot import plot_ledgers
 from rankzero.ledger.predict import largest_micro_batch, predict, states_per_rank
 from rankzero.ledger.recipes import OPTIMIZERS, RECIPES, Optimizer, Recipe, bytes_per_parameter

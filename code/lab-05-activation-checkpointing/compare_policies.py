@@ -22,14 +22,14 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from rankzero.curriculum import find_lab
-from rankzero.learn.batches import random_batch, to_device
-from rankzero.learn.corpus import load_corpus
-from rankzero.learn.device import choose_device, seed_everything
-from rankzero.learn.errors import UserError
-from rankzero.learn.gpt import GPTConfig
-from rankzero.learn.memory import MIB, PhaseMemory, check_fits
-from rankzero.learn.options import StarterParser, positive_int
-from rankzero.learn.runs import new_run_folder
+from rankzero.errors import UserError
+from rankzero.learn.data.batches import random_batch, to_device
+from rankzero.learn.data.corpus import load_corpus
+from rankzero.learn.machine.device import choose_device, seed_everything
+from rankzero.learn.models.gpt import GPTConfig
+from rankzero.learn.profiling.memory import MIB, PhaseMemory, check_fits
+from rankzero.learn.runs.options import StarterParser, positive_int
+from rankzero.learn.runs.run_folder import new_run_folder
 
 starter: Any = find_lab("05").import_starter()
 

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from rankzero.learn.errors import UserError
+from rankzero.errors import UserError
 
 
 def train_step(model: nn.Module, optimizer: Optimizer, x: Tensor, y: Tensor, phase) -> Tensor:  # type: ignore[no-untyped-def]

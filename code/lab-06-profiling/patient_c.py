@@ -8,8 +8,8 @@ import argparse
 import torch
 from torch import Tensor
 
-from rankzero.learn.batches import random_batch
-from rankzero.learn.corpus import Corpus
+from rankzero.learn.data.batches import random_batch
+from rankzero.learn.data.corpus import Corpus
 
 
 def next_batch(corpus: Corpus, step: int, options: argparse.Namespace) -> tuple[Tensor, Tensor]:

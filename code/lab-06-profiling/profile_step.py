@@ -31,17 +31,25 @@ from torch.profiler import ProfilerActivity, profile, record_function, schedule
 from torch.utils.checkpoint import checkpoint
 from torch.utils.flop_counter import FlopCounterMode
 
-from rankzero.learn.batches import check_length, random_batch, to_device
-from rankzero.learn.corpus import Corpus, load_corpus
-from rankzero.learn.device import choose_device, device_name, seed_everything
-from rankzero.learn.gpt import GPT, GPTConfig
-from rankzero.learn.memory import check_fits
-from rankzero.learn.options import StarterParser, non_negative_int, positive_float, positive_int
-from rankzero.learn.peak import reference_peak
-from rankzero.learn.runs import new_run_folder
-from rankzero.learn.scripts import read_script
-from rankzero.learn.traces import Event, device_busy, operations_table, plot_by_depth, plot_timeline, ranges, read_trace
-from rankzero.learn.training import add_model_options, run_starter
+from rankzero.learn.data.batches import check_length, random_batch, to_device
+from rankzero.learn.data.corpus import Corpus, load_corpus
+from rankzero.learn.machine.device import choose_device, device_name, seed_everything
+from rankzero.learn.machine.peak_flops import reference_peak
+from rankzero.learn.models.gpt import GPT, GPTConfig
+from rankzero.learn.profiling.memory import check_fits
+from rankzero.learn.profiling.traces import (
+    Event,
+    device_busy,
+    operations_table,
+    plot_by_depth,
+    plot_timeline,
+    ranges,
+    read_trace,
+)
+from rankzero.learn.runs.options import StarterParser, non_negative_int, positive_float, positive_int
+from rankzero.learn.runs.run_folder import new_run_folder
+from rankzero.learn.runs.training_options import add_model_options, run_starter
+from rankzero.learn.runs.user_functions import read_script
 
 PHASES = ("data", "forward", "backward", "optimizer")
 Phase = Callable[[str], AbstractContextManager[object]]

@@ -26,22 +26,22 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim import SGD, AdamW, Optimizer
 
-from rankzero.learn.agree import any_rank, on_rank_0, only_rank_0_speaks
-from rankzero.learn.batches import check_length, random_batch, to_device, validation_batches
-from rankzero.learn.checkpoints import save_checkpoint
-from rankzero.learn.collectives import CollectiveCounter
-from rankzero.learn.corpus import Corpus, load_corpus
-from rankzero.learn.device import device_name, seed_everything
-from rankzero.learn.errors import UserError
-from rankzero.learn.fingerprint import fingerprint
-from rankzero.learn.gpt import GPT, GPTConfig
-from rankzero.learn.laps import Laps
-from rankzero.learn.memory import PhaseMemory, check_fits
-from rankzero.learn.meter import StepMeter
-from rankzero.learn.options import StarterParser
-from rankzero.learn.ranks import note_step, rank_device
-from rankzero.learn.runs import check_new_file, finish_step_on_interrupt, new_run_folder
-from rankzero.learn.training import (
+from rankzero.errors import UserError
+from rankzero.learn.data.batches import check_length, random_batch, to_device, validation_batches
+from rankzero.learn.data.corpus import Corpus, load_corpus
+from rankzero.learn.distributed.collectives import CollectiveCounter
+from rankzero.learn.distributed.rank import note_step, rank_device
+from rankzero.learn.distributed.rank_sync import any_rank, on_rank_0, only_rank_0_speaks
+from rankzero.learn.machine.device import device_name, seed_everything
+from rankzero.learn.models.gpt import GPT, GPTConfig
+from rankzero.learn.profiling.memory import PhaseMemory, check_fits
+from rankzero.learn.profiling.phase_timer import Laps
+from rankzero.learn.runs.checkpoints import save_checkpoint
+from rankzero.learn.runs.fingerprint import fingerprint
+from rankzero.learn.runs.options import StarterParser
+from rankzero.learn.runs.run_folder import check_new_file, finish_step_on_interrupt, new_run_folder
+from rankzero.learn.runs.step_meter import StepMeter
+from rankzero.learn.runs.training_options import (
     SETTINGS,
     check_same_run,
     end_of_run,

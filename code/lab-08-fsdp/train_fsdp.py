@@ -28,21 +28,33 @@ from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim import AdamW, Optimizer
 
-from rankzero.learn.agree import any_rank, mean_over_ranks, my_rows, on_rank_0, only_rank_0_speaks
-from rankzero.learn.batches import check_length, random_batch, to_device, validation_batches
-from rankzero.learn.corpus import load_corpus
-from rankzero.learn.device import device_name, seed_everything
-from rankzero.learn.errors import UserError
-from rankzero.learn.fingerprint import fingerprint
-from rankzero.learn.gpt import GPT, GPTConfig
-from rankzero.learn.memory import check_fits
-from rankzero.learn.meter import StepMeter
-from rankzero.learn.options import StarterParser
-from rankzero.learn.ranks import note_step, rank_device
-from rankzero.learn.runs import finish_step_on_interrupt, new_run_folder
-from rankzero.learn.shards import measure, table_of_ranks, whole
-from rankzero.learn.step_folders import finish_step_folder, latest_step_folder, partial_folder, read_step_folder
-from rankzero.learn.training import SETTINGS, check_same_run, end_of_run, learning_rate, run_starter, training_parser
+from rankzero.errors import UserError
+from rankzero.learn.data.batches import check_length, random_batch, to_device, validation_batches
+from rankzero.learn.data.corpus import load_corpus
+from rankzero.learn.distributed.rank import note_step, rank_device
+from rankzero.learn.distributed.rank_sync import any_rank, mean_over_ranks, my_rows, on_rank_0, only_rank_0_speaks
+from rankzero.learn.distributed.sharded_checkpoint import (
+    finish_step_folder,
+    latest_step_folder,
+    partial_folder,
+    read_step_folder,
+)
+from rankzero.learn.machine.device import device_name, seed_everything
+from rankzero.learn.models.gpt import GPT, GPTConfig
+from rankzero.learn.profiling.memory import check_fits
+from rankzero.learn.profiling.sharded_memory import measure, table_of_ranks, whole
+from rankzero.learn.runs.fingerprint import fingerprint
+from rankzero.learn.runs.options import StarterParser
+from rankzero.learn.runs.run_folder import finish_step_on_interrupt, new_run_folder
+from rankzero.learn.runs.step_meter import StepMeter
+from rankzero.learn.runs.training_options import (
+    SETTINGS,
+    check_same_run,
+    end_of_run,
+    learning_rate,
+    run_starter,
+    training_parser,
+)
 
 LAB = "lab-08"
 LAB_SETTINGS = (*SETTINGS, "precision")

@@ -39,7 +39,7 @@ class ManifestError(Exception):
 class Grading:
     """How a class is graded in a lab whose manifest says nothing else: its table [grading]."""
 
-    late: str = "none"  # what handing in late costs, in the words of rankzero.grading.late
+    late: str = "none"  # what handing in late costs, in the words of rankzero.grading.intake.late_policy
     visibility: str = "visible"
 
 

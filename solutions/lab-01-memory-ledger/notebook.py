@@ -12,12 +12,12 @@
 import torch
 from matplotlib import pyplot as plt
 
-from rankzero.learn.gpt import GPT, GPTConfig
-from rankzero.learn.predictions import compare
-from rankzero.ledger.layout import Layout
+from rankzero.learn.models.gpt import GPT, GPTConfig
+from rankzero.learn.runs.predictions import compare
 from rankzero.ledger.ledger import Kind, human
 from rankzero.ledger.measure import measure
 from rankzero.ledger.models import PRESETS, parameter_count
+from rankzero.ledger.plan.layout import Layout
 from rankzero.ledger.plot import plot_ledgers
 from rankzero.ledger.predict import largest_micro_batch, predict, states_per_rank
 from rankzero.ledger.recipes import OPTIMIZERS, RECIPES

@@ -16,13 +16,13 @@ from pathlib import Path
 import torch
 
 from rankzero.curriculum import find_lab
-from rankzero.learn import plots
-from rankzero.learn.batches import random_batch, validation_batches
-from rankzero.learn.corpus import load_corpus
-from rankzero.learn.device import choose_device, seed_everything
-from rankzero.learn.gpt import GPT, GPTConfig
-from rankzero.learn.memory import MIB, PhaseMemory
-from rankzero.learn.predictions import compare
+from rankzero.learn.data.batches import random_batch, validation_batches
+from rankzero.learn.data.corpus import load_corpus
+from rankzero.learn.machine.device import choose_device, seed_everything
+from rankzero.learn.models.gpt import GPT, GPTConfig
+from rankzero.learn.profiling.memory import MIB, PhaseMemory
+from rankzero.learn.runs import plots
+from rankzero.learn.runs.predictions import compare
 
 starter = find_lab("02").import_starter()  # the functions of train_single_gpu.py, not copies of them
 device = choose_device()

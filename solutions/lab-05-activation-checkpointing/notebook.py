@@ -17,13 +17,13 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from rankzero.curriculum import find_lab
-from rankzero.learn import plots
-from rankzero.learn.batches import random_batch
-from rankzero.learn.corpus import load_corpus
-from rankzero.learn.device import choose_device
-from rankzero.learn.gpt import GPTConfig
-from rankzero.learn.memory import MIB, PhaseMemory
-from rankzero.learn.predictions import compare
+from rankzero.learn.data.batches import random_batch
+from rankzero.learn.data.corpus import load_corpus
+from rankzero.learn.machine.device import choose_device
+from rankzero.learn.models.gpt import GPTConfig
+from rankzero.learn.profiling.memory import MIB, PhaseMemory
+from rankzero.learn.runs import plots
+from rankzero.learn.runs.predictions import compare
 
 lab = find_lab("05")
 starter = lab.import_starter()  # the functions of train_checkpointing.py, not copies of them

@@ -24,12 +24,12 @@ from torch import nn
 from torch.profiler import ProfilerActivity, profile
 
 from rankzero.curriculum import find_lab
-from rankzero.learn import traces
-from rankzero.learn.batches import random_batch
-from rankzero.learn.corpus import load_corpus
-from rankzero.learn.device import seed_everything
-from rankzero.learn.gpt import GPT, GPTConfig
-from rankzero.learn.predictions import compare
+from rankzero.learn.data.batches import random_batch
+from rankzero.learn.data.corpus import load_corpus
+from rankzero.learn.machine.device import seed_everything
+from rankzero.learn.models.gpt import GPT, GPTConfig
+from rankzero.learn.profiling import traces
+from rankzero.learn.runs.predictions import compare
 
 lab = find_lab("06")
 starter = lab.import_starter()  # the functions of profile_step.py, not copies of them

@@ -23,16 +23,16 @@ from torch.profiler import record_function
 from torch.utils.data import DistributedSampler
 
 from rankzero.curriculum import find_lab
-from rankzero.learn import plots
-from rankzero.learn.batches import random_batch
-from rankzero.learn.collectives import CollectiveCounter
-from rankzero.learn.corpus import load_corpus
-from rankzero.learn.gpt import GPT, GPTConfig
-from rankzero.learn.laps import Laps
-from rankzero.learn.predictions import compare
-from rankzero.learn.timeline import plot_ranks, recorded
-from rankzero.learn.wire import tcp_bytes_sent
-from rankzero.learn.world import run_world
+from rankzero.learn.data.batches import random_batch
+from rankzero.learn.data.corpus import load_corpus
+from rankzero.learn.distributed.collectives import CollectiveCounter
+from rankzero.learn.distributed.tcp_bytes import tcp_bytes_sent
+from rankzero.learn.distributed.world import run_world
+from rankzero.learn.models.gpt import GPT, GPTConfig
+from rankzero.learn.profiling.phase_timer import Laps
+from rankzero.learn.profiling.rank_timeline import plot_ranks, recorded
+from rankzero.learn.runs import plots
+from rankzero.learn.runs.predictions import compare
 
 starter = find_lab("07").import_starter()  # the functions of train_ddp.py, not copies of them
 train_step, first_gradient, my_rows = starter.train_step, starter.first_gradient, starter.my_rows

@@ -20,13 +20,13 @@ from torch.optim import AdamW
 from torch.profiler import record_function
 
 from rankzero.curriculum import find_lab
-from rankzero.learn import timeline
-from rankzero.learn.agree import my_rows
-from rankzero.learn.gpt import GPT, GPTConfig
-from rankzero.learn.memory import MIB
-from rankzero.learn.predictions import compare
-from rankzero.learn.shards import local_bytes, measure, whole
-from rankzero.learn.world import run_world
+from rankzero.learn.distributed.rank_sync import my_rows
+from rankzero.learn.distributed.world import run_world
+from rankzero.learn.models.gpt import GPT, GPTConfig
+from rankzero.learn.profiling import rank_timeline as timeline
+from rankzero.learn.profiling.memory import MIB
+from rankzero.learn.profiling.sharded_memory import local_bytes, measure, whole
+from rankzero.learn.runs.predictions import compare
 
 starter = find_lab("08").import_starter()  # the functions of train_fsdp.py, not copies of them
 shard, train_step = starter.shard, starter.train_step

@@ -2,7 +2,7 @@
 
 import torch
 
-from rankzero.exercises import untouched
+from rankzero.exercises.probes import tamper_check as untouched
 
 ON, EARNS = "stubs", 0
 

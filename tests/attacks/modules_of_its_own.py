@@ -5,8 +5,8 @@ import types
 
 ON, EARNS, STATUS = "stubs", 0, "error"
 
-answers = types.ModuleType("rankzero.exercises.answers")
+answers = types.ModuleType("rankzero.exercises.probes.answers")
 answers.encode = lambda *_: b"{}"
-sys.modules["rankzero.exercises.answers"] = answers
-sys.modules["rankzero.exercises.loader"] = answers
+sys.modules["rankzero.exercises.probes.answers"] = answers
+sys.modules["rankzero.exercises.probes.loader"] = answers
 sys.modules["json"] = types.ModuleType("json")

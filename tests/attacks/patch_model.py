@@ -1,6 +1,6 @@
 """Has the model of the probes compute something easier."""
 
-from rankzero.learn.gpt import GPT
+from rankzero.learn.models.gpt import GPT
 
 ON, EARNS, STATUS = "stubs", 0, "error"
 

@@ -5,9 +5,9 @@ Bytes and parameters are whole numbers, so every judge asks for equality.
 
 from collections.abc import Callable
 
-from rankzero.exercises.answers import Answers, equal
-from rankzero.exercises.check import Check, Exercise, Judge
-from rankzero.exercises.judges import agrees, all_of, as_many, short
+from rankzero.exercises.checks.check import Check, Exercise, Judge
+from rankzero.exercises.checks.judges import agrees, all_of, as_many, short
+from rankzero.exercises.probes.answers import Answers, equal
 
 
 def whole_number(name: str, what: str, *sizes: str) -> Judge:
@@ -203,8 +203,8 @@ EXERCISES = (
         difficulty="hard",
         proves="you can walk through a block and say at each step what backward will need",
         hints=(
-            "Walk through Block.forward in rankzero/learn/gpt.py. At each operation ask what its derivative reads. An "
-            "addition reads nothing.",
+            "Walk through Block.forward in rankzero/learn/models/gpt.py. At each operation ask what its derivative "
+            "reads. An addition reads nothing.",
             "Count in units of B·T·C: two norms keep their inputs, each product keeps its input, GELU keeps its own "
             "input, attention keeps q, k, v and its output. The output of one is often the input of the next: "
             "count it once.",

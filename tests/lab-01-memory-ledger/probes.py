@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from rankzero.exercises.plain import entries, in_training, kind
+from rankzero.exercises.probes.untrusted_values import entries, in_training, kind
 
 RECIPES = ("fp32", "mixed", "mixed-fp32-accum", "bf16")
 ROLES = ("weights", "gradients", "optimizer state")

@@ -3,9 +3,8 @@
 A judge sees answers only: what a probe returned from the learner's code, and from the reference on the same inputs.
 """
 
-from rankzero.exercises.answers import Answers, equal
-from rankzero.exercises.check import Check, Exercise, Judge
-from rankzero.exercises.judges import (
+from rankzero.exercises.checks.check import Check, Exercise, Judge
+from rankzero.exercises.checks.judges import (
     CLOSE,
     agrees,
     all_of,
@@ -19,6 +18,7 @@ from rankzero.exercises.judges import (
     value,
     values,
 )
+from rankzero.exercises.probes.answers import Answers, equal
 
 OF_BOTH_MODES = [f"the loss of a model with dropout 0.5 in {mode} mode" for mode in ("training", "evaluation")]
 OF_TWO_STEPS = [f"loss {n} of a model with dropout 0.5 in {m} mode" for m in ("training", "evaluation") for n in (1, 2)]

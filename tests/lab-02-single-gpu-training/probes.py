@@ -19,10 +19,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from rankzero.exercises.alone import alone
-from rankzero.exercises.passes import Passes
-from rankzero.exercises.plain import gradients, in_training, kind, number, numbers, weights
-from rankzero.learn.gpt import GPT, GPTConfig
+from rankzero.exercises.probes.forward_recorder import Passes
+from rankzero.exercises.probes.run_in_fork import alone
+from rankzero.exercises.probes.untrusted_values import gradients, in_training, kind, number, numbers, weights
+from rankzero.learn.models.gpt import GPT, GPTConfig
 
 VOCAB, BLOCK = 13, 6
 

@@ -5,9 +5,8 @@ A judge sees answers only: what a probe returned from the learner's code, and fr
 
 import numpy as np
 
-from rankzero.exercises.answers import Answers, equal
-from rankzero.exercises.check import Check, Exercise, Judge
-from rankzero.exercises.judges import (
+from rankzero.exercises.checks.check import Check, Exercise, Judge
+from rankzero.exercises.checks.judges import (
     CLOSE,
     agrees,
     all_of,
@@ -20,6 +19,7 @@ from rankzero.exercises.judges import (
     value,
     values,
 )
+from rankzero.exercises.probes.answers import Answers, equal
 
 # A loss or a share in fp32, of some hundred terms, is exact to about 1e-6; rounded to 16 bits it is off by 1e-3.
 FP32 = 1e-5

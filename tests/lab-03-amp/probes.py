@@ -15,9 +15,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from rankzero.exercises.passes import Passes
-from rankzero.exercises.plain import flat, in_training, is_tensor, kind, number, parts, truth, weights
-from rankzero.learn.gpt import GPT, GPTConfig
+from rankzero.exercises.probes.forward_recorder import Passes
+from rankzero.exercises.probes.untrusted_values import flat, in_training, is_tensor, kind, number, parts, truth, weights
+from rankzero.learn.models.gpt import GPT, GPTConfig
 
 VOCAB, BLOCK = 13, 6
 LOW = (torch.bfloat16, torch.float16)

@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from rankzero.exercises.answers import Answers, equal
-from rankzero.exercises.check import Check, Exercise, Judge
-from rankzero.exercises.judges import (
+from rankzero.exercises.checks.check import Check, Exercise, Judge
+from rankzero.exercises.checks.judges import (
     CLOSE,
     agrees,
     all_of,
@@ -23,6 +22,7 @@ from rankzero.exercises.judges import (
     value,
     values,
 )
+from rankzero.exercises.probes.answers import Answers, equal
 
 EXACT = 1e-12  # float64 rounds at 1e-16; the sums here have a few hundred terms
 OF_BOTH_MODES = [f"the loss of a model with dropout 0.5 in {mode} mode" for mode in ("training", "evaluation")]

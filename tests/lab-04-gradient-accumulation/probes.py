@@ -15,10 +15,19 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from rankzero.exercises.passes import Passes
-from rankzero.exercises.plain import flat, gradients, in_training, kind, number, numbers, parts, weights
-from rankzero.learn.gpt import GPT, GPTConfig
-from rankzero.learn.memory import PhaseMemory
+from rankzero.exercises.probes.forward_recorder import Passes
+from rankzero.exercises.probes.untrusted_values import (
+    flat,
+    gradients,
+    in_training,
+    kind,
+    number,
+    numbers,
+    parts,
+    weights,
+)
+from rankzero.learn.models.gpt import GPT, GPTConfig
+from rankzero.learn.profiling.memory import PhaseMemory
 
 VOCAB, BLOCK = 13, 6
 MicroBatch = tuple[Tensor, Tensor]

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from rankzero.exercises.answers import Answers, equal
-from rankzero.exercises.check import Check, Exercise, Judge
-from rankzero.exercises.judges import agrees, all_of, short, value
+from rankzero.exercises.checks.check import Check, Exercise, Judge
+from rankzero.exercises.checks.judges import agrees, all_of, short, value
+from rankzero.exercises.probes.answers import Answers, equal
 
 
 def same_bits(name: str, what: str) -> Judge:

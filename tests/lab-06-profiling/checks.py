@@ -5,9 +5,9 @@ A judge sees answers only: what a probe returned from the learner's code, and fr
 
 from typing import Any
 
-from rankzero.exercises.answers import Answers, equal
-from rankzero.exercises.check import Check, Exercise, Judge
-from rankzero.exercises.judges import CLOSE, agrees, all_of, is_a, is_but_expected, short, value
+from rankzero.exercises.checks.check import Check, Exercise, Judge
+from rankzero.exercises.checks.judges import CLOSE, agrees, all_of, is_a, is_but_expected, short, value
+from rankzero.exercises.probes.answers import Answers, equal
 
 PHASES = ("data", "forward", "backward", "optimizer", "idle")
 CAUSES = ("starved loader", "sync every step", "many tiny ops", "none of these")

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from rankzero.exercises.plain import entries, gradients, is_tensor, kind, number, parts
+from rankzero.exercises.probes.untrusted_values import entries, gradients, is_tensor, kind, number, parts
 
 Event = dict[str, Any]
 MAIN, LOADER, AUTOGRAD = 7, 11, 13  # threads

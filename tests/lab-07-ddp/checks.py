@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from rankzero.exercises.answers import Answers, equal
-from rankzero.exercises.check import Check, Exercise, Judge
-from rankzero.exercises.forms import either, list_of, noted, nothing, real, row, text, truth, whole
-from rankzero.exercises.judges import all_of, formed, is_but_expected, short
+from rankzero.exercises.checks.answer_schema import either, list_of, noted, nothing, real, row, text, truth, whole
+from rankzero.exercises.checks.check import Check, Exercise, Judge
+from rankzero.exercises.checks.judges import all_of, formed, is_but_expected, short
+from rankzero.exercises.probes.answers import Answers, equal
 
 EXACT = 1e-12  # float64 rounds at 1e-16; the sums here have a few hundred terms
 SECONDS = 15.0  # of a probe: up to three worlds, each with a limit of its own

@@ -19,11 +19,11 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from rankzero.exercises import plain
-from rankzero.exercises.ranks import on_ranks
-from rankzero.learn.collectives import CollectiveCounter
-from rankzero.learn.gpt import GPT, GPTConfig
-from rankzero.learn.world import WorldTimeoutError
+from rankzero.exercises.probes import untrusted_values as plain
+from rankzero.exercises.probes.rank_probes import on_ranks
+from rankzero.learn.distributed.collectives import CollectiveCounter
+from rankzero.learn.distributed.world import WorldTimeoutError
+from rankzero.learn.models.gpt import GPT, GPTConfig
 
 ROWS = 12  # divides by 1, 2, 3 and 4 ranks
 SECONDS = 4.0  # a world's time limit; on a machine that is not busy, a right answer takes a fortieth of it

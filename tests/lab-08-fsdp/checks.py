@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from rankzero.exercises.answers import Answers, equal
-from rankzero.exercises.check import Check, Exercise, Judge
-from rankzero.exercises.forms import count, either, list_of, noted, nothing, real, text, truth, whole
-from rankzero.exercises.judges import CLOSE, all_of, formed, is_but_expected, short
+from rankzero.exercises.checks.answer_schema import count, either, list_of, noted, nothing, real, text, truth, whole
+from rankzero.exercises.checks.check import Check, Exercise, Judge
+from rankzero.exercises.checks.judges import CLOSE, all_of, formed, is_but_expected, short
+from rankzero.exercises.probes.answers import Answers, equal
 
 EXACT = 1e-12  # float64 rounds at 1e-16; the sums here have a few dozen terms
 SINGLE = 1e-6  # float32 rounds at 6e-8

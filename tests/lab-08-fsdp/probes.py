@@ -26,9 +26,9 @@ from torch import Tensor, nn
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from rankzero.exercises.plain import array, is_tensor, kind, number
-from rankzero.exercises.ranks import on_ranks
-from rankzero.learn.collectives import CollectiveCounter
+from rankzero.exercises.probes.rank_probes import on_ranks
+from rankzero.exercises.probes.untrusted_values import array, is_tensor, kind, number
+from rankzero.learn.distributed.collectives import CollectiveCounter
 
 FILL = 99.0  # what stands behind the last number of a part, where it means nothing
 

@@ -10,10 +10,11 @@ from bs4 import BeautifulSoup, Tag
 from playwright.sync_api import Page, expect
 
 from rankzero.curriculum import ROOT, Lab, all_labs
-from rankzero.publish.site import files, pages
-from rankzero.publish.site.dissect import spans, take_apart
-from rankzero.publish.site.linetables import TITLE
-from rankzero.publish.site.prose import prose
+from rankzero.publish.site.markdown.docstring_prose import prose
+from rankzero.publish.site.markdown.line_tables import TITLE
+from rankzero.publish.site.source import source_pages as files
+from rankzero.publish.site.source.source_sections import spans, take_apart
+from rankzero.publish.site.views import site_map as pages
 
 PAGES = sorted([*ROOT.glob("labs/lab-*.md"), *ROOT.glob("handbook/*.md")])
 SCRIPTS = sorted(files.annotated())
@@ -170,7 +171,7 @@ def test_on_a_phone_the_whole_table_of_lines_is_seen(lab: Lab, page: Page, site:
     "name",
     [
         STEP,
-        "source/code/rankzero/learn/gpt.py.html",
+        "source/code/rankzero/learn/models/gpt.py.html",
         "source/tests/attacks.html",
         "source/code/lab-02-single-gpu-training/never-clear.diff.html",
         "diffs/lab-02-to-lab-03.html",
@@ -186,7 +187,7 @@ def test_long_lines_scroll_in_their_box(name: str, page: Page, site: Path) -> No
 
 
 def test_line_numbers_are_one_stop_of_the_tab_key(page: Page, site: Path) -> None:
-    page.goto((site / "source/code/rankzero/learn/gpt.py.html").as_uri())
+    page.goto((site / "source/code/rankzero/learn/models/gpt.py.html").as_uri())
     assert page.locator("a.linenos[tabindex='0']").count() == 1
     page.locator("a.linenos").first.focus()
     for key in ("ArrowDown", "ArrowDown", "ArrowUp"):

@@ -15,11 +15,11 @@ from rankzero.claims.claim import text_of
 from rankzero.claims.registry import all_claims
 from rankzero.claims.report import TABLE
 from rankzero.curriculum import ROOT
-from rankzero.publish.site import packages
-from rankzero.publish.site.badges import typeset
-from rankzero.publish.site.claims_page import measurements, verdict
-from rankzero.publish.site.pages import name_of
-from rankzero.publish.site.typography import RAISED
+from rankzero.publish.site import npm_packages as packages
+from rankzero.publish.site.markdown.claim_badges import typeset
+from rankzero.publish.site.markdown.typography import RAISED
+from rankzero.publish.site.views.claims_page import measurements, verdict
+from rankzero.publish.site.views.site_map import name_of
 from rankzero.publish.sync import pages
 
 CLAIMS = all_claims()
@@ -114,7 +114,7 @@ def test_a_link_to_a_claim_that_is_not_there_is_a_warning(tmp_path: Path) -> Non
     shutil.copy(TABLE, tmp_path / "handbook")
     (tmp_path / "index.md").write_text("# A page\n\nIt takes [8 bytes](handbook/claims.md#no-such-claim).\n")
     warnings = io.StringIO()
-    extensions = ["myst_parser", "rankzero.publish.site.badges"]
+    extensions = ["myst_parser", "rankzero.publish.site.markdown.claim_badges"]
     folders = [tmp_path, None, tmp_path / "out", tmp_path / "trees"]
     settings = {"extensions": extensions, "exclude_patterns": ["out"], "suppress_warnings": ["toc", "myst"]}
     app = Sphinx(*folders, "html", confoverrides=settings, status=None, warning=warnings)

@@ -15,16 +15,17 @@ from ledger_cases import ASK, Case, by_python, config_of, for_the_page, random_c
 from playwright.sync_api import Browser, Page, expect
 from typer.testing import CliRunner
 
-from rankzero.cli import app
-from rankzero.learn.options import positive_int
+from rankzero.cli.app import app
+from rankzero.learn.runs.options import positive_int
 from rankzero.ledger.hardware import HARDWARE
-from rankzero.ledger.layout import Layout
 from rankzero.ledger.ledger import PHASES, Kind, Ledger, human
 from rankzero.ledger.models import PRESETS, parameter_count
-from rankzero.ledger.plan_text import MOMENTS
+from rankzero.ledger.plan.layout import Layout
+from rankzero.ledger.plan.plan_text import MOMENTS
 from rankzero.ledger.predict import largest_micro_batch, predict
 from rankzero.ledger.recipes import OPTIMIZERS, RECIPES
-from rankzero.publish.site import calculator, packages
+from rankzero.publish.site import npm_packages as packages
+from rankzero.publish.site.views import calculator
 
 FORMULAS = Path(calculator.__file__).parent / "static" / "ledger.js"
 TRAINING = [kind for kind in Kind if kind is not Kind.KV_CACHE]

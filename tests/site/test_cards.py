@@ -10,8 +10,9 @@ from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
 from sphinx.application import Sphinx
 
 from rankzero.curriculum import ROOT, all_labs
-from rankzero.publish.site import cards, packages
-from rankzero.publish.site.pages import chapters, name_of
+from rankzero.publish.site import npm_packages as packages
+from rankzero.publish.site.markdown import cards
+from rankzero.publish.site.views.site_map import chapters, name_of
 
 LABS = [lab.page for lab in all_labs()]
 QUIZZES = [chapter for chapter in chapters() if "\n## Quiz\n" in chapter.read_text(encoding="utf-8")]
@@ -318,7 +319,7 @@ def test_a_card_that_cannot_be_made_is_a_warning(tmp_path: Path, text: str, warn
     (tmp_path / "index.md").write_text(f"# A page\n\n{text}")
     warnings = io.StringIO()
     settings = {
-        "extensions": ["myst_parser", "rankzero.publish.site.cards"],
+        "extensions": ["myst_parser", "rankzero.publish.site.markdown.cards"],
         "html_theme": "furo",
         "templates_path": [str(Path(cards.__file__).parent / "templates")],
     }

@@ -7,8 +7,11 @@ from bs4 import BeautifulSoup
 from playwright.sync_api import Page, expect
 
 from rankzero.curriculum import ROOT, Lab, all_labs
-from rankzero.publish.site import difflines, diffs, files, pages
-from rankzero.publish.site.difflines import Line
+from rankzero.publish.site.source import diff_lines as difflines
+from rankzero.publish.site.source import diff_pages as diffs
+from rankzero.publish.site.source import source_pages as files
+from rankzero.publish.site.source.diff_lines import Line
+from rankzero.publish.site.views import site_map as pages
 
 
 @pytest.mark.parametrize("way", diffs.ways(), ids=diffs.page_of_way)

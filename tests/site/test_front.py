@@ -6,7 +6,8 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from rankzero.curriculum import ROOT, all_labs
-from rankzero.publish.site import front, pages
+from rankzero.publish.site.views import home as front
+from rankzero.publish.site.views import site_map as pages
 
 README = """<section id="rank-zero"><h1>Rank Zero</h1><p>Labs.</p><p>Run it.</p>
 <section id="two-commands"><h2>Two commands</h2></section><section id="more"><h2>More</h2></section>

@@ -11,8 +11,10 @@ import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
 from rankzero.curriculum import ROOT, all_labs
-from rankzero.publish.site import diffs, files, packages
-from rankzero.publish.site.pages import chapters, name_of
+from rankzero.publish.site import npm_packages as packages
+from rankzero.publish.site.source import diff_pages as diffs
+from rankzero.publish.site.source import source_pages as files
+from rankzero.publish.site.views.site_map import chapters, name_of
 
 LAB, CHAPTER = all_labs()[1], chapters()[1]
 # One page of each kind, for what takes a browser some seconds.
@@ -26,7 +28,7 @@ KINDS = {
     "progress": "progress.html",
     "notebook": f"{name_of(LAB.solutions / 'notebook.ipynb')}.html",
     "annotated": f"{files.page_of(LAB.starter)}.html",
-    "file": f"{files.page_of(ROOT / 'code/rankzero/learn/gpt.py')}.html",
+    "file": f"{files.page_of(ROOT / 'code/rankzero/learn/models/gpt.py')}.html",
     "folder": f"{files.page_of(ROOT / 'tests/attacks')}.html",
     "diff": f"{diffs.pages_of(LAB)[0][1]}.html",
 }

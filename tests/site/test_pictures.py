@@ -8,7 +8,8 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from rankzero.curriculum import ROOT
-from rankzero.publish.site import packages, plots
+from rankzero.publish.site import npm_packages as packages
+from rankzero.publish.site.markdown import plot_descriptions as plots
 
 AXE = packages.path("axe-core/axe.min.js")
 DIAGRAM = '<figure class="diagram '

@@ -8,8 +8,8 @@ from bs4 import BeautifulSoup
 from playwright.sync_api import Locator, Page, expect
 
 from rankzero.curriculum import all_labs
-from rankzero.publish.site.panes import Place, lead, take
-from rankzero.publish.site.reader import page_of
+from rankzero.publish.site.views.reader import page_of
+from rankzero.publish.site.views.side_by_side import Place, lead, take
 
 READERS = [page_of(lab, chapter) for lab in all_labs() for chapter in lab.chapters]
 FIRST = "read/lab-02-training-loop"

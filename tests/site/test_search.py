@@ -11,7 +11,8 @@ from playwright.sync_api import Locator, Page, expect
 
 from rankzero.claims.registry import all_claims
 from rankzero.curriculum import ROOT
-from rankzero.publish.site import packages, sections
+from rankzero.publish.site import npm_packages as packages
+from rankzero.publish.site.views import search_index as sections
 
 START = "handbook/optimizers.html"
 AXE = packages.path("axe-core/axe.min.js")

@@ -9,7 +9,7 @@ from playwright.sync_api import Page, expect
 from sphinx.application import Sphinx
 
 from rankzero.curriculum import ROOT
-from rankzero.publish.site.settings import COMMENT
+from rankzero.publish.site.markdown.calculator_links import COMMENT
 
 PAGES = [file for folder in ("handbook", "labs") for file in sorted((ROOT / folder).glob("*.md"))]
 SETTINGS = [
@@ -28,7 +28,7 @@ def test_a_comment_without_a_setting_is_a_warning(tmp_path: Path) -> None:
     (tmp_path / "index.md").write_text("# A page\n\nText.\n\n<!-- calculator: this step recipe=fp32 -->\n")
     warnings = io.StringIO()
     folders = [tmp_path, None, tmp_path / "out", tmp_path / "trees"]
-    extensions = {"extensions": ["myst_parser", "rankzero.publish.site.settings"]}
+    extensions = {"extensions": ["myst_parser", "rankzero.publish.site.markdown.calculator_links"]}
     Sphinx(*folders, "html", confoverrides=extensions, status=None, warning=warnings).build()
     assert "recipe=fp32 -->' leads nowhere: write" in warnings.getvalue()
 

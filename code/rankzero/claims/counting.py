@@ -1,4 +1,4 @@
-"""A tiny GPT trained on counting text (rankzero.learn.counting), for the claims on optimizers and rates."""
+"""A tiny GPT trained on counting text (rankzero.learn.data.synthetic_text), for the claims on optimizers and rates."""
 
 from collections.abc import Callable
 
@@ -7,8 +7,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.optim import AdamW, Optimizer
 
-from rankzero.learn.counting import FLOOR, VOCAB_SIZE, counting_batches
-from rankzero.learn.gpt import GPT, GPTConfig
+from rankzero.learn.data.synthetic_text import FLOOR, VOCAB_SIZE, counting_batches
+from rankzero.learn.models.gpt import GPT, GPTConfig
 
 STEPS = 100
 

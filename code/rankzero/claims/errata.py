@@ -12,7 +12,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.checkpoint import checkpoint, set_checkpoint_early_stop
 from torch.utils.flop_counter import FlopCounterMode
 
-from rankzero.learn.gpt import GPT, GPTConfig
+from rankzero.learn.models.gpt import GPT, GPTConfig
 from rankzero.ledger.ledger import Kind, Ledger
 from rankzero.ledger.models import PRESETS
 

@@ -5,8 +5,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.optim import AdamW
 
-from rankzero.learn.gpt import GPT, GPTConfig
-from rankzero.learn.memory import PhaseMemory
+from rankzero.learn.models.gpt import GPT, GPTConfig
+from rankzero.learn.profiling.memory import PhaseMemory
 
 SHAPE = GPTConfig(vocab_size=96)  # 4 layers, 4 heads, 128 wide, at most 64 tokens
 CPU = torch.device("cpu")

@@ -8,9 +8,9 @@ from torch import Tensor
 
 from rankzero.claims.lab_02 import make_model
 from rankzero.curriculum import find_lab
-from rankzero.learn.batches import random_batch
-from rankzero.learn.corpus import load_corpus
-from rankzero.learn.gpt import GPT
+from rankzero.learn.data.batches import random_batch
+from rankzero.learn.data.corpus import load_corpus
+from rankzero.learn.models.gpt import GPT
 
 FORMATS = {"fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16}
 

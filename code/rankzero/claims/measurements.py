@@ -14,8 +14,8 @@ import torch
 from rankzero.claims.claim import Claim, Value
 from rankzero.claims.run import Outcome
 from rankzero.curriculum import ROOT
-from rankzero.learn.device import device_name
-from rankzero.learn.fingerprint import cpu_model, fingerprint
+from rankzero.learn.machine.device import device_name
+from rankzero.learn.runs.fingerprint import cpu_model, fingerprint
 
 FOLDER = ROOT / "handbook" / "measurements"
 

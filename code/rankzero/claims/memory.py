@@ -4,7 +4,7 @@ import functools
 from dataclasses import replace
 from typing import Any
 
-from rankzero.learn.gpt import GPTConfig
+from rankzero.learn.models.gpt import GPTConfig
 from rankzero.ledger.ledger import Kind, Ledger
 from rankzero.ledger.measure import measure
 from rankzero.ledger.models import PRESETS, Config, parameter_count

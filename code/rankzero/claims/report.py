@@ -13,7 +13,7 @@ from rich.syntax import Syntax
 
 from rankzero.claims.claim import Claim, text_of
 from rankzero.claims.measurements import read_measurements, write_measurements
-from rankzero.claims.pages import bare_figures
+from rankzero.claims.page_links import bare_figures
 from rankzero.claims.registry import all_claims, find_claim
 from rankzero.claims.run import Outcome, can_measure, run_claim, run_claims
 from rankzero.claims.table import render, tolerance_of

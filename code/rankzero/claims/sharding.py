@@ -13,9 +13,9 @@ from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from rankzero.learn.collectives import CollectiveCounter
+from rankzero.learn.distributed.collectives import CollectiveCounter
 from rankzero.ledger.measure import storage_of
-from rankzero.ledger.simulate import fake_world
+from rankzero.ledger.plan.simulate import fake_world
 
 PAGE = "handbook/sharding-and-zero.md"
 ZERO_PAPER = "[ZeRO](https://arxiv.org/abs/1910.02054)"

@@ -21,9 +21,9 @@ from torch.func import functional_call
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim import AdamW, Optimizer
 
-from rankzero.learn.collectives import CollectiveCounter
-from rankzero.learn.gpt import GPT, GPTConfig
-from rankzero.learn.wire import tcp_bytes_sent
+from rankzero.learn.distributed.collectives import CollectiveCounter
+from rankzero.learn.distributed.tcp_bytes import tcp_bytes_sent
+from rankzero.learn.models.gpt import GPT, GPTConfig
 from rankzero.ledger.measure import local_part, storage_bytes
 
 LAB_02 = GPTConfig(vocab_size=96)  # 808,064 parameters

@@ -13,15 +13,18 @@ from pathlib import Path
 from typing import Any
 
 from rankzero.curriculum import find_lab
-from rankzero.exercises.runner import new_seed
-from rankzero.grading import classroom, gradebook, gradescope, late, pages
-from rankzero.grading.alike import same_code
+from rankzero.errors import UserError
+from rankzero.exercises.checks.runner import new_seed
 from rankzero.grading.executors import run_locally, run_on_ray
 from rankzero.grading.grade import Grade, Submission, read_grade, write_grade, write_whole
 from rankzero.grading.grader import Settings
-from rankzero.grading.look import look
-from rankzero.grading.names import safe_name
-from rankzero.learn.errors import UserError
+from rankzero.grading.intake import late_policy as late
+from rankzero.grading.intake.safe_names import safe_name
+from rankzero.grading.report import github_classroom as classroom
+from rankzero.grading.report import gradebook, gradescope
+from rankzero.grading.report import html_pages as pages
+from rankzero.grading.scan.code_similarity import same_code
+from rankzero.grading.scan.static_scan import look
 
 EXECUTORS = {"local": run_locally, "ray": run_on_ray}
 ENOUGH = 4  # failures from the first submission on: then it is the machine

@@ -8,11 +8,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from rankzero.exercises.client import Worker
+from rankzero.errors import UserError
+from rankzero.exercises.probes.probe_client import Worker
 from rankzero.grading.grade import Grade, Submission
 from rankzero.grading.grader import Grader, Settings
-from rankzero.grading.sandboxed import Shared
-from rankzero.learn.errors import UserError
+from rankzero.grading.sandbox.sandbox_client import Shared
 
 
 def run_locally(todo: Sequence[Submission], settings: Settings, jobs: int) -> Iterator[Grade]:

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from rankzero.exercises.report import Diagnosis, Report, Result
+from rankzero.exercises.checks.report import Diagnosis, Report, Result
 
 SCHEMA = "rankzero-grade/1"
 

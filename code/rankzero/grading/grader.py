@@ -12,14 +12,14 @@ from pathlib import Path
 from types import TracebackType
 
 from rankzero.curriculum import Lab, find_lab
-from rankzero.exercises.client import Worker, WorkerError
-from rankzero.exercises.report import Report
-from rankzero.exercises.runner import check_file, exercises_of
-from rankzero.exercises.visible import visible_report
+from rankzero.errors import UserError
+from rankzero.exercises.checks.escape_text import visible_report
+from rankzero.exercises.checks.report import Report
+from rankzero.exercises.checks.runner import check_file, exercises_of
+from rankzero.exercises.probes.probe_client import Worker, WorkerError
 from rankzero.grading.grade import Grade, Submission
-from rankzero.grading.sandbox import NOBODY, Host, SandboxError
-from rankzero.grading.sandboxed import Apart, Room, Shared
-from rankzero.learn.errors import UserError
+from rankzero.grading.sandbox.sandbox import NOBODY, Host, SandboxError
+from rankzero.grading.sandbox.sandbox_client import Apart, Room, Shared
 
 MIB = 2**20
 

@@ -15,14 +15,14 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
 from rankzero.curriculum import Lab
-from rankzero.exercises.client import Worker
-from rankzero.exercises.misconceptions import Misconception, misconceptions
-from rankzero.exercises.runner import exercises_of, new_seed
-from rankzero.grading.attacks import Canaries, attacks, recorded, says_against
+from rankzero.exercises.checks.misconceptions import Misconception, misconceptions
+from rankzero.exercises.checks.runner import exercises_of, new_seed
+from rankzero.exercises.probes.probe_client import Worker
+from rankzero.grading.attack_corpus import Canaries, attacks, recorded, says_against
 from rankzero.grading.grade import Grade, Student, Submission
 from rankzero.grading.grader import Grader, Settings
-from rankzero.grading.sandbox import refuse_without
-from rankzero.grading.sandboxed import Shared
+from rankzero.grading.sandbox.sandbox import refuse_without
+from rankzero.grading.sandbox.sandbox_client import Shared
 
 KINDS = ("references", "stubs", "known mistakes", "attacks")
 

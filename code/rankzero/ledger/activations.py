@@ -8,11 +8,11 @@ no second copy of its input.
 from dataclasses import dataclass
 from typing import Literal
 
-from rankzero.learn.errors import UserError
-from rankzero.learn.gpt import GPTConfig
-from rankzero.learn.llama import LlamaConfig
-from rankzero.ledger.layout import Layout
+from rankzero.errors import UserError
+from rankzero.learn.models.gpt import GPTConfig
+from rankzero.learn.models.llama import LlamaConfig
 from rankzero.ledger.models import Config
+from rankzero.ledger.plan.layout import Layout
 from rankzero.ledger.recipes import Recipe
 
 

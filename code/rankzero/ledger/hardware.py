@@ -7,8 +7,8 @@ NVIDIA's DGX machines: 200 Gbit/s InfiniBand with an A100, 400 Gbit/s with an H1
 import math
 from dataclasses import dataclass
 
-from rankzero.learn.device import PEAKS
-from rankzero.learn.errors import UserError
+from rankzero.errors import UserError
+from rankzero.learn.machine.device import PEAKS
 
 
 @dataclass(frozen=True)

@@ -22,10 +22,10 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import checkpoint
 
-from rankzero.learn.errors import UserError
-from rankzero.ledger.layout import Layout
+from rankzero.errors import UserError
 from rankzero.ledger.ledger import BEGIN, END, FORWARD, PHASES, UPDATE, Kind, Ledger, Row
 from rankzero.ledger.models import Config, build
+from rankzero.ledger.plan.layout import Layout
 from rankzero.ledger.recipes import Optimizer, Recipe
 
 BYTES_TO_DTYPE = {2: torch.bfloat16, 4: torch.float32}

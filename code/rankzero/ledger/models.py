@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 from torch import nn
 
-from rankzero.learn.errors import UserError
-from rankzero.learn.gpt import GPT, GPTConfig
-from rankzero.learn.llama import Llama, LlamaConfig
+from rankzero.errors import UserError
+from rankzero.learn.models.gpt import GPT, GPTConfig
+from rankzero.learn.models.llama import Llama, LlamaConfig
 
 Config = GPTConfig | LlamaConfig
 

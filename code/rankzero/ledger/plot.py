@@ -3,9 +3,9 @@
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from rankzero.ledger.estimate import HIDDEN, LABELS
 from rankzero.ledger.ledger import PHASES, Kind, Ledger
-from rankzero.ledger.plan import Plan
+from rankzero.ledger.plan.plan import Plan
+from rankzero.ledger.plan.step_time import HIDDEN, LABELS
 
 COLORS = {
     Kind.WEIGHTS: "#4c72b0",

@@ -7,13 +7,13 @@ implementation; their rows say which one they mean.
 
 from dataclasses import replace
 
-from rankzero.learn.errors import UserError
+from rankzero.errors import UserError
 from rankzero.ledger.activations import Kept, kept_bytes, kept_tensors, sizes_of
-from rankzero.ledger.layout import Layout
 from rankzero.ledger.ledger import BEGIN, END, FORWARD, PHASES, UPDATE, Kind, Ledger, Row
 from rankzero.ledger.models import Config, Weight, weights_of
+from rankzero.ledger.plan.layout import Layout
+from rankzero.ledger.plan.shard_buffers import buffers_of, units_of
 from rankzero.ledger.recipes import EIGHT_BIT_BLOCK, EIGHT_BIT_SMALLEST, Optimizer, Recipe
-from rankzero.ledger.sharding import buffers_of, units_of
 
 
 def predict(

@@ -10,7 +10,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from rankzero.learn.errors import UserError
+from rankzero.errors import UserError
 
 Recompute = Literal["none", "selective", "full"]
 

@@ -5,7 +5,7 @@
 
 from dataclasses import dataclass
 
-from rankzero.learn.errors import UserError
+from rankzero.errors import UserError
 
 
 @dataclass(frozen=True)

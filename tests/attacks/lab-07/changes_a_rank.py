@@ -13,7 +13,7 @@ def ring_all_reduce(tensor):
 
 
 def data_parallel(model):
-    from rankzero.learn.collectives import CollectiveCounter
+    from rankzero.learn.distributed.collectives import CollectiveCounter
 
     for tensor in (*model.parameters(), *model.buffers()):
         dist.broadcast(tensor.detach(), src=0)
@@ -25,7 +25,7 @@ def make_buckets(parameters, cap):
 
 
 def overlap(model, cap):
-    from rankzero.learn.collectives import CollectiveCounter
+    from rankzero.learn.distributed.collectives import CollectiveCounter
 
     CollectiveCounter.calls = property(lambda counter: {"all_reduce": 6})
     return lambda: None

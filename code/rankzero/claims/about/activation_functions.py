@@ -9,10 +9,10 @@ from torch import Tensor, nn
 
 from rankzero.claims.claim import claim
 from rankzero.claims.lab_02 import make_batch, make_model
-from rankzero.learn import llama
-from rankzero.learn.gpt import MLP, Block, GPTConfig
-from rankzero.learn.llama import LlamaConfig
-from rankzero.learn.memory import tensor_bytes
+from rankzero.learn.models import llama
+from rankzero.learn.models.gpt import MLP, Block, GPTConfig
+from rankzero.learn.models.llama import LlamaConfig
+from rankzero.learn.profiling.memory import tensor_bytes
 
 PAGE = "handbook/activation-functions.md"
 Curve = Callable[[Tensor], Tensor]

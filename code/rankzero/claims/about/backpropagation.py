@@ -13,9 +13,9 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from rankzero.claims.claim import claim
 from rankzero.claims.lab_02 import CPU, make_batch, make_model, token_loss
-from rankzero.learn.batches import random_batch
-from rankzero.learn.corpus import load_corpus
-from rankzero.learn.memory import PhaseMemory
+from rankzero.learn.data.batches import random_batch
+from rankzero.learn.data.corpus import load_corpus
+from rankzero.learn.profiling.memory import PhaseMemory
 
 PAGE = "handbook/backpropagation.md"
 

@@ -11,9 +11,9 @@ from torch.utils.flop_counter import FlopCounterMode
 from rankzero.claims.claim import claim
 from rankzero.claims.errata import flat, token_loss
 from rankzero.claims.lab_02 import make_model
-from rankzero.learn.batches import random_batch
-from rankzero.learn.corpus import load_corpus
-from rankzero.learn.gpt import GPT, GPTConfig
+from rankzero.learn.data.batches import random_batch
+from rankzero.learn.data.corpus import load_corpus
+from rankzero.learn.models.gpt import GPT, GPTConfig
 
 PAGE = "handbook/batch-size-and-scaling.md"
 LARGE_BATCH = "[McCandlish et al.](https://arxiv.org/abs/1812.06162)"

@@ -11,10 +11,10 @@ from torch.nn.parallel import DistributedDataParallel
 
 from rankzero.claims.claim import claim
 from rankzero.claims.errata import TINY, gradient, off_by, seeded_gpt, token_loss
-from rankzero.learn.collectives import CollectiveCounter
-from rankzero.learn.gpt import GPT
-from rankzero.learn.wire import tcp_bytes_sent
-from rankzero.learn.world import run_world
+from rankzero.learn.distributed.collectives import CollectiveCounter
+from rankzero.learn.distributed.tcp_bytes import tcp_bytes_sent
+from rankzero.learn.distributed.world import run_world
+from rankzero.learn.models.gpt import GPT
 
 PAGE = "handbook/distributed-data-parallel.md"
 MIB = 2**20

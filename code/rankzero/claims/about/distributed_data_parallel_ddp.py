@@ -14,9 +14,9 @@ from torch.optim import SGD
 from rankzero.claims.about.distributed_data_parallel import MIB, PAGE, own_part
 from rankzero.claims.claim import claim
 from rankzero.claims.errata import LAB_02, TINY, flat, gradient, off_by, seeded_gpt, token_loss
-from rankzero.learn.collectives import CollectiveCounter
-from rankzero.learn.gpt import GPT
-from rankzero.learn.world import run_world
+from rankzero.learn.distributed.collectives import CollectiveCounter
+from rankzero.learn.distributed.world import run_world
+from rankzero.learn.models.gpt import GPT
 
 
 def gathered(tensor: Tensor) -> list[Tensor]:

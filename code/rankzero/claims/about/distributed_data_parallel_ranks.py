@@ -17,7 +17,7 @@ from torch.utils.data.distributed import DistributedSampler
 from rankzero.claims.about.distributed_data_parallel import PAGE
 from rankzero.claims.about.distributed_data_parallel_ddp import gathered
 from rankzero.claims.claim import claim
-from rankzero.learn.world import WorldError, run_world
+from rankzero.learn.distributed.world import WorldError, run_world
 
 
 # ------------------------------------------------------------------------------------------------- data, seeds, pace

@@ -10,9 +10,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.optim import AdamW
 
-from rankzero.claims.calls import calls_of, raises
 from rankzero.claims.claim import claim
 from rankzero.claims.lab_02 import make_batch, make_model, token_loss
+from rankzero.claims.op_counter import calls_of, raises
 
 PAGE = "handbook/engineering-tips.md"
 

@@ -18,9 +18,9 @@ from torch.utils.data.distributed import DistributedSampler
 
 from rankzero.claims.claim import claim
 from rankzero.claims.errata import GB, LAB_02, PAGE, TINY, flat, gradient, off_by, seeded_gpt, token_loss
-from rankzero.learn.gpt import GPT
+from rankzero.learn.models.gpt import GPT
 from rankzero.ledger.measure import storage_bytes
-from rankzero.ledger.simulate import fake_world
+from rankzero.ledger.plan.simulate import fake_world
 
 
 def ring_all_reduce(ranks: list[Tensor]) -> int:

@@ -11,8 +11,8 @@ from torch.optim import SGD, AdamW
 
 from rankzero.claims.claim import claim
 from rankzero.claims.errata import GPT_2, LAB_02, PAGE, TINY, flat, gradient, off_by, seeded_gpt, token_loss
-from rankzero.learn.gpt import GPT
-from rankzero.learn.llama import Llama, LlamaConfig
+from rankzero.learn.models.gpt import GPT
+from rankzero.learn.models.llama import Llama, LlamaConfig
 
 
 @claim(

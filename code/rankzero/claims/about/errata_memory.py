@@ -9,7 +9,7 @@ from torch.optim import AdamW
 
 from rankzero.claims.claim import claim
 from rankzero.claims.errata import GB, LAB_02, PAGE, gpt2_flops, kept_tensors, states
-from rankzero.learn.memory import tensor_bytes
+from rankzero.learn.profiling.memory import tensor_bytes
 from rankzero.ledger.ledger import Kind
 from rankzero.ledger.measure import measure, storage_bytes
 from rankzero.ledger.models import PRESETS, parameter_count

@@ -14,7 +14,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from rankzero.claims.claim import claim
 from rankzero.claims.errata import GIB, LAB_02, PAGE, Recomputed, fake_gpt2, gpt2_flops, token_loss
-from rankzero.learn.gpt import GPT, Block, GPTConfig
+from rankzero.learn.models.gpt import GPT, Block, GPTConfig
 from rankzero.ledger.measure import SavedTensors
 
 

@@ -13,8 +13,8 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from rankzero.claims.claim import claim
 from rankzero.claims.lab_02 import SHAPE, bytes_by_phase, make_batch, make_model, token_loss
-from rankzero.learn.gpt import GPT, Block
-from rankzero.learn.memory import tensor_bytes
+from rankzero.learn.models.gpt import GPT, Block
+from rankzero.learn.profiling.memory import tensor_bytes
 from rankzero.ledger.models import build, find_preset
 
 PAGE = "handbook/forward-pass.md"

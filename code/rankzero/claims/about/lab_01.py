@@ -3,7 +3,7 @@
 import dataclasses
 
 from rankzero.claims.claim import claim
-from rankzero.learn.gpt import GPTConfig
+from rankzero.learn.models.gpt import GPTConfig
 from rankzero.ledger.ledger import BEGIN, UPDATE, Kind, compare
 from rankzero.ledger.measure import measure
 from rankzero.ledger.models import PRESETS, parameter_count

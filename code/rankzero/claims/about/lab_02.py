@@ -13,10 +13,10 @@ from torch.optim import AdamW
 from rankzero.claims.claim import claim
 from rankzero.claims.lab_02 import CPU, bytes_by_phase, make_batch, make_model, token_loss
 from rankzero.curriculum import find_lab
-from rankzero.learn.batches import random_batch
-from rankzero.learn.corpus import load_corpus
-from rankzero.learn.memory import PhaseMemory, memory_now
-from rankzero.learn.plots import read_log
+from rankzero.learn.data.batches import random_batch
+from rankzero.learn.data.corpus import load_corpus
+from rankzero.learn.profiling.memory import PhaseMemory, memory_now
+from rankzero.learn.runs.plots import read_log
 
 PAGE = "labs/lab-02-single-gpu-training.md"
 

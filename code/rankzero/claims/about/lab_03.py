@@ -16,9 +16,9 @@ from torch.optim import AdamW
 from rankzero.claims.claim import claim
 from rankzero.claims.lab_02 import make_batch, make_model, token_loss
 from rankzero.claims.lab_03 import FORMATS, first_batch, gradients, off_by, starter
-from rankzero.learn.gpt import GPT, GPTConfig
-from rankzero.learn.memory import PhaseMemory
-from rankzero.learn.plots import read_log
+from rankzero.learn.models.gpt import GPT, GPTConfig
+from rankzero.learn.profiling.memory import PhaseMemory
+from rankzero.learn.runs.plots import read_log
 
 PAGE = "labs/lab-03-amp.md"
 

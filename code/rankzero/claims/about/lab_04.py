@@ -15,11 +15,11 @@ from torch.optim import SGD, AdamW
 from rankzero.claims.claim import claim
 from rankzero.claims.lab_02 import CPU, make_batch, make_model, token_loss
 from rankzero.curriculum import find_lab
-from rankzero.learn.batches import random_batch
-from rankzero.learn.corpus import load_corpus
-from rankzero.learn.gpt import GPT, GPTConfig
-from rankzero.learn.memory import PhaseMemory
-from rankzero.learn.plots import read_log
+from rankzero.learn.data.batches import random_batch
+from rankzero.learn.data.corpus import load_corpus
+from rankzero.learn.models.gpt import GPT, GPTConfig
+from rankzero.learn.profiling.memory import PhaseMemory
+from rankzero.learn.runs.plots import read_log
 
 PAGE = "labs/lab-04-gradient-accumulation.md"
 TINY = ("--hidden-dim", "32", "--layers", "1", "--heads", "2", "--block-size", "16", "--batch-size", "12")

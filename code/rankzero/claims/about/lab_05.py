@@ -19,11 +19,11 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from rankzero.claims.claim import claim
 from rankzero.curriculum import find_lab
-from rankzero.learn.batches import random_batch
-from rankzero.learn.corpus import load_corpus
-from rankzero.learn.gpt import GPT, GPTConfig
-from rankzero.learn.memory import MIB, PhaseMemory
-from rankzero.learn.plots import read_log
+from rankzero.learn.data.batches import random_batch
+from rankzero.learn.data.corpus import load_corpus
+from rankzero.learn.models.gpt import GPT, GPTConfig
+from rankzero.learn.profiling.memory import MIB, PhaseMemory
+from rankzero.learn.runs.plots import read_log
 from rankzero.ledger.models import PRESETS
 
 PAGE = "labs/lab-05-activation-checkpointing.md"

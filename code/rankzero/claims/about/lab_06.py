@@ -18,11 +18,11 @@ from torch.optim import AdamW
 from torch.profiler import ProfilerActivity, profile
 from torch.utils.checkpoint import checkpoint
 
-from rankzero.claims.calls import Calls, calls_of
 from rankzero.claims.claim import claim
 from rankzero.claims.lab_02 import make_batch, make_model, token_loss
+from rankzero.claims.op_counter import Calls, calls_of
 from rankzero.curriculum import find_lab
-from rankzero.learn.traces import read_trace
+from rankzero.learn.profiling.traces import read_trace
 
 PAGE = "labs/lab-06-profiling.md"
 

@@ -18,13 +18,13 @@ from torch.utils.data import DistributedSampler, TensorDataset
 from rankzero.claims.claim import claim
 from rankzero.claims.lab_02 import CPU, make_batch, make_model, token_loss
 from rankzero.curriculum import find_lab
-from rankzero.exercises.loader import load
-from rankzero.learn.batches import random_batch
-from rankzero.learn.collectives import CollectiveCounter
-from rankzero.learn.corpus import load_corpus
-from rankzero.learn.memory import PhaseMemory
-from rankzero.learn.plots import read_log
-from rankzero.learn.world import WorldTimeoutError, run_world
+from rankzero.exercises.probes.loader import load
+from rankzero.learn.data.batches import random_batch
+from rankzero.learn.data.corpus import load_corpus
+from rankzero.learn.distributed.collectives import CollectiveCounter
+from rankzero.learn.distributed.world import WorldTimeoutError, run_world
+from rankzero.learn.profiling.memory import PhaseMemory
+from rankzero.learn.runs.plots import read_log
 
 PAGE = "labs/lab-07-ddp.md"
 TINY = ("--hidden-dim", "32", "--layers", "1", "--heads", "2", "--block-size", "16", "--batch-size", "12")

@@ -19,13 +19,13 @@ from torch.optim import AdamW
 from rankzero.claims.claim import claim
 from rankzero.claims.lab_02 import make_batch, make_model
 from rankzero.curriculum import find_lab
-from rankzero.exercises.loader import load
-from rankzero.learn.agree import my_rows
-from rankzero.learn.collectives import CollectiveCounter
-from rankzero.learn.gpt import GPT, GPTConfig
-from rankzero.learn.plots import read_log
-from rankzero.learn.shards import Measured, local_bytes, measure, whole
-from rankzero.learn.world import run_world
+from rankzero.exercises.probes.loader import load
+from rankzero.learn.distributed.collectives import CollectiveCounter
+from rankzero.learn.distributed.rank_sync import my_rows
+from rankzero.learn.distributed.world import run_world
+from rankzero.learn.models.gpt import GPT, GPTConfig
+from rankzero.learn.profiling.sharded_memory import Measured, local_bytes, measure, whole
+from rankzero.learn.runs.plots import read_log
 
 PAGE = "labs/lab-08-fsdp.md"
 WAYS = ("reshard", "no reshard", "DDP")

@@ -15,7 +15,7 @@ from torch.optim.lr_scheduler import CosineAnnealingLR, LambdaLR, LinearLR, OneC
 from rankzero.claims.claim import claim
 from rankzero.claims.counting import STEPS, excess, mean_loss, tiny_gpt
 from rankzero.curriculum import find_lab
-from rankzero.learn.counting import counting_batches
+from rankzero.learn.data.synthetic_text import counting_batches
 
 PAGE = "handbook/learning-rate-and-schedules.md"
 Shape = Callable[[int], float]

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from rankzero.claims.claim import claim
 from rankzero.claims.lab_02 import make_batch, make_model, token_loss
-from rankzero.learn.gpt import GPT, GPTConfig
+from rankzero.learn.models.gpt import GPT, GPTConfig
 
 PAGE = "handbook/loss-functions.md"
 

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from rankzero.claims.claim import claim
 from rankzero.claims.memory import ADAMW, KORTHIKANTI, PAGE, SMALL, STEP, activations, bytes_of, of_one_more_layer
-from rankzero.learn.gpt import GPTConfig
+from rankzero.learn.models.gpt import GPTConfig
 from rankzero.ledger.ledger import Kind, Ledger
 from rankzero.ledger.measure import SavedTensors, measure
 from rankzero.ledger.models import PRESETS

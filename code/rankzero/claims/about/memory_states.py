@@ -4,7 +4,7 @@ import functools
 
 from rankzero.claims.claim import claim
 from rankzero.claims.memory import ADAMW, PAGE, PLAYBOOK, SMALL, STEP, bytes_of, gpt2_step, per_parameter, states
-from rankzero.learn.gpt import GPT
+from rankzero.learn.models.gpt import GPT
 from rankzero.ledger.ledger import BEGIN, UPDATE, Kind, Ledger, compare
 from rankzero.ledger.measure import measure
 from rankzero.ledger.models import PRESETS, parameter_count

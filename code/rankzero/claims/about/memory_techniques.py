@@ -26,7 +26,7 @@ from rankzero.claims.memory import (
     per_parameter,
     states,
 )
-from rankzero.learn.gpt import GPT, GPTConfig
+from rankzero.learn.models.gpt import GPT, GPTConfig
 from rankzero.ledger.ledger import Kind
 from rankzero.ledger.measure import measure
 from rankzero.ledger.models import PRESETS, parameter_count

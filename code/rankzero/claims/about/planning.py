@@ -14,19 +14,20 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.optim import AdamW
 
 from rankzero.claims.claim import claim
-from rankzero.learn.collectives import RING, CollectiveCounter
-from rankzero.learn.gpt import GPTConfig
-from rankzero.learn.llama import LlamaConfig
-from rankzero.learn.world import run_world
-from rankzero.ledger import schedule, stages
+from rankzero.learn.distributed.collectives import RING, CollectiveCounter
+from rankzero.learn.distributed.world import run_world
+from rankzero.learn.models.gpt import GPTConfig
+from rankzero.learn.models.llama import LlamaConfig
 from rankzero.ledger.hardware import HARDWARE
-from rankzero.ledger.layout import Layout
 from rankzero.ledger.ledger import Kind
 from rankzero.ledger.models import PRESETS, Config, build, parameter_count
-from rankzero.ledger.plan import Plan
+from rankzero.ledger.plan import model_stages as stages
+from rankzero.ledger.plan import pipeline_schedule as schedule
+from rankzero.ledger.plan.collective_traffic import totals
+from rankzero.ledger.plan.layout import Layout
+from rankzero.ledger.plan.plan import Plan
+from rankzero.ledger.plan.simulate import Counted, count_step, fake_world, mesh_of, simulate
 from rankzero.ledger.recipes import OPTIMIZERS, RECIPES
-from rankzero.ledger.simulate import Counted, count_step, fake_world, mesh_of, simulate
-from rankzero.ledger.traffic import totals
 
 PAGE = "handbook/planning.md"
 ADAMW = OPTIMIZERS["adamw"]

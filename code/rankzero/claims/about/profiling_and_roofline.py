@@ -20,7 +20,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from rankzero.claims.claim import claim
 from rankzero.claims.lab_02 import make_batch, make_model, token_loss
-from rankzero.learn.gpt import GPT, GPTConfig
+from rankzero.learn.models.gpt import GPT, GPTConfig
 from rankzero.ledger.hardware import HARDWARE
 from rankzero.ledger.models import PRESETS, build
 

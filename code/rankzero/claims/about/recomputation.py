@@ -18,8 +18,8 @@ from rankzero.claims.claim import claim
 from rankzero.claims.errata import Recomputed
 from rankzero.claims.memory import PAGE
 from rankzero.curriculum import find_lab
-from rankzero.learn.gpt import GPT, Block, GPTConfig
-from rankzero.learn.memory import PhaseMemory
+from rankzero.learn.models.gpt import GPT, Block, GPTConfig
+from rankzero.learn.profiling.memory import PhaseMemory
 
 CHEN = "[Chen et al.](https://arxiv.org/abs/1604.06174)"
 Run = Callable[[Tensor], Tensor]

@@ -14,7 +14,7 @@ from torch.utils.checkpoint import checkpoint
 
 from rankzero.claims.claim import claim
 from rankzero.claims.lab_02 import make_batch, make_model
-from rankzero.learn.gpt import GPT, Block, GPTConfig
+from rankzero.learn.models.gpt import GPT, Block, GPTConfig
 
 PAGE = "handbook/regularization.md"
 V, T = 16, 16  # letters of the source; predictions a line

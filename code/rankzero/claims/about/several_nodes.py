@@ -18,7 +18,7 @@ import psutil
 from torch.distributed.elastic.rendezvous.dynamic_rendezvous import RendezvousTimeout
 
 from rankzero.claims.claim import claim
-from rankzero.learn.world import main_left_alone, start_context
+from rankzero.learn.distributed.world import main_left_alone, start_context
 
 PAGE = "handbook/several-nodes.md"
 GROWS = "TORCH_DISABLE_SHARE_RDZV_TCP_STORE"  # what lets a node join later, with torch 2.13

@@ -28,8 +28,8 @@ from rankzero.claims.sharding_ranks import (
     trained_both_ways,
     two_halves,
 )
-from rankzero.learn.gpt import GPT
-from rankzero.learn.world import WorldError, run_world
+from rankzero.learn.distributed.world import WorldError, run_world
+from rankzero.learn.models.gpt import GPT
 
 
 # ------------------------------------------------------------------------------------------------------ ZeRO by hand

@@ -26,8 +26,8 @@ from rankzero.claims.sharding_ranks import (
     shard_gpt,
     step,
 )
-from rankzero.learn.collectives import CollectiveCounter
-from rankzero.learn.gpt import GPT
+from rankzero.learn.distributed.collectives import CollectiveCounter
+from rankzero.learn.models.gpt import GPT
 from rankzero.ledger.measure import local_part, storage_bytes
 
 

@@ -11,8 +11,8 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from rankzero.claims.claim import claim
 from rankzero.claims.lab_02 import CPU, bytes_by_phase, make_batch, make_model, token_loss
-from rankzero.learn.gpt import GPT, GPTConfig
-from rankzero.learn.memory import PhaseMemory
+from rankzero.learn.models.gpt import GPT, GPTConfig
+from rankzero.learn.profiling.memory import PhaseMemory
 from rankzero.ledger.ledger import Kind
 from rankzero.ledger.measure import measure, storage_bytes
 from rankzero.ledger.recipes import find_optimizer, find_recipe

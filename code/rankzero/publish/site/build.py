@@ -9,8 +9,8 @@ import time
 from pathlib import Path
 
 from rankzero.curriculum import ROOT
-from rankzero.learn.errors import UserError
-from rankzero.publish.site import packages
+from rankzero.errors import UserError
+from rankzero.publish.site import npm_packages as packages
 
 SETTINGS = Path(__file__).parent
 

@@ -5,7 +5,7 @@ Each module in `extensions` adds one thing to the site; its first lines say what
 
 from pathlib import Path
 
-from rankzero.publish.site import packages
+from rankzero.publish.site import npm_packages as packages
 
 HERE = Path(__file__).parent
 
@@ -18,8 +18,9 @@ include_patterns = [
 ]
 
 _OURS = (
-    *("packages", "pages", "typography", "formulas", "files", "annotated", "diffs"),
-    *("badges", "cards", "pictures", "reader", "front", "calculator", "settings", "search"),
+    *("npm_packages", "views.site_map", "markdown.typography", "markdown.formulas", "source.source_pages"),
+    *("source.annotated_source", "source.diff_pages", "markdown.claim_badges", "markdown.cards", "markdown.diagrams"),
+    *("views.reader", "views.home", "views.calculator", "markdown.calculator_links", "views.search_scripts"),
 )
 extensions = ["myst_nb", "sphinx_copybutton", *(f"{packages.ROOM}.{name}" for name in _OURS)]
 

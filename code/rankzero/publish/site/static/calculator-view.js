@@ -187,7 +187,7 @@ function LedgerView(root, ledger) {
     const sizes = Object.entries(facts.sizes[config.family]).map(([own, python]) => `${python}=${config[own]}`);
     return [
       `from rankzero.learn.${module} import ${name}`,
-      "from rankzero.ledger.layout import Layout",
+      "from rankzero.ledger.plan.layout import Layout",
       "from rankzero.ledger.predict import predict",
       "from rankzero.ledger.recipes import OPTIMIZERS, RECIPES",
       "",

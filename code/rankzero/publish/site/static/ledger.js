@@ -313,7 +313,7 @@ function Ledger(json) {
     return `${size} B`;
   }
 
-  // ---------------------------------------------------------------------------------------------- ledger/sharding.py
+  // ---------------------------------------------------------------------------------------------- ledger/plan/shard_buffers.py
   /** units_of: what `fully_shard` gathers at once, if it is called on each block and then on the model. */
   function unitsOf(weights, layout) {
     const shards = layout.zero === 3n ? shardsOf(layout) : 1n;

@@ -1,0 +1,5 @@
+"""Runs the command line as `python -m rankzero.cli`."""
+
+from rankzero.cli.app import app
+
+app()

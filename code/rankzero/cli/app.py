@@ -1,0 +1,163 @@
+"""The command `rankzero`: each command a few lines that call a room of the library."""
+
+import contextlib
+import dataclasses
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from rankzero.cli.grading_commands import commands as grading
+from rankzero.cli.plan_command import commands as planning
+from rankzero.cli.study_commands import commands
+from rankzero.cli.terminal import Json, console, fail, relative, sentences
+from rankzero.curriculum import ROOT, Lab, ManifestError, all_labs, find_lab
+
+app = typer.Typer(
+    name="rankzero",
+    help="Labs on training infrastructure in which every statement is executable. Start with: rankzero run 02, "
+    "then rankzero start 02 for its exercises.",
+    no_args_is_help=True,
+    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+@app.command()
+def doctor(as_json: Json = False) -> None:
+    """Says in plain words what this machine can run. Exit code 1 if something will fail."""
+    from rankzero.grading.sandbox import sandbox  # torch takes seconds to import; --help should not wait for it
+    from rankzero.learn.machine.doctor import examine
+
+    findings = [*examine(), sandbox.examine()]
+    labs = all_labs()
+    if as_json:
+        print(json.dumps([dataclasses.asdict(finding) for finding in findings], indent=2))
+    else:
+        marks = {"ok": "[green]ok     [/]", "limit": "[yellow]limit  [/]", "problem": "[red]problem[/]"}
+        for finding in findings:
+            console.print(f"{marks[finding.verdict]} [bold]{finding.subject}[/]: {escape(finding.text)}")
+        gpu = next(finding for finding in findings if finding.subject == "GPU").verdict == "ok"
+        runnable = [lab.number for lab in labs if gpu or "cuda" not in lab.needs]
+        console.print(f"\nThis machine can run lab {', '.join(runnable)}. Begin with: rankzero run {runnable[0]}")
+    raise typer.Exit(int(any(finding.verdict == "problem" for finding in findings)))
+
+
+@app.command("list")
+def list_labs(as_json: Json = False) -> None:
+    """Lists the labs that exist."""
+    with sentences():
+        labs = all_labs()
+    if as_json:
+        keys = ("number", "title", "part", "summary", "minutes", "difficulty", "needs")
+        print(json.dumps([{key: getattr(lab, key) for key in keys} for lab in labs], indent=2))
+        return
+    table = Table("lab", "title", "minutes", "difficulty", "what you will see", box=None, pad_edge=False)
+    for lab in labs:
+        table.add_row(lab.number, lab.title, str(lab.minutes), lab.difficulty, lab.summary)
+    Console().print(table)
+    console.print("\nrankzero run NUMBER starts one. The page to read beside it is in labs/.")
+
+
+@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []})
+def run(number: str, arguments: typer.Context) -> None:
+    """Runs a lab's starter, then says what to open next. Options after the number go to the starter, --help too."""
+    if number in ("-h", "--help"):
+        console.print("Usage: rankzero run NUMBER [OPTIONS OF THE STARTER]     for example: rankzero run 02 --steps 50")
+        return
+    with sentences():
+        lab = find_lab(number)
+    starter = subprocess.Popen([sys.executable, str(lab.starter), *arguments.args])
+    while (code := starter.poll()) is None:
+        with contextlib.suppress(KeyboardInterrupt):  # the starter gets Ctrl-C too: let it finish its step and save
+            code = starter.wait()
+    if code == 0 and not {"-h", "--help", "--json"} & set(arguments.args):
+        _next(lab)
+    raise typer.Exit(code)
+
+
+@app.command()
+def sync(
+    check: Annotated[bool, typer.Option(help="Write nothing; exit code 1 if something is stale.")] = False,
+    execute: Annotated[bool, typer.Option(help="Run the notebooks again even if their cells are the same.")] = False,
+    record: Annotated[bool, typer.Option(help="First record anew what the starters print.")] = False,
+) -> None:
+    """Regenerates notebooks and the excerpts in pages from their sources."""
+    from rankzero.publish import sync as publish
+    from rankzero.publish.excerpts import ExcerptError
+    from rankzero.publish.notebooks import NotebookError
+    from rankzero.publish.recordings import RecordingError
+    from rankzero.publish.stubs import StubError
+
+    try:
+        with console.status("running starters and comparing generated files with their sources"):
+            changed = [*(publish.record() if record else []), *publish.sync(check=check, execute=execute)]
+    except (ExcerptError, NotebookError, RecordingError, StubError, ManifestError) as error:
+        fail(str(error))
+    for file in changed:
+        console.print(f"{'stale' if check else 'wrote'}  {relative(file)}")
+    if check and changed:
+        fail("run `make sync` and commit what it writes.", code=1)
+    if not changed:
+        console.print("Every generated file equals its source.")
+
+
+@app.command()
+def site(
+    out: Annotated[Path, typer.Option(help="The folder to write; what was built there before is replaced.")] = ROOT
+    / "site",
+    serve: Annotated[bool, typer.Option("--serve", help="Open it in a browser and rebuild as files change.")] = False,
+    port: Annotated[int, typer.Option(min=1, max=65535, help="Where --serve listens.")] = 8000,
+) -> None:
+    """Builds the site from pages, notebooks and sources. It opens from the file system, without a network."""
+    try:
+        from rankzero.publish.site import build
+    except ImportError:
+        fail("the site's tools are not installed: run `make site`, which installs them.")
+    with sentences():
+        if serve:
+            build.serve(port)
+        else:
+            with console.status("building the site"):
+                seconds = build.build(out)
+            console.print(f"wrote {relative(out)}/ in {seconds:.0f} s: open {relative(out / 'index.html')}")
+
+
+@app.command()
+def claims(
+    slug: Annotated[str | None, typer.Argument(metavar="SLUG", help="Measure this one and show how.")] = None,
+    page: Annotated[str | None, typer.Option(help="Only claims of this page, such as memory.")] = None,
+    jobs: Annotated[int, typer.Option(min=1, help="Processes side by side.")] = os.cpu_count() or 1,
+    bare_figures: Annotated[bool, typer.Option("--bare-figures", help="List figures that nothing backs.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Measures what the text states; writes handbook/claims.md. Exit code 1 if a number is not what the text says."""
+    from rankzero.claims import report
+
+    with sentences():
+        if bare_figures:
+            found = report.all_bare_figures()
+            console.print("\n".join(escape(figure) for figure in found) or "Every figure has something behind it.")
+            raise typer.Exit(int(bool(found)))
+        if slug:
+            raise typer.Exit(report.show_one(slug, console, as_json=as_json))
+        raise typer.Exit(report.measure_all(page, jobs, console, as_json=as_json))
+
+
+app.add_typer(planning)  # plan
+app.add_typer(commands)  # start, check, watch, hint, status, reset
+app.add_typer(grading)  # grade, feedback
+
+
+def _next(lab: Lab) -> None:
+    console.print("\n[bold]Open next[/]")
+    console.print(f"  {relative(lab.page)}   what you just saw, line by line")
+    console.print(f"  {relative(lab.notebook)}   predict, run, explain")
+    console.print(f"  {relative(lab.chapters[0])}   the chapter behind it")

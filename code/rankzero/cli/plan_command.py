@@ -1,0 +1,162 @@
+"""The command `rankzero plan`."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rankzero.cli.terminal import Json, console, fail, relative, sentences
+
+if TYPE_CHECKING:  # torch takes seconds to load
+    from rankzero.ledger.plan.plan import Plan
+
+commands = typer.Typer()
+
+
+CUT, STEP, CLUSTER, RESULT = "How ranks share the work", "The step", "The cluster", "What comes out"
+
+
+def _count(text: str, panel: str, metavar: str = "N") -> Any:
+    return typer.Option(help=text, min=1, metavar=metavar, rich_help_panel=panel)
+
+
+def _option(text: str, panel: str, *names: str, metavar: str | None = None, **limits: Any) -> Any:
+    return typer.Option(*names, help=text, metavar=metavar, rich_help_panel=panel, **limits)
+
+
+@commands.command()
+def plan(
+    preset: Annotated[str, typer.Argument(metavar="PRESET", help="gpt2, llama-2-7b, llama-3-8b or llama-3-70b.")],
+    data: Annotated[int, _count("Replicas that see different batches and sum up gradients.", CUT)] = 1,
+    shard: Annotated[int, _count("Ranks that share one replica's weights, gradients, state.", CUT)] = 1,
+    zero: Annotated[
+        int | None, _option("What they share: 1 state, 2 gradients too, 3 all.", CUT, metavar="1|2|3", min=1, max=3)
+    ] = None,
+    keep: Annotated[bool, _option("Keep gathered weights until backward: no second gather.", CUT, "--keep")] = False,
+    tensor: Annotated[int, _count("Ranks that share each matrix product.", CUT)] = 1,
+    sequence_parallel: Annotated[
+        bool, _option("They split the tokens between products.", CUT, "--sequence-parallel")
+    ] = False,
+    pipeline: Annotated[int, _count("Stages, each with its own blocks.", CUT)] = 1,
+    interleave: Annotated[int, _count("Runs of blocks on each stage.", CUT, "V")] = 1,
+    micro_batches: Annotated[int, _count("Micro-batches of a rank in one step.", STEP, "M")] = 1,
+    micro_batch: Annotated[int, _count("Sequences of a micro-batch.", STEP, "B")] = 1,
+    seq: Annotated[int | None, _count("Tokens of a sequence, if not all that the preset takes.", STEP, "T")] = None,
+    recipe: Annotated[str, _option("Which dtype plays which role: fp32, amp, mixed, bf16 ...", STEP)] = "mixed",
+    optimizer: Annotated[str, _option("sgd, momentum, adamw or adam8bit.", STEP)] = "adamw",
+    checkpointing: Annotated[str, _option("none, or block: keep block inputs, run blocks again.", STEP)] = "none",
+    hardware: Annotated[str, _option("a100, h100 or h200.", CLUSTER)] = "h100",
+    nodes_of: Annotated[int, _count("GPUs that NVLink connects.", CLUSTER)] = 8,
+    efficiency: Annotated[
+        float,
+        _option("Share of the peak that products reach, assumed.", CLUSTER, metavar="SHARE", min=0.01, max=1.0),
+    ] = 0.5,
+    simulate: Annotated[
+        bool, _option("Also run the step as one rank of a fake cluster, and count.", RESULT, "--simulate")
+    ] = False,
+    plot: Annotated[Path | None, _option("Draw memory and time (.png, .svg, .pdf).", RESULT, metavar="FILE")] = None,
+    overwrite: Annotated[bool, _option("Replace FILE if it is there.", RESULT, "--overwrite")] = False,
+    as_json: Json = False,
+) -> None:
+    """Plans a training step on a cluster: what each rank holds, what it sends, how long it takes.
+
+    Ranks in all: data x shard x tensor x pipeline. Tensor ranks are neighbors in a node, then shards, replicas, stages.
+
+    \b
+    rankzero plan gpt2                             one GPU
+    rankzero plan llama-3-8b --shard 8             8 ranks share all: ZeRO-3
+    rankzero plan llama-3-70b --data 8 --shard 128 --simulate
+    rankzero plan llama-3-70b --shard 128 --tensor 8 --sequence-parallel
+    rankzero plan llama-3-70b --data 16 --tensor 8 --pipeline 8 --micro-batches 32
+
+    The chapter handbook/planning.md says where the numbers come from and what they leave out.
+    """
+    from rankzero.errors import UserError
+    from rankzero.ledger.plan.layout import Layout
+    from rankzero.ledger.plan.plan import make_plan
+
+    with sentences():
+        if zero and shard == 1:
+            raise UserError(f"--zero {zero} says what the --shard ranks share: give --shard 2 or more.")
+        if keep and (shard == 1 or zero in (1, 2)):
+            raise UserError("--keep is about gathered weights: it needs --shard 2 or more, with ZeRO-3.")
+        layout = Layout(
+            data=data * shard,
+            zero=(zero or 3) if shard > 1 else 0,
+            tensor=tensor,
+            sequence_parallel=sequence_parallel,
+            checkpointing=checkpointing,
+            shard=shard if shard > 1 else None,
+            reshard=not keep,
+            pipeline=pipeline,
+            micro_batches=micro_batches,
+            interleave=interleave,
+        )
+        made = make_plan(
+            preset,
+            layout,
+            batch_size=micro_batch,
+            seq_len=seq,
+            recipe=recipe,
+            optimizer=optimizer,
+            hardware=hardware,
+            per_node=nodes_of,
+            efficiency=efficiency,
+        )
+        if simulate:
+            from rankzero.ledger.plan.simulate import check
+
+            check(made.config, made.recipe, layout)
+        if plot:
+            _check_plot(plot, overwrite)
+        agrees = _show(made, simulate, as_json)
+        if plot:
+            from rankzero.ledger.plot import plot_plan
+
+            plot_plan(made).savefig(plot, dpi=110)
+            if not as_json:
+                console.print(f"\nas a picture  {relative(plot)}", markup=False)
+    if not agrees:
+        fail("the plan is wrong: what was counted differs. Please report it, with the command.", code=1)
+
+
+def _show(made: "Plan", simulate: bool, as_json: bool) -> bool:
+    """Prints the plan, and what a simulated step counted; whether they agree. Mistakes come before any output."""
+    from rankzero.ledger.plan.plan_text import counted_text, plan_text
+    from rankzero.ledger.plan.simulate import simulate as run
+
+    planned = made.as_json()
+    if not as_json:
+        console.print(plan_text(made), markup=False)
+    agrees = True
+    if simulate:
+        sizes = {"batch_size": made.batch_size, "seq_len": made.seq_len, "stage": made.stage}
+        with console.status("running the step as one rank of a fake cluster"):
+            counted = run(made.config, made.recipe, made.optimizer, made.layout, **sizes)
+        agrees = counted.agrees(made.ledger, made.collectives)
+        planned |= {"counted": counted.as_json(), "agrees": agrees}
+        if not as_json:
+            console.print("\n" + counted_text(made, counted), markup=False)
+    if as_json:
+        print(json.dumps(planned, indent=2))
+    return agrees
+
+
+def _check_plot(file: Path, overwrite: bool) -> None:
+    """Before any work: UserError if the picture could not be written in the end."""
+    from rankzero.errors import UserError
+
+    if file.suffix not in (".png", ".svg", ".pdf"):
+        raise UserError(f"{file}: a picture's name ends in .png, .svg or .pdf.")
+    if not file.parent.is_dir():
+        raise UserError(f"there is no folder {file.parent}: make it, or give another name.")
+    there = file.exists()
+    if there and not overwrite:
+        raise UserError(f"{file} is there already: give another name, or --overwrite.")
+    try:
+        file.open("ab").close()
+    except OSError as error:
+        raise UserError(f"cannot write {file} ({error.strerror}): give another name.") from None
+    if not there:
+        file.unlink()

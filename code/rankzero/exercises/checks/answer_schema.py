@@ -1,0 +1,84 @@
+"""Forms of answers whose length or type depends on what the learner's code did, for judges to look at first.
+
+`judges.formed` is for answers that are always formed like the reference's.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from rankzero.exercises.checks.check import Judge
+from rankzero.exercises.probes.answers import Answers
+
+Form = Callable[[Any], bool]
+
+
+def whole(value: Any) -> bool:
+    """A whole number, not so long that a sentence could not say it."""
+    return type(value) is int and abs(value) < 10**15
+
+
+def count(value: Any) -> bool:
+    """How many there are: a whole number, 0 or more."""
+    return whole(value) and value >= 0
+
+
+def real(value: Any) -> bool:
+    """A number, whole or not, nan and infinity included."""
+    return type(value) is float or whole(value)
+
+
+def text(value: Any) -> bool:
+    """A short line of text."""
+    return type(value) is str and len(value) <= 120 and value.isprintable()
+
+
+def truth(value: Any) -> bool:
+    """True or False."""
+    return type(value) is bool
+
+
+def list_of(form: Form) -> Form:
+    """A list, of whatever length."""
+    return lambda value: isinstance(value, list) and all(form(one) for one in value)
+
+
+def row(*forms: Form) -> Form:
+    """A list of so many values, each of its form."""
+
+    def fits(value: Any) -> bool:
+        return isinstance(value, list) and len(value) == len(forms) and all(map(_of, forms, value))
+
+    return fits
+
+
+def either(*forms: Form) -> Form:
+    """A value of one of these forms."""
+    return lambda value: any(form(value) for form in forms)
+
+
+def nothing(value: Any) -> bool:
+    """None."""
+    return value is None
+
+
+def noted(name: str, form: Form, depth: int = 0) -> Judge:
+    """The answer `name` has this form; with `depth`, it stands in so many lists, each as long as the reference's."""
+
+    def judge(got: Answers, expected: Answers) -> str | None:
+        if _in_lists(got.get(name), expected[name], depth, form):
+            return None
+        return f"the answer `{name}` does not have the form that the probe gives it."
+
+    return judge
+
+
+def _of(form: Form, value: Any) -> bool:
+    return form(value)
+
+
+def _in_lists(got: Any, expected: Any, depth: int, form: Form) -> bool:
+    if not depth:
+        return form(got)
+    if not isinstance(got, list) or not isinstance(expected, list) or len(got) != len(expected):
+        return False
+    return all(_in_lists(one, other, depth - 1, form) for one, other in zip(got, expected, strict=True))

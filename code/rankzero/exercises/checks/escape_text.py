@@ -1,0 +1,49 @@
+"""Text from somebody nobody trusts, made safe to show: every character that cannot be seen is spelled out.
+
+A terminal obeys escape sequences, a page or a spreadsheet turns its text around at U+202E, and a name with a zero-width
+space in it looks like another's. Written as `\\x1b`, `\\u202e` and `\\u200b`, they do nothing.
+"""
+
+from dataclasses import replace
+from unicodedata import category
+
+from rankzero.exercises.checks.report import Report
+
+TEXT_LIMIT = 4000  # characters of a sentence that says what is wrong; ours are far shorter
+NAME_LIMIT = 120
+MARKS = 3  # accents on one letter; more of them grow over the lines around it
+
+
+def visible(text: str, limit: int = TEXT_LIMIT, lines: bool = True) -> str:
+    """`text` with invisible characters spelled out, cut after about `limit` characters of what is shown.
+
+    `lines`: line ends and tabs stay.
+    """
+    if len(text) <= limit and text.isascii() and text.isprintable():
+        return text
+    shown, marks = "", 0
+    for character in text:
+        if len(shown) >= limit:
+            return f"{shown}…"
+        kind = category(character)
+        marks = marks + 1 if kind[0] == "M" else 0
+        stays = lines if character in "\n\t" else character.isprintable() or kind == "Zs"
+        shown += character if stays and marks <= MARKS else character.encode("unicode_escape").decode()
+    return shown
+
+
+def visible_name(text: str) -> str:
+    """A name, an address, an id: one short line."""
+    return visible(text, NAME_LIMIT, lines=False)
+
+
+def visible_report(report: Report) -> Report:
+    """The report with all that a learner's file may have had a say in made visible."""
+    return replace(
+        report,
+        file=visible(report.file, lines=False),
+        unusable=visible(report.unusable),
+        results=tuple(
+            replace(result, text=visible(result.text), printed=visible(result.printed)) for result in report.results
+        ),
+    )

@@ -1,0 +1,181 @@
+"""Asks the worker process what a file's code answers to a probe."""
+
+import json
+import os
+import subprocess
+import sys
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from rankzero.curriculum import Lab
+from rankzero.errors import UserError
+from rankzero.exercises.checks.check import Check, Exercise
+from rankzero.exercises.probes.answers import AnswerError, Answers, decode
+from rankzero.exercises.probes.frames import read_frame, write_frame
+
+STATUSES = ("answered", "todo", "error", "timeout", "oom", "killed")
+MOST_TEXT = 2000  # characters of what a reply says
+PLAIN = ("PATH", "PYTHONPATH", "LANG", "LC_ALL", "TZ")  # of the environment, what keeps no secret
+LATE = "waits: the check before ran out of time"
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What came back from one probe.
+
+    `status`: answered, todo, error, timeout, oom, killed, or skipped for a probe after one that ran out of time.
+    """
+
+    status: str
+    answers: Answers = field(default_factory=dict)
+    text: str = ""
+    printed: str = ""
+    cause: str = ""  # what the same mistake has in common, whichever line it stands in; of ranks that failed
+    loading: bool = False  # the file did not even load
+
+
+class Asker:
+    """Asks a file's code, in a process that `_exchange` reaches, and remembers what it said."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, str, int, str], Reply] = {}
+
+    def _exchange(self, request: dict[str, Any]) -> dict[str, Any]:
+        """What `supervise` in supervisor.py returns for the request."""
+        raise NotImplementedError
+
+    def ask(self, lab: Lab, file: Path, exercise: Exercise, check: Check, seed: int, over: Path | None = None) -> Reply:
+        """The reply of the code in `file` to `check`'s probe. The same question gets the same reply until `forget`."""
+        key = (str(file), str(over), seed, check.probe)
+        if key not in self._known:
+            for probe, reply in self._run(lab, file, exercise, seed, over).items():
+                self._known[(str(file), str(over), seed, probe)] = reply
+        return self._known[key]
+
+    def ask_ahead(self, lab: Lab, file: Path, exercise: Exercise, seeds: list[int], over: Path | None = None) -> None:
+        """Asks all probes of the exercise for many seeds in one process; `ask` then knows most replies already.
+
+        Many times faster than a process a seed, and only as trustworthy as `file`: it is loaded afresh for each seed,
+        but what it does to its process lasts.
+        """
+        wanted = [(probe, seed) for seed in seeds for probe in _probes(exercise)]
+        for (probe, seed), reply in self._send(lab, file, exercise, wanted, over).items():
+            if reply.status in ("answered", "todo", "error"):
+                self._known[(str(file), str(over), seed, probe)] = reply
+
+    def _run(self, lab: Lab, file: Path, exercise: Exercise, seed: int, over: Path | None) -> dict[str, Reply]:
+        """The replies to all probes of the exercise. They run one after another in one process, which is fast.
+
+        Those after one that kills the process go on in another. Those after one that runs out of time are not waited
+        for: an endless loop would cost its time over and over.
+        """
+        probes = _probes(exercise)
+        replies: dict[str, Reply] = {}
+        while wanted := probes[len(replies) :]:
+            sent = self._send(lab, file, exercise, [(probe, seed) for probe in wanted], over)
+            replies |= {probe: reply for (probe, _), reply in sent.items()}
+            if any(reply.status == "timeout" for reply in replies.values()):
+                waits = Reply("skipped", text=LATE)
+                return dict.fromkeys(probes, waits) | replies
+        return replies
+
+    def forget(self, file: Path) -> None:
+        """Forgets the replies of `file`: it has changed."""
+        self._known = {key: reply for key, reply in self._known.items() if key[0] != str(file)}
+
+    def _send(
+        self, lab: Lab, file: Path, exercise: Exercise, wanted: list[tuple[str, int]], over: Path | None
+    ) -> dict[tuple[str, int], Reply]:
+        """Runs probes, each with its seed, in one process. The replies up to one that never came, its own included."""
+        request = {
+            "file": str(file.resolve()),
+            "over": str(over.resolve()) if over else None,
+            "functions": exercise.functions,
+            "probes": str(lab.probes),
+            "wanted": wanted,
+            "seconds": max(check.seconds for check in exercise.checks),
+        }
+        raw = self._exchange(request)
+        replies = [_reply(reply, raw["printed"]) for reply in raw["every"]]
+        return dict(zip(wanted, replies, strict=False))
+
+
+class WorkerError(UserError):
+    """The process that runs probes has ended; what it ran may have seen to that."""
+
+
+class Worker(Asker):
+    """The process that runs probes. Use it as a context; it starts in about the time of `import torch`.
+
+    Root may name another `user`, by number, who then runs it, without root's groups and environment.
+    """
+
+    def __init__(self, user: int | None = None) -> None:
+        super().__init__()
+        (child_in, self._requests), (self._replies, child_out) = os.pipe(), os.pipe()
+        mine = os.environ if user is None else {name: os.environ[name] for name in PLAIN if name in os.environ}
+        self._process = subprocess.Popen(
+            [sys.executable, "-u", "-m", "rankzero.exercises.probes.probe_server", str(child_in), str(child_out)],
+            pass_fds=(child_in, child_out),
+            env={**mine, "OMP_NUM_THREADS": "1", "TORCH_CPP_LOG_LEVEL": "FATAL"},  # c10d's errors are told
+            user=user,
+            group=user,
+            extra_groups=None if user is None else [],
+            cwd=None if user is None else "/",
+        )
+        os.close(child_in)
+        os.close(child_out)
+        self._ready = False
+
+    def __enter__(self) -> "Worker":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        os.close(self._requests)
+        os.close(self._replies)
+        self._process.kill()  # it holds nothing to lose, and taking torch down in order would cost half a second
+        self._process.wait()
+
+    def wait(self) -> None:
+        """Until it is ready. WorkerError if it never will be."""
+        if not self._ready:
+            self._read()
+            self._ready = True
+
+    def _exchange(self, request: dict[str, Any]) -> dict[str, Any]:
+        self.wait()
+        with suppress(BrokenPipeError):  # the reading says so
+            write_frame(self._requests, json.dumps(request).encode())
+        raw: dict[str, Any] = json.loads(self._read())
+        if "trouble" in raw:
+            raise WorkerError(raw["trouble"])
+        return raw
+
+    def _read(self) -> bytes:
+        data = read_frame(self._replies)
+        if data is None:
+            raise WorkerError(f"the process that runs probes ended with exit code {self._process.wait()}.")
+        return data
+
+
+def _probes(exercise: Exercise) -> list[str]:
+    return list(dict.fromkeys(check.probe for check in exercise.checks))
+
+
+def _reply(raw: dict[str, Any], printed: str) -> Reply:
+    """What came back, as far as it has the form of a reply: a learner's code may have written it."""
+    status, text, cause = (str(raw.get(key, ""))[:MOST_TEXT] for key in ("status", "text", "cause"))
+    answers: Answers = {}
+    if status not in STATUSES:
+        status, text = "error", "what came back is no reply of a probe"
+    elif status == "answered":
+        try:
+            answers = decode(str(raw.get("answers")).encode(errors="replace"))
+        except AnswerError as error:
+            status, text = "error", str(error)
+    return Reply(status, answers, text, printed, cause, bool(raw.get("loading")))

@@ -1,0 +1,137 @@
+"""The life of a process that runs probes: it loads the learner's file, asks it, and writes one line for each probe."""
+
+import os
+import resource
+import signal
+import sys
+from bdb import BdbQuit
+from collections.abc import Callable
+from json import dumps  # not json's, which a learner's file may change: it is to be told so
+from pathlib import Path
+from types import FrameType, ModuleType
+from typing import Any, NoReturn
+
+from rankzero.exercises.probes.tamper_check import Untouched
+
+MEMORY_BYTES = 4 * 2**30  # what a probe may allocate on top of what the server holds
+FILE_BYTES = 256 * 2**20
+READY = "ready"  # said before anything of the learner's has run
+OTHERS: Untouched | None = None  # whoever forks has looked around already, which takes longer than a probe
+
+
+def run_probes(request: dict[str, Any], token: str, result: int, printed: int) -> NoReturn:
+    """Runs the probes, writes replies, and ends without the interpreter's clean-up, which is the learner's to hook."""
+
+    me = os.getpid()
+
+    def say(reply: dict[str, Any]) -> None:
+        if os.getpid() != me:  # the learner's code has forked, and this is the copy
+            os._exit(0)
+        line = memoryview(token.encode() + dumps(reply).encode() + b"\n")
+        while line:
+            line = line[os.write(result, line) :]
+
+    try:
+        os.setpgid(0, 0)
+        os.dup2(printed, 1)
+        os.dup2(printed, 2)
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        sys.breakpointhook = _no_debugger
+        _limit(request["seconds"] * len(request["wanted"]))
+        _answer(request, say)
+    finally:
+        os._exit(0)
+
+
+def _no_debugger(*_: object, **__: object) -> NoReturn:
+    raise BdbQuit
+
+
+def _set_alarm(seconds: float, file: Path, say: Callable[[dict[str, Any]], None], loading: bool = False) -> None:
+    """After so many seconds the process says which line of `file` it is at, and ends."""
+
+    def late(_: int, frame: FrameType | None) -> None:
+        while frame and frame.f_code.co_filename != str(file):
+            frame = frame.f_back
+        where = f"; {file.name}, line {frame.f_lineno} was running" if frame else ""
+        text = f"no answer after {seconds:g} s{where}"
+        if loading:
+            text = f"not loaded after {seconds:g} s{where}. What takes long belongs below `if __name__ == '__main__':`."
+        say({"status": "timeout", "text": text, "loading": loading})
+        os._exit(0)
+
+    signal.signal(signal.SIGALRM, late)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+
+
+def _limit(seconds: float) -> None:
+    pages = int(Path("/proc/self/statm").read_text().split()[0]) if sys.platform == "linux" else 0
+    if pages:
+        limit = pages * resource.getpagesize() + MEMORY_BYTES
+        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+    resource.setrlimit(resource.RLIMIT_CPU, (int(seconds) + 2, int(seconds) + 3))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (FILE_BYTES, FILE_BYTES))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def _answer(request: dict[str, Any], say: Callable[[dict[str, Any]], None]) -> None:
+    from rankzero.exercises.probes import rank_probes as ranks
+    from rankzero.exercises.probes.loader import LoadError, load
+
+    file, loaded_for = Path(request["file"]), None
+    try:
+        probes = load(Path(request["probes"]))
+    except LoadError as error:  # which is no fault of the learner's
+        say({"status": "broken", "text": str(error)})
+        return
+    others = OTHERS or Untouched()
+    others.add("the probes", probes)
+    ranks.OTHERS = others
+    say({"status": READY})
+    for name, seed in request["wanted"]:
+        if seed != loaded_for:
+            _set_alarm(request["seconds"], file, say, loading=True)
+            try:
+                learner = load(file, over=Path(request["over"]) if request.get("over") else None)
+                if changed := others.changed():
+                    raise LoadError(_hands_off(file, changed))
+            except LoadError as error:
+                say({"status": "error", "text": str(error), "loading": True})
+                return
+            missing = [one for one in request["functions"] if not callable(getattr(learner, one, None))]
+            loaded_for = seed
+        _set_alarm(request["seconds"], file, say)
+        if missing:
+            say({"status": "todo", "text": f"{missing[0]} is missing from {file.name}: put its `def` line back."})
+            continue
+        reply = _probe(getattr(probes, name), learner, seed, file)
+        if changed := others.changed():
+            reply = {"status": "error", "text": _hands_off(file, changed)}
+        say(reply)
+        if changed or reply["status"] == "timeout":
+            return  # what is changed stays so; ranks that hang would hang in the next probe too
+
+
+def _hands_off(file: Path, changed: str) -> str:
+    return f"{file.name} changes {changed}, which is not its own: use it as it is, or write a function of your own"
+
+
+def _probe(probe: Any, learner: ModuleType, seed: int, file: Path) -> dict[str, Any]:
+    import torch
+
+    from rankzero.errors import out_of_memory
+    from rankzero.exercises.probes.answers import encode
+    from rankzero.exercises.probes.loader import describe
+    from rankzero.learn.distributed.world import WorldError, WorldTimeoutError
+
+    torch.set_grad_enabled(True)  # whatever the probe before left behind
+    try:
+        return {"status": "answered", "answers": encode(probe(learner, seed)).decode()}
+    except NotImplementedError as error:
+        return {"status": "todo", "text": str(error)}
+    except WorldError as error:  # ranks that failed; see rank_probes.py
+        status = "timeout" if isinstance(error, WorldTimeoutError) else "error"
+        return {"status": status, "text": str(error), "cause": error.cause}
+    except BaseException as error:
+        status = "oom" if out_of_memory(error) else "error"
+        return {"status": status, "text": describe(error, file)}

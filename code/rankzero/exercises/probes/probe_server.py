@@ -1,0 +1,51 @@
+"""Runs probes beside the learner's code, in a process that may hang, crash or lie without harm to who asked.
+
+One server process imports torch once. For each request it forks a child (probe_process.py), which loads the learner's
+file again and runs the probes of the request, and supervises it (supervisor.py). Nothing that a learner's file does to
+its process outlives the request, and the next one starts in milliseconds. The server itself runs no tensor operation:
+a fork is safe only while torch has not started its threads.
+
+Run as `python -u -m rankzero.exercises.probes.probe_server READ_FD WRITE_FD` by `Worker` in probe_client.py.
+"""
+
+import importlib
+import json
+import signal
+import sys
+from contextlib import suppress
+
+from rankzero.exercises.probes import probe_process
+from rankzero.exercises.probes.frames import read_frame, write_frame
+from rankzero.exercises.probes.supervisor import supervise
+from rankzero.exercises.probes.tamper_check import Untouched
+
+
+def warm_up() -> None:
+    """Imports what probes and learners' files use, once, so that no child has to."""
+    import torch
+
+    for name in ("models.gpt", "profiling.memory", "distributed.collectives", "distributed.rank", "distributed.world"):
+        importlib.import_module(f"rankzero.learn.{name}")
+    importlib.import_module("torch._dynamo")  # learn's stand-in for it
+    for name in ("run_in_fork", "forward_recorder", "untrusted_values"):
+        importlib.import_module(f"rankzero.exercises.probes.{name}")
+    importlib.import_module("rankzero.exercises.probes.rank_probes").keep_to_the_counter()
+    for kind in torch.optim.Optimizer.__subclasses__():  # an optimizer's first object changes its class
+        kind._patch_step_function(object.__new__(kind))
+    torch.set_num_threads(1)
+    probe_process.OTHERS = Untouched()
+
+
+def serve(requests: int, replies: int) -> None:
+    """Answers requests until the stream ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for whoever asks, and that ends this process too
+    warm_up()
+    with suppress(BrokenPipeError):  # whoever asked is gone
+        write_frame(replies, b"ready")
+        while (data := read_frame(requests)) is not None:
+            reply = supervise(json.loads(data), others=(requests, replies))
+            write_frame(replies, json.dumps(reply).encode())
+
+
+if __name__ == "__main__":
+    serve(int(sys.argv[1]), int(sys.argv[2]))

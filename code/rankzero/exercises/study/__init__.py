@@ -1,0 +1,1 @@
+"""Study: a learner's files, progress and feedback in the terminal."""

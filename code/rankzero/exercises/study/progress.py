@@ -1,0 +1,96 @@
+"""The learner's progress over all labs, in one small JSON file that outlives every command."""
+
+import datetime
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rankzero.curriculum import ROOT, Lab
+from rankzero.exercises.checks.check import Exercise
+from rankzero.exercises.checks.report import Report
+
+
+class ProgressError(Exception):
+    """The progress file cannot be used; the text names it and says what to do."""
+
+
+@dataclass
+class LabProgress:
+    """What is known of one lab, by exercise: the most `points` so far, those of the `last` check, `hints` shown."""
+
+    file: str = ""
+    points: dict[str, int] = field(default_factory=dict)
+    last: dict[str, int] = field(default_factory=dict)
+    hints: dict[str, int] = field(default_factory=dict)
+    checked: str = ""  # when, UTC
+
+
+def progress_file() -> Path:
+    """$RANKZERO_PROGRESS, or `.rankzero/progress.json` in the repository."""
+    return Path(os.environ.get("RANKZERO_PROGRESS") or ROOT / ".rankzero" / "progress.json")
+
+
+def read_progress() -> dict[str, LabProgress]:
+    """Progress by lab number; empty before the first `start`."""
+    path = progress_file()
+    try:
+        raw: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        return {number: LabProgress(**values) for number, values in raw.items()}
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, TypeError, AttributeError) as error:
+        raise ProgressError(
+            f"{path} cannot be read ({error}): mend it, or delete it to start the record anew."
+        ) from None
+
+
+def write_progress(number: str, lab: LabProgress) -> None:
+    """Keeps one lab's progress, replacing the file whole."""
+    everything = read_progress() | {number: lab}
+    path = progress_file()
+    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial.write_text(
+            json.dumps({key: vars(value) for key, value in everything.items()}, indent=2), encoding="utf-8"
+        )
+        partial.replace(path)
+    except OSError as error:
+        raise ProgressError(
+            f"cannot write {path} ({error.strerror}): name another place with RANKZERO_PROGRESS."
+        ) from None
+
+
+def of_lab(lab: Lab) -> LabProgress:
+    """What is known of that lab."""
+    return read_progress().get(lab.number, LabProgress())
+
+
+def remember(report: Report) -> None:
+    """Keeps the points of a check: the best of each exercise, so that a typo costs nothing, and the last."""
+    known = read_progress().get(report.lab, LabProgress())
+    for exercise, points in report.by_exercise().items():
+        known.points[exercise] = max(points, known.points.get(exercise, 0))
+        known.last[exercise] = points
+    known.checked = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    write_progress(report.lab, known)
+
+
+def first_open(exercises: Sequence[Exercise], points: dict[str, int]) -> Exercise:
+    """The first exercise that has not all of its points. LookupError if there is none."""
+    found = next((one for one in exercises if points.get(one.name, 0) < one.points), None)
+    if not found:
+        raise LookupError("every exercise is solved; nothing is left to hint at.")
+    return found
+
+
+def next_hint(lab: Lab, exercise: Exercise) -> int:
+    """Which hint is next, counted from 1; remembers that it was shown."""
+    known = of_lab(lab)
+    tier = min(known.hints.get(exercise.name, 0) + 1, len(exercise.hints))
+    known.hints[exercise.name] = tier
+    write_progress(lab.number, known)
+    return tier

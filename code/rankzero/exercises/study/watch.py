@@ -1,0 +1,140 @@
+"""Checks again whenever the learner's file is saved; a key gives a hint, the list, or the end."""
+
+import contextlib
+import select
+import sys
+import termios
+import time
+import tty
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rankzero.curriculum import Lab
+from rankzero.exercises.checks.check import Exercise
+from rankzero.exercises.checks.report import Report
+from rankzero.exercises.checks.runner import check_file, new_seed
+from rankzero.exercises.probes.probe_client import Worker
+from rankzero.exercises.study import progress
+from rankzero.exercises.study import report_display as display
+
+POLL_S = 0.1
+GONE_S = 0.5  # an editor may replace the file instead of writing into it: for a moment there is none
+
+
+@dataclass
+class Session:
+    """One watch of one file. Each output asks anew how wide the terminal is."""
+
+    lab: Lab
+    exercises: tuple[Exercise, ...]
+    file: Path
+    worker: Worker
+    remember: bool  # whether its points count as progress
+    seed: int = field(default_factory=new_seed)  # one for all: the reference's answers need computing only once
+    report: Report | None = None
+
+    def run(self) -> None:
+        """Watches until `q` is pressed."""
+        follow(self.file, self.check, self.gone, {"h": self.hint, "l": self.list})
+
+    def check(self) -> None:
+        """Checks, and shows the report."""
+        screen = display.make_console()
+        self.worker.forget(self.file)
+        with screen.status("checking") as status:
+            self.report = check_file(
+                self.lab,
+                self.file,
+                self.exercises,
+                seed=self.seed,
+                worker=self.worker,
+                progress=lambda name: status.update(f"checking {name}"),
+            )
+        if self.remember:
+            progress.remember(self.report)
+        screen.rule()
+        display.show(self.report, self.exercises, screen)
+        display.show_next(self.lab, self.report, screen)
+        screen.print("h hint   l list   q quit   (checks again when you save)", style="dim")
+
+    def gone(self) -> None:
+        """Says that there is nothing to check."""
+        display.make_console().print(f"{self.file.name} is gone; this goes on when it is back.", style="yellow")
+
+    def hint(self) -> None:
+        """Shows the next hint of the first exercise that is not solved."""
+        screen = display.make_console()
+        try:
+            exercise = progress.first_open(self.exercises, self._points())
+        except LookupError as nothing:
+            screen.print(str(nothing))
+        else:
+            display.show_hint(exercise, progress.next_hint(self.lab, exercise), screen)
+
+    def list(self) -> None:
+        """Shows the exercises and what each has earned."""
+        display.show_list(self.exercises, self._points(), display.make_console())
+
+    def _points(self) -> dict[str, int]:
+        return self.report.by_exercise() if self.report else {}
+
+
+def follow(
+    file: Path, on_save: Callable[[], None], on_gone: Callable[[], None], on_key: dict[str, Callable[[], None]]
+) -> None:
+    """Calls `on_save` now and after every save of `file`; `on_key[key]` when that key is pressed; `q` ends it.
+
+    `on_gone` is called once when the file is no longer there. Without a terminal there are no keys: Ctrl-C ends it.
+    """
+    seen: tuple[int, int] | None = None
+    there = time.monotonic()
+    with _keys() as key:
+        while True:
+            now = _stamp(file)
+            if now and now != seen:
+                seen = now
+                on_save()
+            if now:
+                there = time.monotonic()
+            elif seen and time.monotonic() - there > GONE_S:
+                seen = None
+                on_gone()
+            pressed = key(POLL_S)
+            if pressed == "q":
+                return
+            if pressed in on_key:
+                on_key[pressed]()
+
+
+def _stamp(file: Path) -> tuple[int, int] | None:
+    try:
+        stat = file.stat()
+    except OSError:
+        return None
+    return stat.st_mtime_ns, stat.st_ino
+
+
+@contextlib.contextmanager
+def _keys() -> Iterator[Callable[[float], str]]:
+    """A function that waits so many seconds for a key and returns it, or an empty string."""
+    if not sys.stdin.isatty():
+
+        def wait(seconds: float) -> str:
+            time.sleep(seconds)
+            return ""
+
+        yield wait
+        return
+    terminal = sys.stdin.fileno()
+    before = termios.tcgetattr(terminal)
+    tty.setcbreak(terminal)
+
+    def read(seconds: float) -> str:
+        ready, _, _ = select.select([sys.stdin], [], [], seconds)
+        return sys.stdin.read(1).lower() if ready else ""
+
+    try:
+        yield read
+    finally:
+        termios.tcsetattr(terminal, termios.TCSADRAIN, before)

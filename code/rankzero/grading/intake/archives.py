@@ -1,0 +1,248 @@
+"""Archives of people one does not trust: listed, and single members read into memory, within limits.
+
+Nothing is unpacked to disk, so no name leads anywhere and no link is followed; those are told all the same.
+"""
+
+import gzip
+import io
+import os
+import stat
+import tarfile
+import time
+import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import BinaryIO, Self, cast
+
+from rankzero.grading.intake.folders import (
+    MAX_DEPTH,
+    MAX_ENTRIES,
+    MIB,
+    Entry,
+    RefusedError,
+    is_skipped,
+    open_plain,
+    refused,
+    too_large,
+    why,
+)
+
+MAX_PACKED = 64 * MIB
+MAX_UNPACKED = 64 * MIB  # of a .tar.gz, which has to be unpacked to the end to be read
+MAX_TABLE = 4 * MIB  # of a zip archive's list of members
+MAX_RATIO = 200  # unpacked to packed
+CHUNK = MIB // 4
+SUFFIXES = (".zip", ".tar.gz", ".tgz", ".tar")
+
+
+def archive_stem(name: str) -> str:
+    """The name without what makes it an archive's; empty if nothing does."""
+    suffix = next((suffix for suffix in SUFFIXES if name.lower().endswith(suffix)), None)
+    return name[: -len(suffix)] if suffix else ""
+
+
+class Archive:
+    """The archive `root/place`, of one student, or of many: then it may hold `times` as much.
+
+    A zip archive of many stays open until the end of `with`.
+    """
+
+    def __init__(self, root: Path, place: tuple[str, ...], times: int = 1) -> None:
+        self.root, self.place, self.times = root, place, times
+        self._zip: zipfile.ZipFile | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, _1: type[BaseException] | None, _2: BaseException | None, _3: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Closes the file; an entry that is read later opens it again."""
+        if self._zip and self._zip.fp:
+            self._zip.fp.close()
+        self._zip = None
+
+    def entries(self, cap_of: Callable[[tuple[str, ...]], int]) -> list[Entry]:
+        """Its files in its order. Of a .tar.gz only those can be read whose paths have a cap above 0.
+
+        RefusedError for an archive that is corrupt, too large, or made to swell.
+        """
+        name = self.place[-1].lower()
+        try:
+            found = self._in_zip() if name.endswith(".zip") else self._in_tar(cap_of, not name.endswith(".tar"))
+            return [entry for entry in found if not any(is_skipped(part) for part in entry.path)]
+        except RefusedError:
+            raise
+        except Exception as error:  # these readers raise many things on bytes made to break them
+            told = (
+                why(error) if isinstance(error, OSError) and error.errno else f"is no archive ({type(error).__name__})"
+            )
+            raise RefusedError(told) from None
+
+    def _file(self) -> BinaryIO:
+        return open_plain(self.root, self.place, MAX_PACKED * self.times)
+
+    def _opened(self) -> zipfile.ZipFile:
+        if self._zip is None:
+            file = self._file()
+            try:
+                self._zip = zipfile.ZipFile(cast(BinaryIO, _Careful(file, MAX_TABLE * self.times)))
+            except BaseException:
+                file.close()
+                raise
+        return self._zip
+
+    def _in_zip(self) -> Iterator[Entry]:
+        members = self._opened().infolist()
+        self._count(len(members))
+        for info in members:
+            path, reason = _path_of(info.orig_filename)
+            kind = stat.S_IFMT(info.external_attr >> 16)
+            if kind == stat.S_IFLNK:
+                reason = reason or "is a symbolic link"
+            elif info.is_dir():
+                if not path or not path[-1].lower().endswith(".py"):
+                    continue
+                reason = reason or "is a folder"
+            elif kind not in (0, stat.S_IFREG):
+                reason = reason or "is no plain file"
+            modified = _zip_time(info)
+            yield refused(path, reason, modified) if reason else Entry(path, modified, self._zip_reader(info))
+
+    def _zip_reader(self, info: zipfile.ZipInfo) -> Callable[[int], bytes]:
+        def read(cap: int) -> bytes:
+            if info.flag_bits & 0x1:
+                raise RefusedError("is encrypted")
+            if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+                raise RefusedError("is packed in another way than deflate")
+            if reason := too_large(info.file_size, cap):
+                raise RefusedError(reason)
+            if info.file_size > CHUNK and info.file_size > MAX_RATIO * info.compress_size:
+                raise RefusedError(f"swells to more than {MAX_RATIO} times its packed size")
+            try:
+                with self._opened().open(info) as file:
+                    data = _read(cast(BinaryIO, file), cap)
+            except Exception as error:
+                raise RefusedError(f"is corrupt in its archive ({type(error).__name__})") from None
+            finally:
+                if self.times == 1:  # a class has more archives than a process may have open files
+                    self.close()
+            if len(data) != info.file_size:
+                raise RefusedError("is corrupt in its archive")
+            return data
+
+        return read
+
+    def _in_tar(self, cap_of: Callable[[tuple[str, ...]], int], packed: bool) -> Iterator[Entry]:
+        """From front to end, once; what has a cap is kept in memory."""
+        with self._file() as file:
+            most = min(MAX_UNPACKED * self.times, max(MIB, os.fstat(file.fileno()).st_size * MAX_RATIO))
+            stream = _Forward(cast(BinaryIO, gzip.GzipFile(fileobj=file)) if packed else file, CHUNK, most)
+            with tarfile.open(fileobj=cast(BinaryIO, stream), mode="r:") as tar:
+                for count, info in enumerate(tar, start=1):
+                    tar.members.clear()  # type: ignore[attr-defined]  # it would keep them all
+                    self._count(count)
+                    path, reason = _path_of(info.name)
+                    if info.isdir() and not (path and path[-1].lower().endswith(".py")):
+                        continue
+                    cap = cap_of(path) if path else 0
+                    reason = reason or _tar_kind(info) or (too_large(info.size, cap) if cap else None)
+                    if not cap and not reason:
+                        yield Entry(path, info.mtime, refused(path, "is not read").read)
+                        continue
+                    if reason:
+                        yield refused(path, reason, info.mtime)
+                        continue
+                    data = _read(cast(BinaryIO, tar.extractfile(info)), cap)
+                    yield Entry(path, info.mtime, _held(data))
+
+    def _count(self, members: int) -> None:
+        if members > MAX_ENTRIES * self.times:
+            raise RefusedError(f"holds more than {MAX_ENTRIES * self.times:,} files")
+
+
+class _Careful:
+    """A file of which no more than `at_once` bytes can be asked at once: a member's table may claim any size."""
+
+    def __init__(self, file: BinaryIO, at_once: int) -> None:
+        self.file, self.at_once = file, at_once
+        self.seek, self.tell, self.seekable, self.close = file.seek, file.tell, file.seekable, file.close
+
+    def read(self, size: int = -1) -> bytes:
+        """As of any file."""
+        data = self.file.read(self.at_once + 1 if size < 0 else min(size, self.at_once + 1))
+        if len(data) > self.at_once:
+            raise RefusedError("is an archive with a table or a header that is far too large")
+        return data
+
+
+class _Forward(_Careful):
+    """The same for a file that is only read onward, `most` bytes in all: an unpacked stream may have no end."""
+
+    def __init__(self, file: BinaryIO, at_once: int, most: int) -> None:
+        super().__init__(file, at_once)
+        self.place, self.most = 0, most
+        self.seek, self.tell = self._seek, lambda: self.place
+
+    def read(self, size: int = -1) -> bytes:
+        """As of any file."""
+        data = super().read(size)
+        self.place += len(data)
+        if self.place > self.most:
+            raise RefusedError(f"unpacks to more than {self.most:,} bytes")
+        return data
+
+    def _seek(self, place: int, whence: int = io.SEEK_SET) -> int:
+        if whence != io.SEEK_SET or place < self.place:
+            raise RefusedError("is an archive that leads backward")
+        while self.place < place and self.read(min(CHUNK, place - self.place)):
+            pass
+        return self.place
+
+
+def _read(file: BinaryIO, cap: int) -> bytes:
+    """At most `cap` + 1 bytes, some at a time."""
+    parts: list[bytes] = []
+    left = cap + 1
+    while left and (part := file.read(min(CHUNK, left))):
+        parts.append(part)
+        left -= len(part)
+    return b"".join(parts)
+
+
+def _held(data: bytes) -> Callable[[int], bytes]:
+    def read(cap: int) -> bytes:
+        if reason := too_large(len(data), cap):
+            raise RefusedError(reason)
+        return data
+
+    return read
+
+
+def _tar_kind(info: tarfile.TarInfo) -> str | None:
+    if info.issym() or info.islnk():
+        return f"is a {'symbolic' if info.issym() else 'hard'} link"
+    if info.isdir():
+        return "is a folder"
+    return None if info.isreg() and not info.issparse() else "is no plain file"
+
+
+def _path_of(name: str) -> tuple[tuple[str, ...], str | None]:
+    """The parts of a member's name, and why it is refused if it could lead out of its archive."""
+    parts = name.replace("\\", "/").split("/")
+    path = tuple(part for part in parts if part not in ("", ".", ".."))
+    if name.startswith(("/", "\\")) or "\\" in name or ".." in parts or name[1:2] == ":":
+        return path[:MAX_DEPTH], "has a name that leads out of its archive"
+    if "\0" in name or len(name) > 1000 or len(path) > MAX_DEPTH:
+        return path[:MAX_DEPTH], "has a name that is too long, too deep or holds a NUL"
+    return path, None
+
+
+def _zip_time(info: zipfile.ZipInfo) -> float:
+    """Zip archives hold local time of nobody knows where: it is taken for this machine's."""
+    try:
+        return time.mktime((*info.date_time, 0, 0, -1))
+    except (ValueError, OverflowError):
+        return 0.0

@@ -1,0 +1,182 @@
+"""Who is in the class: a CSV file as course systems export it."""
+
+import csv
+import io
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+from rankzero.errors import UserError
+from rankzero.grading.grade import Student
+from rankzero.grading.intake.safe_names import folded, shown
+
+MAX_BYTES = 16 * 2**20
+
+# What the systems call their columns, without case, spaces and underscores; the first that is there counts.
+# nbgrader: id, lms_user_id; Gradescope: SID or Student ID; GitHub Classroom: identifier; Moodle: ID number, Surname.
+_COLUMNS = {
+    "student_id": ("studentid", "sid", "idnumber", "identifier", "id"),
+    "last_name": ("lastname", "surname"),
+    "first_name": ("firstname",),
+    "name": ("name", "fullname"),
+    "email": ("email", "emailaddress"),
+    "github": ("githubusername",),
+}
+
+
+@dataclass(frozen=True)
+class Roster:
+    """The students in the order of the file, and how a submission's name finds one of them."""
+
+    students: tuple[Student, ...]
+    usernames: Mapping[str, Student] = field(default_factory=dict)  # by GitHub user name, folded
+
+    def find(self, name: str) -> Student | None:
+        """The student called `name`: by id, GitHub user name, email, full name, or email up to the @, in this order.
+
+        Case does not matter unless two ids differ in nothing else. A name that fits two students finds none.
+        """
+        if student := self._ids.get(unicodedata.normalize("NFC", name)):
+            return student
+        key = folded(name)
+        return next((table[key] for table in self._tables if key in table), None)
+
+    @cached_property
+    def _ids(self) -> Mapping[str, Student]:
+        return {one.student_id: one for one in self.students}
+
+    @cached_property
+    def _tables(self) -> Sequence[Mapping[str, Student]]:
+        """By folded names, in the order of `find`."""
+        return (
+            _unique((folded(one.student_id), one) for one in self.students),
+            self.usernames,
+            _unique((folded(one.email), one) for one in self.students),
+            _unique((key, one) for one in self.students for key in names_of(one)),
+            _unique((folded(one.email.partition("@")[0]), one) for one in self.students),
+        )
+
+
+def names_of(student: Student) -> set[str]:
+    """How systems write the full name, folded: 'ada lovelace', 'lovelace, ada', Canvas's 'lovelaceada'."""
+    first, last = folded(student.first_name), folded(student.last_name)
+    if not (first and last):
+        return {first or last} - {""}
+    joined = re.sub(r"[\W_]", "", last + first)
+    return {f"{first} {last}", f"{last} {first}", f"{last}, {first}", joined}
+
+
+def _unique(pairs: Iterable[tuple[str, Student]]) -> dict[str, Student]:
+    """Keys that stand for one student only."""
+    unique = set(pairs)
+    counts = Counter(key for key, _ in unique)
+    return {key: student for key, student in unique if key and counts[key] == 1}
+
+
+def read_roster(path: Path) -> Roster:
+    """The students of a CSV file: UTF-8, with commas, semicolons or tabs, and a header.
+
+    The column student_id is needed; last_name, first_name (or name), email and github_username are read if there.
+    nbgrader's, Gradescope's, Moodle's and GitHub Classroom's own headers do as well. UserError names file, line, value.
+    """
+    rows = _rows(path, _text(path))
+    if not rows:
+        raise UserError(f"The roster {path} is empty: its first line must name its columns, such as student_id,email.")
+    places = _places(path, rows[0][1])
+    students: dict[str, Student] = {}
+    usernames: dict[str, Student] = {}
+    lines: dict[tuple[str, str], int] = {}  # where an id or user name stands
+    for line, row in rows[1:]:
+        if len(row) > len(rows[0][1]):
+            extra = shown(row[len(rows[0][1])])
+            raise UserError(f"{path}, line {line}: there is a value more than there are columns, {extra!r}: quote it.")
+        cells = {key: row[place] if place < len(row) else "" for key, place in places.items()}
+        student = _student(cells)
+        if not student.student_id:
+            raise UserError(f"{path}, line {line}: the student's id is empty: every line of a roster must have one.")
+        github = folded(cells.get("github", ""))
+        for what, value in (("student_id", student.student_id), ("github_username", github)):
+            if value and (before := lines.setdefault((what, value), line)) != line:
+                raise UserError(
+                    f"{path}, line {line}: {what} {shown(value)!r} is on line {before} already: keep one of them."
+                )
+        students[student.student_id] = student
+        if github:
+            usernames[github] = student
+    if not students:
+        raise UserError(f"The roster {path} has a header but no students: add a line for each.")
+    return Roster(tuple(students.values()), usernames)
+
+
+def _student(cells: Mapping[str, str]) -> Student:
+    """One line; a name in one column is taken apart at its comma, or else before its last word."""
+    clean = {key: unicodedata.normalize("NFC", " ".join(value.split())) for key, value in cells.items()}
+    first, last = clean.get("first_name", ""), clean.get("last_name", "")
+    if not (first or last):
+        first, last = split_name(clean.get("name", ""))
+    return Student(clean["student_id"], last, first, clean.get("email", ""))
+
+
+def split_name(name: str) -> tuple[str, str]:
+    """First and last name of 'Ada Lovelace' or 'Lovelace, Ada'."""
+    if "," in name:
+        last, _, first = name.partition(",")
+    else:
+        first, _, last = name.rpartition(" ")
+    return first.strip(), last.strip()
+
+
+def _text(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise UserError(f"The roster {path} cannot be read ({error.strerror}): name a CSV file.") from None
+    if len(data) > MAX_BYTES:
+        raise UserError(f"The roster {path} is larger than {MAX_BYTES // 2**20} MiB: is it a CSV file of one class?")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        value = data[error.start : error.start + 1].hex()
+        raise UserError(f"{path}, line {line}: byte 0x{value} is no UTF-8: save the roster as CSV UTF-8.") from None
+
+
+def _rows(path: Path, text: str) -> list[tuple[int, list[str]]]:
+    """Each line that holds something, with its number."""
+    header = text.lstrip().partition("\n")[0]
+    delimiter = max(",;\t", key=header.count)
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    rows: list[tuple[int, list[str]]] = []
+    try:
+        for row in reader:
+            if any(ord(letter) < 32 and not letter.isspace() for cell in row for letter in cell):
+                raise csv.Error("a control character")
+            if any(cell.strip() for cell in row):
+                rows.append((reader.line_num, row))
+    except csv.Error as error:
+        raise UserError(
+            f"{path}, line {reader.line_num}: not valid CSV ({error}): mend it or export it anew."
+        ) from None
+    return rows
+
+
+def _places(path: Path, header: Sequence[str]) -> dict[str, int]:
+    """Which column holds what."""
+    plain = [re.sub(r"[\s_-]", "", column).lower() for column in header]
+    for column, count in Counter(plain).items():
+        if count > 1 and any(column in names for names in _COLUMNS.values()):
+            raise UserError(f"{path}, line 1: the column {shown(column)!r} is there twice: leave one of them out.")
+    places = {
+        key: plain.index(next(name for name in names if name in plain))
+        for key, names in _COLUMNS.items()
+        if any(name in plain for name in names)
+    }
+    if "student_id" not in places:
+        named = ", ".join(repr(shown(column, 30)) for column in header[:8])
+        raise UserError(f"{path}, line 1: the column student_id is missing; there is {named}: rename the one it is.")
+    return places

@@ -1,0 +1,1 @@
+"""Reports: gradebook, feedback pages and the formats of course systems."""

@@ -1,0 +1,75 @@
+"""GitHub Classroom's result: what its autograding actions hand to autograding-grading-reporter, as base64 of this JSON.
+
+The reporter's source says what it reads (https://github.com/classroom-resources/autograding-grading-reporter, read
+2026-11-21): it adds up the tests' scores, and prints names, messages and test code into the log of a workflow. A line
+of that log that begins with `::` is a command to GitHub, and Classroom reads a submission's points out of the command
+`::notice title=Autograding report::`. So text of a submission must never begin a line there, nor hold the older `##[`.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from rankzero.curriculum import Lab
+from rankzero.exercises.checks.report import Report, Result
+from rankzero.exercises.checks.runner import exercises_of
+from rankzero.grading.grade import Grade, write_whole
+from rankzero.grading.intake.safe_names import safe_name
+from rankzero.grading.report.feedback_text import first_failures, penalty, repeat, result_text, summary, taken_off
+
+VERSION = 1
+
+
+def write(grade: Grade, lab: Lab, out: Path) -> None:
+    """Writes out/classroom/LAB/STUDENT.json."""
+    name = safe_name(grade.submission.student.student_id)
+    write_whole(out / "classroom" / lab.number / f"{name}.json", json.dumps(results(grade, lab), indent=1))
+
+
+def results(grade: Grade, lab: Lab) -> dict[str, Any]:
+    """What the reporter reads. Where grading itself failed, `max_score` is 0: then it reports an error, no points."""
+    if not grade.gradable:
+        return _result("error", 0, [_test("grading", "error", 0, "\n".join(summary(grade)))])
+    if not grade.report:
+        return _result("fail", grade.max_points, [_test("exercises.py", "fail", 0, "\n".join(summary(grade)))])
+    tests = _tests(grade.report, lab, repeat(grade))
+    if grade.late_days:  # the reporter knows no penalty: only a test with points below 0 takes some away
+        status = "fail" if taken_off(grade) else "pass"
+        tests.append(_test("handed in on time", status, -taken_off(grade), "\n".join(penalty(grade))))
+    return _result("pass" if grade.points == grade.max_points else "fail", grade.max_points, tests)
+
+
+def _tests(report: Report, lab: Lab, command: str) -> list[dict[str, Any]]:
+    says = {check.name: f"{one.name} {check.says}" for one in exercises_of(lab) for check in one.checks}
+    first = first_failures(report)
+
+    def test(result: Result) -> dict[str, Any]:
+        status = result.status if result.status == "pass" else "fail"
+        text = result_text(report, result, whole=result.check in first)
+        code = "" if status == "pass" else f"{text}\n\n{command}"
+        return _test(says.get(result.check, result.check), status, result.points, text, code)
+
+    return [test(result) for result in report.results]
+
+
+def _result(status: str, max_score: int, tests: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"version": VERSION, "status": status, "max_score": max_score, "tests": tests}
+
+
+def _test(name: str, status: str, score: float, message: str, code: str = "") -> dict[str, Any]:
+    """One test. The reporter prints `test_code` of any test, but `message` only of one with the status "error"."""
+    return {
+        "name": _no_command(name),
+        "status": status,
+        "score": score,
+        "message": None if status == "pass" else _no_command(message),
+        "test_code": _no_command(code),
+        "filename": "",
+        "line_no": 0,
+        "duration": 0,
+    }
+
+
+def _no_command(text: str) -> str:
+    """`text` in which no line is a command to the workflow."""
+    return "\n".join(f"| {line}" if "::" in line else line for line in text.replace("##[", "##\\[").splitlines())

@@ -1,0 +1,77 @@
+"""grades.csv, with the columns of nbgrader's exporter, so that whatever reads those reads ours.
+
+A spreadsheet runs a cell that begins like a formula, and these cells come from students. So text cells are one line,
+quoted, and begin with an apostrophe where they would begin like a formula. Numbers stay numbers.
+"""
+
+import csv
+import io
+import unicodedata
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from rankzero.exercises.checks.escape_text import visible_name
+from rankzero.grading.grade import Grade, write_whole
+
+COLUMNS = (
+    "assignment",
+    "duedate",
+    "timestamp",
+    "student_id",
+    "last_name",
+    "first_name",
+    "email",
+    "raw_score",
+    "late_submission_penalty",
+    "score",
+    "max_score",
+)
+FORMULA = tuple("=+-@\u2212|%")  # the last two: old spreadsheets' ways to start a program
+SKIPPED = " \t\r\n'\"`\u2018\u2019\u201c\u201d"  # what a spreadsheet, or whoever cleans its cells, may take away first
+
+
+def write_csv(grades: Sequence[Grade], path: Path, duedates: Mapping[str, str] | None = None) -> None:
+    """Writes one row for each student and lab; `duedates` by the lab's number, ISO 8601.
+
+    As nbgrader does it, times are UTC without a zone, and a student who handed in nothing has no timestamp and the
+    score 0. Where grading itself failed, the score is empty: that is no zero.
+    """
+    text = io.StringIO()
+    text.write(",".join(COLUMNS) + "\n")
+    rows = csv.writer(text, quoting=csv.QUOTE_NONNUMERIC, lineterminator="\n")
+    for grade in sorted(grades, key=lambda one: (one.submission.lab, one.submission.student.student_id)):
+        rows.writerow(_row(grade, (duedates or {}).get(grade.submission.lab, "")))
+    write_whole(path, text.getvalue())
+
+
+def _row(grade: Grade, due: str) -> list[str | float]:
+    submission, student = grade.submission, grade.submission.student
+    names = (student.student_id, student.last_name, student.first_name, student.email)
+    scores = (grade.points, grade.late_penalty, grade.score)
+    return [
+        f"lab-{submission.lab}",
+        _utc(due),
+        _utc(submission.submitted_at),
+        *map(cell, names),
+        *((float(score) for score in scores) if grade.gradable else ("", "", "")),
+        float(grade.max_points),
+    ]
+
+
+def cell(text: str) -> str:
+    """`text` as a cell that no spreadsheet takes for a formula."""
+    return ";".join(map(_tame, visible_name(text).split(";")))  # where `;` is the separator, quotes do not hold cells
+
+
+def _tame(shown: str) -> str:
+    first = unicodedata.normalize("NFKC", "".join(c for c in shown if c.isprintable())).lstrip(SKIPPED)
+    return f"'{shown}" if first.startswith(FORMULA) else shown
+
+
+def _utc(text: str) -> str:
+    try:
+        when = datetime.fromisoformat(text)
+    except ValueError:
+        return cell(text)
+    return str((when.astimezone(UTC) if when.tzinfo else when).replace(tzinfo=None, microsecond=0))

@@ -1,0 +1,68 @@
+"""Gradescope's results.json, by https://gradescope-autograders.readthedocs.io/en/latest/specs/ (read 2026-11-21)."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from rankzero.curriculum import Lab
+from rankzero.exercises.checks.runner import exercises_of
+from rankzero.grading.grade import Grade, write_whole
+from rankzero.grading.intake.safe_names import safe_name
+from rankzero.grading.report.feedback_text import first_failures, penalty, repeat, result_text, summary
+
+SCHEMA = "rankzero-gradescope/1"
+
+
+def write(grade: Grade, lab: Lab, out: Path) -> None:
+    """Writes out/gradescope/LAB/STUDENT.json."""
+    name = safe_name(grade.submission.student.student_id)
+    write_whole(out / "gradescope" / lab.number / f"{name}.json", json.dumps(results(grade, lab), indent=1))
+
+
+def results(grade: Grade, lab: Lab, visibility: str = "visible") -> dict[str, Any]:
+    """What Gradescope reads. Where grading itself failed there is no score in it, so that nobody gets a zero."""
+    submission = grade.submission
+    found: dict[str, Any] = {
+        "execution_time": round(grade.seconds, 3),
+        "output": "\n".join([*summary(grade), *penalty(grade), *([repeat(grade)] if grade.report else [])]),
+        "output_format": "text",
+        "visibility": visibility,
+        "stdout_visibility": "hidden",
+        "extra_data": {
+            "schema": SCHEMA,
+            "lab": lab.number,
+            "student": submission.student.student_id,
+            "submission_sha256": submission.sha256,
+            "submitted_at": submission.submitted_at,
+            "graded_at": grade.graded_at,
+            "version": grade.version,
+            "seed": grade.seed,
+            "gradable": grade.gradable,
+            "isolation": grade.isolation,
+        },
+    }
+    if grade.gradable:
+        found["score"] = grade.score
+        found["tests"] = list(_tests(grade, lab, visibility))
+    return found
+
+
+def _tests(grade: Grade, lab: Lab, visibility: str) -> Iterator[dict[str, Any]]:
+    if not grade.report:
+        return
+    first = first_failures(grade.report)
+    for number, exercise in enumerate(exercises_of(lab), start=1):
+        says = {check.name: check.says for check in exercise.checks}
+        mine = [result for result in grade.report.results if result.exercise == exercise.name]
+        for place, result in enumerate(mine, start=1):
+            yield {
+                "name": f"{exercise.name} {says.get(result.check, result.check)}",
+                "number": f"{number}.{place}",
+                "score": result.points,
+                "max_score": result.max_points,
+                "status": "passed" if result.status == "pass" else "failed",
+                "output": result_text(grade.report, result, whole=result.check in first),
+                "visibility": visibility,
+                "tags": [exercise.name, result.status],
+            }

@@ -1,0 +1,229 @@
+"""Pages for a browser: one for the class and one for each student. No script, and nothing is fetched from anywhere.
+
+Everything that a student had a say in is hostile. One place deals with it: whatever a template prints is made visible
+(`finalize`) and then escaped (`autoescape`), and templates put no such text into attributes.
+"""
+
+import functools
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup, escape
+
+from rankzero.curriculum import ROOT, Lab, find_lab
+from rankzero.errors import UserError
+from rankzero.exercises.checks.check import Exercise
+from rankzero.exercises.checks.escape_text import visible, visible_name
+from rankzero.exercises.checks.report import Report, Result
+from rankzero.exercises.checks.runner import exercises_of
+from rankzero.grading.grade import Grade, Student, write_whole
+from rankzero.grading.intake.safe_names import safe_name
+from rankzero.grading.report.class_statistics import by_lab
+from rankzero.grading.report.feedback_text import NOTE_LIMIT, notes
+
+WORDS = {
+    "pass": "passes",
+    "fail": "fails",
+    "error": "error",
+    "timeout": "too slow",
+    "oom": "out of memory",
+    "killed": "crashed",
+    "skipped": "waits",
+}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What pages say beside the grades."""
+
+    title: str = "Rank Zero"  # of the class page
+    book: str = ""  # where the handbook can be read: references to chapters become links below it
+    due: Mapping[str, str] = field(default_factory=dict)  # the deadline of each lab, by its number
+
+    def __post_init__(self) -> None:
+        if self.book and not self.book.startswith(("https://", "http://")):
+            raise UserError(f"the handbook's address {self.book!r} must begin with https:// or http://.")
+
+
+def write_pages(grades: Sequence[Grade], out: Path, settings: Settings | None = None) -> None:
+    """Writes out/index.html and out/students/STUDENT.html for each student in `grades`."""
+    settings = settings or Settings()
+    labs = [find_lab(number) for number in sorted({grade.submission.lab for grade in grades})]
+    students = _by_student(grades)
+    for student, own in students.items():
+        write_whole(out / "students" / f"{safe_name(student)}.html", student_page(own, settings))
+    write_whole(out / "index.html", class_page(students, labs, grades, settings))
+
+
+def student_page(grades: Sequence[Grade], settings: Settings) -> str:
+    """The page of one student, who has these grades."""
+    labs = [LabOfStudent(find_lab(grade.submission.lab), grade) for grade in grades]
+    return _render("student.html", grades, settings, student=_fullest(grades), labs=labs)
+
+
+def class_page(
+    students: Mapping[str, Sequence[Grade]], labs: Sequence[Lab], grades: Sequence[Grade], settings: Settings
+) -> str:
+    """The page of the class; `students` by id, in the order in which they are listed."""
+    rows = [
+        {"student": _fullest(own), "page": f"students/{safe_name(name)}.html", "by_lab": _numbered(own)}
+        for name, own in students.items()
+    ]
+    pages = {name: f"students/{safe_name(name)}.html" for name in students}
+    return _render("class.html", grades, settings, rows=rows, pages=pages, labs=by_lab(grades, labs))
+
+
+@dataclass(frozen=True)
+class Group:
+    """Checks of one exercise, one after another, that one sentence is about."""
+
+    results: tuple[Result, ...]
+    text: str
+
+
+@dataclass(frozen=True)
+class LabOfStudent:
+    """One lab on a student's page."""
+
+    lab: Lab
+    grade: Grade
+
+    @property
+    def report(self) -> Report | None:
+        """None where nothing could be judged."""
+        return self.grade.report if self.grade.gradable else None
+
+    @property
+    def exercises(self) -> tuple[Exercise, ...]:
+        """With their checks."""
+        return exercises_of(self.lab)
+
+    def results(self, exercise: Exercise) -> list[Result]:
+        """Of that exercise's checks."""
+        return [one for one in self.report.results if one.exercise == exercise.name] if self.report else []
+
+    def points(self, exercise: Exercise) -> int:
+        """That the exercise has earned."""
+        return sum(result.points for result in self.results(exercise))
+
+    def groups(self, exercise: Exercise) -> list[Group]:
+        """Checks with the same cause, together."""
+        grouped = itertools.groupby(self.results(exercise), lambda result: (result.status, result.text))
+        return [Group(tuple(alike), text) for (_, text), alike in grouped]
+
+    def printed(self, exercise: Exercise) -> str:
+        """What the learner's code printed, the beginning of it."""
+        return next((result.printed for result in self.results(exercise) if result.printed.strip()), "")
+
+    @property
+    def says(self) -> dict[str, str]:
+        """What is true when a check passes, by its name."""
+        return {check.name: check.says for exercise in self.exercises for check in exercise.checks}
+
+    @property
+    def begin_with(self) -> Exercise | None:
+        """The first exercise with a check that fails by itself."""
+        results = self.report.results if self.report else ()
+        failing = {one.exercise for one in results if one.status not in ("pass", "skipped")}
+        return next((one for one in self.exercises if one.name in failing), None)
+
+
+def _render(template: str, grades: Sequence[Grade], settings: Settings, **values: Any) -> str:
+    trusted = any(grade.isolation != "sandbox" for grade in grades)
+    return _environment().get_template(template).render(settings=settings, trusted=trusted, grades=grades, **values)
+
+
+@functools.cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent / "templates"),
+        autoescape=True,
+        finalize=lambda value: visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "number": _number,
+        "moment": _moment,
+        "name": _name,
+        "line": visible_name,
+        "sentence": functools.partial(visible, limit=NOTE_LIMIT, lines=False),
+        "word": WORDS.get,
+    }
+    environment.filters["prose"] = _prose
+    environment.globals |= {"heading_of": heading_of, "notes": notes}
+    return environment
+
+
+def heading_of(read: str) -> tuple[str, str]:
+    """Chapter and heading, as a reader sees them, that `read` points to: handbook/training-loop.md#the-order."""
+    page, _, anchor = read.partition("#")
+    headings = _headings(page)
+    return headings.get("", page), headings.get(anchor, "") if anchor else ""
+
+
+@functools.cache
+def _headings(page: str) -> dict[str, str]:
+    """The page's headings by their anchors; its title has the anchor ''."""
+    try:
+        lines = (ROOT / page).read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return {}
+    texts = [line.lstrip("#").strip().replace("`", "") for line in lines if line.startswith("#")]
+    anchors = {"".join(c for c in text.lower().replace(" ", "-") if c.isalnum() or c in "-_"): text for text in texts}
+    return anchors | {"": texts[0]} if texts else {}
+
+
+def _by_student(grades: Sequence[Grade]) -> dict[str, list[Grade]]:
+    """Each student's grades by lab; students by last name, first name, id."""
+    ordered = sorted(grades, key=lambda grade: (*_sorted_by(grade.submission.student), grade.submission.lab))
+    students: dict[str, list[Grade]] = {}
+    for grade in ordered:
+        students.setdefault(grade.submission.student.student_id, []).append(grade)
+    return students
+
+
+def _sorted_by(student: Student) -> tuple[str, ...]:
+    return (student.last_name.casefold(), student.first_name.casefold(), student.student_id.casefold())
+
+
+def _fullest(grades: Sequence[Grade]) -> Student:
+    return max((grade.submission.student for grade in grades), key=lambda one: len(one.last_name + one.email))
+
+
+def _numbered(grades: Sequence[Grade]) -> dict[str, Grade]:
+    return {grade.submission.lab: grade for grade in grades}
+
+
+def _name(student: Student) -> str:
+    full = f"{student.first_name} {student.last_name}".strip()
+    return visible_name(full or student.student_id)
+
+
+def _prose(text: str) -> Markup:
+    """Text with `code` in it."""
+    parts = enumerate(visible(text).split("`"))
+    return Markup("").join(Markup("<code>{}</code>").format(part) if n % 2 else escape(part) for n, part in parts)
+
+
+def _number(value: float) -> str:
+    return f"{round(value, 2):g}"
+
+
+def _moment(text: str, like: str = "") -> str:
+    """'18 November 2026, 14:20 +01:00' of an ISO 8601 time, in the zone of `like`; any other text as it is."""
+    try:
+        when = datetime.fromisoformat(text)
+        if like and when.tzinfo:
+            when = when.astimezone(datetime.fromisoformat(like).tzinfo)
+    except (ValueError, OverflowError):
+        return visible_name(text)
+    zone = f"{when:%z}"
+    zone = "UTC" if zone == "+0000" else f"{zone[:3]}:{zone[3:]}" if zone else ""
+    return f"{when.day} {when:%B %Y, %H:%M} {zone}".strip()

@@ -1,0 +1,1 @@
+"""The sandbox in which submissions run."""

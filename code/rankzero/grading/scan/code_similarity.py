@@ -1,0 +1,155 @@
+"""Submissions that are the same code up to names."""
+
+import ast
+import hashlib
+import itertools
+import warnings
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from rankzero.grading.grade import Flag
+from rankzero.grading.intake.safe_names import shown
+
+FREE_NODES = 20  # of a function: what everybody writes alike
+LEAST = 120  # nodes beyond those, in all functions that two students have in common
+COMMON = 0.1  # what more than this share of a class has written, and more than three, is how one writes it
+
+_Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The code of a function or class without names, comments, docstrings, annotations and layout."""
+
+    digest: str
+    nodes: int  # of its syntax tree
+
+
+def same_code(
+    sources: Mapping[str, str | bytes], stub: str | bytes, published: str | bytes | None = None
+) -> dict[str, tuple[Flag, ...]]:
+    """A flag of kind "identical" for each student whose code for one lab is also somebody else's, by student id.
+
+    It means: these functions are the same code up to names, and they are too long for chance; short functions are not
+    compared. It does not say who copied, nor that anybody did. What the `stub` holds is left out, and so is a function
+    that more than a tenth of the class wrote alike (more than three students). A function counts with the nodes of its
+    syntax tree beyond 20, since what is shorter has one sensible answer, and a pair is named from 120 on: of six right
+    answers to Lab 02's loop and schedule in tests/test_grading_look.py, no two have more than 26 in common. The
+    `published` solution, which all can read, is compared too and named as such.
+    """
+    given = {shape.digest for shape in shapes(stub).values()}
+    written = {
+        student: {
+            shape.digest: (name, shape.nodes) for name, shape in shapes(source).items() if shape.digest not in given
+        }
+        for student, source in sources.items()
+    }
+    writers: dict[str, list[str]] = defaultdict(list)
+    for student, code in written.items():
+        for digest in code:
+            writers[digest].append(student)
+    shared: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for digest, students in writers.items():
+        if len(students) <= max(3, COMMON * len(sources)):
+            for pair in itertools.permutations(students, 2):
+                shared[pair].append(digest)
+    found: dict[str, dict[tuple[str, ...], list[str]]] = defaultdict(lambda: defaultdict(list))
+    for (student, other), digests in shared.items():
+        if functions := _enough(written[student], digests):
+            found[student][functions].append(shown(other, 40))
+    if published is not None:
+        public = {shape.digest for shape in shapes(published).values()}
+        for student, code in written.items():
+            if functions := _enough(code, [digest for digest in code if digest in public]):
+                found[student][functions].append("the published solution")
+    return {
+        student: tuple(
+            Flag("identical", f"the same code up to names as {_listed(others)}: {', '.join(functions)}")
+            for functions, others in groups.items()
+        )
+        for student, groups in found.items()
+    }
+
+
+def _enough(code: Mapping[str, tuple[str, int]], digests: Sequence[str]) -> tuple[str, ...]:
+    """The names of the functions that count, if they suffice."""
+    counted = [(name, nodes - FREE_NODES) for name, nodes in (code[one] for one in digests) if nodes > FREE_NODES]
+    return tuple(sorted(shown(name, 40) for name, _ in counted)) if sum(nodes for _, nodes in counted) >= LEAST else ()
+
+
+def _listed(others: Sequence[str]) -> str:
+    few = ", ".join(sorted(others)[:5])
+    return few if len(others) <= 5 else f"{few} and {len(others) - 5} more"
+
+
+def shapes(source: str | bytes) -> dict[str, Shape]:
+    """Of each function and class at the top of the file. None of a file that cannot be parsed, or is huge."""
+    if len(source) > 256 * 1024:
+        return {}
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError, LookupError, OverflowError):
+        return {}
+    modules: dict[str, str] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            modules |= {one.asname or one.name.partition(".")[0]: one.name for one in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            modules |= {one.asname or one.name: f"{node.module}.{one.name}" for one in node.names}
+    return {node.name: _shape(node, modules) for node in tree.body if isinstance(node, _Definition)}
+
+
+def _shape(function: _Definition, modules: Mapping[str, str]) -> Shape:
+    """Node by node, without recursion; each name that is not imported stands for the place where it comes first."""
+    places: dict[str, int] = {}
+    parts: list[str] = []
+    waiting: list[ast.AST | str] = list(reversed(_body(function)))
+
+    def name(text: str) -> str:
+        return modules.get(text) or f"#{places.setdefault(text, len(places))}"
+
+    count = 0
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, str):
+            parts.append(node)
+            continue
+        if isinstance(node, ast.AnnAssign) and node.value is not None:
+            node = ast.Assign(targets=[node.target], value=node.value)
+        count += not isinstance(node, ast.expr_context | ast.operator | ast.cmpop | ast.boolop | ast.unaryop)
+        parts.append(type(node).__name__)
+        waiting.append(")")
+        inner: list[ast.AST | str] = []
+        for key, value in ast.iter_fields(node):
+            if key in ("annotation", "returns", "type_comment", "kind", "ctx", "type_params"):
+                continue
+            if isinstance(value, str) and key in ("id", "arg", "name") and not isinstance(node, ast.keyword):
+                inner.append(name(value))
+            elif key == "body" and isinstance(value, list):
+                inner += _without_strings(value)
+            elif isinstance(value, list):
+                inner += [one if isinstance(one, ast.AST) else name(str(one)) for one in value]
+            elif isinstance(value, ast.AST):
+                inner.append(value)
+            else:
+                inner.append(hex(value) if isinstance(value, int) else f"{value!r:.200}")
+        waiting += reversed(inner)
+    return Shape(hashlib.sha256("\n".join(parts).encode("utf-8", "surrogatepass")).hexdigest(), count)
+
+
+def _body(function: _Definition) -> list[ast.AST | str]:
+    """What is compared: arguments in order, so that a swap of two shows, and what is done."""
+    arguments: list[ast.AST | str] = [] if isinstance(function, ast.ClassDef) else [function.args]
+    return [*arguments, *_without_strings(function.body)]
+
+
+def _without_strings(body: Sequence[ast.stmt]) -> list[ast.AST | str]:
+    """Without docstrings and `pass`."""
+    return [
+        one
+        for one in body
+        if not (isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant)) and not isinstance(one, ast.Pass)
+    ]

@@ -1,0 +1,1 @@
+"""Data to train on: text, batches, images."""

@@ -1,0 +1,168 @@
+"""Text to train on: where it comes from, its characters as token ids, and what is held back for validation."""
+
+import hashlib
+import math
+import os
+import tempfile
+import urllib.error
+import urllib.request
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from rankzero.errors import UserError
+
+TINYSHAKESPEARE_URL = "https://raw.githubusercontent.com/karpathy/char-rnn/master/data/tinyshakespeare/input.txt"
+TINYSHAKESPEARE_SHA256 = "86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2dc565ed"
+
+# The embedded text differs a little between Python versions, so its vocabulary is fixed: V, and with it the model's
+# size and the loss at initialization, is the same everywhere.
+PRINTABLE_ASCII = "\n" + "".join(map(chr, range(32, 127)))
+_TYPOGRAPHY = str.maketrans({"‘": "'", "’": "'", "“": '"', "”": '"', "–": "-", "—": "-", "…": "..."})
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """A text as token ids, one per character.
+
+    `name` is what `load_corpus` takes to load it again; `characters[i]` is the character of token id `i`. `train` and
+    `val` are int64 [N]: the first 90 % of the text and the rest, so no validation token is ever trained on. `sha256`
+    identifies the text.
+    """
+
+    name: str
+    characters: str
+    train: Tensor
+    val: Tensor
+    sha256: str
+
+    @property
+    def vocab_size(self) -> int:
+        """V: how many different characters there are."""
+        return len(self.characters)
+
+    def summary(self) -> str:
+        """Name and sizes in words, with ln V: the loss, in nats, of guessing evenly over the vocabulary."""
+        sizes = f"{len(self.train):,} tokens to train on, {len(self.val):,} to validate"
+        return f"{self.name}: {sizes}, {self.vocab_size} characters (ln V = {math.log(self.vocab_size):.3f})"
+
+    def encode(self, text: str) -> Tensor:
+        """Characters to ids, int64 [len(text)]. UserError for a character that the corpus does not have."""
+        return _encode(text, self.characters)
+
+    def decode(self, tokens: Tensor) -> str:
+        """Ids, an integer tensor [N], to the text they stand for."""
+        return "".join(self.characters[i] for i in tokens.tolist())
+
+
+def load_corpus(spec: str = "embedded") -> Corpus:
+    """Loads the corpus that `spec` names.
+
+    `embedded`: the Python language reference from the standard library, always there. `tinyshakespeare`: downloaded
+    once, its digest checked. Anything else: the path of a UTF-8 text file. UserError says what is wrong with it.
+    """
+    if spec == "embedded":
+        return make_corpus(spec, _embedded_text(), PRINTABLE_ASCII)
+    if spec == "tinyshakespeare":
+        return make_corpus(spec, _tinyshakespeare_text())
+    return make_corpus(os.path.abspath(spec), _file_text(Path(spec)))
+
+
+def make_corpus(name: str, text: str, characters: str | None = None) -> Corpus:
+    """Turns `text` into a corpus. Without `characters` the vocabulary is the text's own, sorted."""
+    characters = characters or "".join(sorted(set(text)))
+    tokens = _encode(text, characters)
+    split = int(0.9 * len(tokens))
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    return Corpus(name, characters, tokens[:split], tokens[split:], digest)
+
+
+def _encode(text: str, characters: str) -> Tensor:
+    codes = np.frombuffer(text.encode("utf-32-le"), dtype="<u4")
+    known = np.frombuffer(characters.encode("utf-32-le"), dtype="<u4")  # sorted, as `characters` is
+    ids = np.searchsorted(known, codes).clip(max=max(len(known) - 1, 0))
+    if len(codes) and (strangers := codes != known[ids]).any():
+        raise UserError(f"the character {chr(codes[strangers][0])!r} is not in this corpus's vocabulary.")
+    return torch.from_numpy(ids.astype(np.int64))
+
+
+def _embedded_text() -> str:
+    try:
+        from pydoc_data.topics import topics
+    except ImportError:
+        raise UserError(
+            "this Python lacks pydoc_data, the embedded text: pass a text file with --corpus PATH."
+        ) from None
+    # In an order that mixes the subjects, so that the last tenth reads like the rest.
+    names = sorted(topics, key=lambda name: hashlib.sha256(name.encode()).digest())
+    text = "\n\n".join(topics[name] for name in names).translate(_TYPOGRAPHY)
+    return "".join(character for character in text if character in PRINTABLE_ASCII)
+
+
+def _tinyshakespeare_text() -> str:
+    cached = cache_folder() / "tinyshakespeare.txt"
+    if cached.is_file() and _is_tinyshakespeare(content := cached.read_bytes()):
+        return content.decode()
+    try:
+        with urllib.request.urlopen(TINYSHAKESPEARE_URL, timeout=30) as response:
+            content = response.read()
+    except OSError as error:
+        reason = getattr(error, "reason", error)
+        raise UserError(
+            f"could not download TinyShakespeare ({reason}): fetch {TINYSHAKESPEARE_URL} where there is a network "
+            "and pass the file with --corpus PATH, or train on --corpus embedded."
+        ) from None
+    if not _is_tinyshakespeare(content):
+        raise UserError(
+            f"{TINYSHAKESPEARE_URL} did not answer with TinyShakespeare (its SHA-256 differs): "
+            "pass a copy you trust with --corpus PATH, or train on --corpus embedded."
+        )
+    _keep(content, cached)
+    return content.decode()
+
+
+def _is_tinyshakespeare(content: bytes) -> bool:
+    return hashlib.sha256(content).hexdigest() == TINYSHAKESPEARE_SHA256
+
+
+def cache_folder() -> Path:
+    """Where downloads are kept: $RANKZERO_CACHE, or `rankzero` in the user's cache folder."""
+    if folder := os.environ.get("RANKZERO_CACHE"):
+        return Path(folder)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rankzero"
+
+
+def _keep(content: bytes, path: Path) -> None:
+    # Written beside its place and renamed, so that a second process never reads half a file.
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
+            file.write(content)
+        os.replace(file.name, path)
+    except OSError as error:
+        raise UserError(
+            f"could not keep TinyShakespeare in {path.parent} ({error.strerror}): "
+            "name a folder that can be written with the environment variable RANKZERO_CACHE."
+        ) from None
+
+
+def _file_text(path: Path) -> str:
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        raise UserError(f"corpus {path} does not exist: pass a text file, 'embedded' or 'tinyshakespeare'.") from None
+    except (OSError, ValueError) as error:  # ValueError: a zero byte in the path
+        raise UserError(f"corpus {path} cannot be read ({error}): pass a text file.") from None
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        byte = content[error.start]
+        raise UserError(
+            f"corpus {path} is not UTF-8 text (byte {byte:#04x} at offset {error.start}): pass a text file."
+        ) from None
+    if "\0" in text:
+        raise UserError(f"corpus {path} is binary (it holds a zero byte): pass a text file.")
+    return text

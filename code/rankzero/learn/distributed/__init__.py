@@ -1,0 +1,1 @@
+"""Several ranks: starting them, synchronizing them, counting their communication."""

@@ -1,0 +1,85 @@
+"""What a failure of a rank is called: what was raised and where, or where a rank was when nothing was."""
+
+import re
+import sysconfig
+import traceback
+from pathlib import Path
+
+LIBRARIES = tuple(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib"))
+OURS = str(Path(__file__).parents[2])
+LOST = "lost the connection to another rank in a collective"
+LONGEST = 500  # characters of an error's first line that a report shows
+_FINGERPRINT = re.compile(
+    r"Rank (\d+) is running collective: CollectiveFingerPrint\(SequenceNumber=\d+,? ?OpType=(\w+)"
+    r"(?:, TensorShape=\[([\d, ]*)\], TensorDtypes=(\w+))?"
+)
+
+
+def is_consequence(error: BaseException) -> bool:
+    """Whether an error only says that another rank is gone, late, or did something else. c10d raises such errors."""
+    name = type(error).__name__
+    if name in ("DistBackendError", "DistNetworkError", "DistStoreError"):
+        return True
+    return name == "RuntimeError" and any(
+        sign in text_of(error) for sign in ("/gloo/", "ProcessGroupGloo", "monitoredBarrier", "Monitored Barrier")
+    )
+
+
+def text_of(error: BaseException) -> str:
+    """Its text; nothing if it cannot say."""
+    try:
+        return str(error)
+    except Exception:
+        return ""
+
+
+def summary_of(error: BaseException) -> str:
+    """What was raised, in a line: 'ValueError: no such thing'. Of c10d's errors, what a person can use."""
+    text = re.sub(r"\x1b\[[0-9;]*m", "", text_of(error)).strip()
+    calls = [
+        f"rank {rank} called {op.lower()}" + (f" of {dtype}[{shape}]" if dtype else "")
+        for rank, op, shape, dtype in _FINGERPRINT.findall(text)
+    ]
+    if calls:
+        return "the ranks called different collectives: " + ", ".join(sorted(set(calls)))
+    if late := re.search(r"Ranks? ([\d, ]+) failed to pass monitoredBarrier", text):
+        return f"waited in a collective that rank {late[1].strip()} did not call"
+    if late := re.search(r"Timed out waiting (\d+)ms", text):
+        return f"waited {int(late[1]) / 1000:g} s for another rank in a collective"
+    if "gloo" in text and ("Connection" in text or "Read error" in text or "Write error" in text):
+        return LOST
+    if name := re.search(r"gloo.*Unable to find address for: (\S+)", text):
+        return f"this machine has no network interface {name[1]!r}: is GLOO_SOCKET_IFNAME right?"
+    first = text.splitlines()[0] if text else ""
+    first = first if len(first) <= LONGEST else f"{first[:LONGEST]} …"
+    return f"{type(error).__name__}: {first}" if first else type(error).__name__
+
+
+def place_of(error: BaseException) -> str:
+    """Where the user's code raised it: 'train_ddp.py, line 40, in train_step'; empty if nowhere in it."""
+    frames = traceback.extract_tb(error.__traceback__)
+    mine = [frame for frame in frames if is_users(frame.filename)]
+    return f"{Path(mine[-1].filename).name}, line {mine[-1].lineno}, in {mine[-1].name}" if mine else ""
+
+
+def place_in_dump(dump: str) -> tuple[str, bool]:
+    """Where a process is by the dump of `faulthandler`: the user's innermost line; and whether it waits for others."""
+    frames = re.findall(r'File "(.*?)", line (\d+) in (\S+)', dump)  # the innermost first
+    names = [name for _, _, name in frames]
+    if "_work" not in names:
+        return "sending its value" if "_reply" in names else "", False
+    if any(file.endswith("distributed/rank.py") and name == "join" for file, _, name in frames):
+        return "joining the others", True
+    del frames[names.index("_work") :]  # what runs a rank is nobody's code
+    for number, (file, line, name) in enumerate(frames):
+        if is_users(file):
+            inside = [called for _, _, called in frames[:number] if called not in ("wrapper", "inner", "_wrapped")]
+            doing = f"inside {inside[-1]}, called at " if inside else "at "
+            waits = any("/torch/distributed/" in one or "/torch/autograd/" in one for one, _, _ in frames[:number])
+            return f"{doing}{Path(file).name}, line {line}, in {name}", waits
+    return "", False
+
+
+def is_users(file: str) -> bool:
+    """Whether a source file is neither of Python, nor of an installed package, nor of this library."""
+    return not file.startswith((*LIBRARIES, OURS, "<frozen"))

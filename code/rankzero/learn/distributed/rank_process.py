@@ -1,0 +1,117 @@
+"""The life of one rank that `world.py` has started: it joins, calls the function, answers, and ends."""
+
+import contextlib
+import faulthandler
+import multiprocessing
+import os
+import pickle
+import shutil
+import signal
+import sys
+import threading
+import time
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any, NoReturn
+
+import cloudpickle
+
+from rankzero.errors import UserError
+from rankzero.learn.distributed.rank_failures import is_consequence, place_of, summary_of, text_of
+
+LINGER_S = 0.5  # how long a rank that is done keeps its connections while others are not
+NOT_UP, NO_STEP = -2, -1  # in the place of a step's number: not to be interrupted yet, and in no step yet
+WHERE_SIGNAL = signal.SIGUSR1  # makes a rank write down where it is, even inside C
+KINDS = {kind.__name__: kind for kind in (UserError, NotImplementedError, KeyboardInterrupt, MemoryError)}
+
+
+def live(
+    number: int,
+    payload: Any,
+    folder: Path,
+    steps: Any,
+    settings: dict[str, Any],
+    replies: Connection,
+    prints: Connection,
+) -> NoReturn:
+    """The whole life of a rank."""
+    if not settings["forked"]:
+        os.setpgid(0, 0)  # Ctrl-C is for whoever started the world, and comes on from there, once
+        threading.Thread(target=_end_with_parent, args=(folder,), daemon=True).start()
+        from rankzero.learn.distributed.fork_server import QUIET
+
+        os.environ.clear()
+        os.environ.update(QUIET | settings["environment"])
+    received, wakes = os.pipe()  # the signals that came, whoever handles them
+    os.set_blocking(received, False)
+    os.set_blocking(wakes, False)
+    signal.set_wakeup_fd(wakes, warn_on_full_buffer=False)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    steps[number] = NO_STEP
+    os.dup2(prints.fileno(), 1)
+    os.dup2(prints.fileno(), 2)
+    sys.stdout = os.fdopen(1, "w", buffering=1, encoding="utf-8", errors="replace", closefd=False)
+    sys.stderr = os.fdopen(2, "w", buffering=1, encoding="utf-8", errors="replace", closefd=False)
+    with (folder / f"rank-{number}").open("w") as where:
+        faulthandler.register(WHERE_SIGNAL, file=where, all_threads=False)
+        faulthandler.enable(file=where, all_threads=False)  # the same when it crashes
+        try:
+            value = _work(number, payload, folder, steps, settings)
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+            reply: tuple[Any, ...] = ("done", value, _has_come(signal.SIGINT, received))
+        except BaseException as error:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+            reply = _failure(error)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        _reply(replies, reply)
+        if reply[0] == "done":  # whoever started the world ends it when all are; until then, what another rank still
+            time.sleep(LINGER_S)  # has to receive is on its way through this one's connections
+        os._exit(0)  # without the clean-up of libraries, in which a rank that is left alone may wait for others
+
+
+def _has_come(number: int, received: int) -> bool:
+    with contextlib.suppress(BlockingIOError):
+        return number in os.read(received, 65536)
+    return False
+
+
+def _end_with_parent(folder: Path) -> None:
+    parent = multiprocessing.parent_process()
+    if parent:
+        parent.join()
+        shutil.rmtree(folder, ignore_errors=True)
+        os._exit(1)
+
+
+def _work(number: int, payload: Any, folder: Path, steps: Any, settings: dict[str, Any]) -> Any:
+    import torch
+    import torch.distributed as dist
+
+    from rankzero.learn.distributed.rank import join, share_steps
+
+    torch.set_num_threads(1)
+    share_steps(steps)
+    store = dist.FileStore(  # type: ignore[attr-defined]
+        str(folder / "store"), settings["ranks"]
+    )
+    function, args = payload if settings["forked"] else pickle.loads(payload)
+    join(settings["device"], store=store, rank=number, ranks=settings["ranks"], debug=settings["debug"])
+    return function(*args)
+
+
+def _reply(replies: Connection, reply: tuple[Any, ...]) -> None:
+    """Sends it to whoever started this rank; or that it cannot be sent."""
+    try:
+        data = cloudpickle.dumps(reply)
+    except Exception as error:
+        data = pickle.dumps(("raised", "", f"its value cannot be sent ({summary_of(error)})", "", False))
+    with contextlib.suppress(BrokenPipeError):
+        replies.send_bytes(data)
+
+
+def _failure(error: BaseException) -> tuple[str, str, str, str, bool]:
+    kind = next((name for name, one in KINDS.items() if isinstance(error, one)), type(error).__name__)
+    if kind in KINDS:
+        return "raised", kind, text_of(error), "", False
+    return "raised", kind, summary_of(error), place_of(error), is_consequence(error)

@@ -1,0 +1,1 @@
+"""This machine: its devices, their peak rates, and what it can run."""

@@ -1,0 +1,29 @@
+"""The FLOP/s that a utilization is measured against: given, read from a data sheet, or measured."""
+
+import time
+
+import torch
+
+from rankzero.learn.machine.device import peak_flops
+
+
+def reference_peak(device: torch.device, given: float | None = None) -> tuple[float, str] | None:
+    """FLOP/s of dense fp32 products and where the number comes from; None where there is none for this device."""
+    if given:
+        return given, "given"
+    if known := peak_flops(device):
+        return known, "data sheet"
+    if device.type == "cpu":
+        return measured_peak(), f"measured: large products, threads: {torch.get_num_threads()}"
+    return None
+
+
+def measured_peak(size: int = 1024, times: int = 12) -> float:
+    """FLOP/s of the fastest of `times` products of fp32 matrices [size, size] on this CPU: 2 size³ FLOPs each."""
+    a, b = torch.ones(size, size), torch.ones(size, size)
+    seconds = []
+    for _ in range(times):
+        start = time.perf_counter()
+        _ = a @ b
+        seconds.append(time.perf_counter() - start)
+    return 2 * size**3 / min(seconds)

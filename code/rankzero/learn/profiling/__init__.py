@@ -1,0 +1,1 @@
+"""Measuring a training step: memory, phases, traces."""

@@ -1,0 +1,166 @@
+"""How much memory training holds, and at which phase of a step.
+
+Two views. `memory_now` asks the allocator or the operating system. `PhaseMemory` counts bytes of tensors by their role,
+which is exact and does not depend on the allocator.
+"""
+
+import resource
+import sys
+import weakref
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import psutil
+import torch
+from torch import Tensor, nn
+
+from rankzero.errors import UserError
+
+MIB = 2**20
+
+
+def memory_now(device: torch.device) -> dict[str, int]:
+    """Bytes in use.
+
+    CUDA: `allocated` (in tensors), `reserved` (held by torch's caching allocator, so never smaller) and `peak`, the
+    most ever allocated. MPS: `allocated` and `reserved`. CPU: `resident` (this whole process, the interpreter and
+    libraries included) and `peak`, the most ever resident.
+    """
+    if device.type == "cuda":
+        return {
+            "allocated": torch.cuda.memory_allocated(device),
+            "reserved": torch.cuda.memory_reserved(device),
+            "peak": torch.cuda.max_memory_allocated(device),
+        }
+    if device.type == "mps":
+        return {
+            "allocated": torch.mps.current_allocated_memory(),
+            "reserved": torch.mps.driver_allocated_memory(),
+        }
+    resident = psutil.Process().memory_info().rss
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    return {"resident": resident, "peak": max(resident, peak)}  # the kernel updates its peak with a delay
+
+
+def check_fits(needed: int, device: torch.device, first: str = "") -> None:
+    """UserError if `needed` bytes are more than the device, or this machine, has in all.
+
+    `first`, as in "--micro-batch, ", is the option to lower before the others.
+    """
+    if device.type == "cuda":
+        there = torch.cuda.get_device_properties(device).total_memory
+    else:
+        there = psutil.virtual_memory().total
+    if needed > there:
+        raise UserError(
+            f"out of memory: this would need about {needed / 2**30:,.0f} GiB and there are {there / 2**30:,.0f}: "
+            f"use a smaller {first}--batch-size, --block-size, --hidden-dim or --layers."
+        )
+
+
+def tensor_bytes(tensors: Iterable[Tensor]) -> int:
+    """Bytes of the storages behind `tensors`; a storage that several of them share counts once."""
+    storages = {t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for t in tensors}
+    return sum(storages.values())
+
+
+@dataclass(frozen=True)
+class PhaseRow:
+    """Bytes held at the end of one phase of a training step, by role."""
+
+    phase: str
+    weights: int
+    gradients: int
+    optimizer: int
+    activations: int  # what autograd saved in the forward pass and still keeps, weights left out
+    system: dict[str, int]  # memory_now()
+
+    @property
+    def total(self) -> int:
+        """Bytes over the four roles."""
+        return self.weights + self.gradients + self.optimizer + self.activations
+
+
+class PhaseMemory:
+    """Counts what a training step holds, phase by phase.
+
+    Use as a context around one step and call `record` at the end of each phase::
+
+        with PhaseMemory(model, optimizer, device) as memory:
+            loss = model(x).sum()
+            memory.record("forward")
+
+    `peak_activations` is the most that autograd kept at any moment, what is recomputed in backward included.
+    """
+
+    def __init__(self, model: nn.Module, optimizer: torch.optim.Optimizer, device: torch.device) -> None:
+        self.rows: list[PhaseRow] = []
+        self.peak_activations = 0
+        self._model, self._optimizer, self._device = model, optimizer, device
+        self._weights = {p.untyped_storage().data_ptr() for p in model.parameters()}
+        self._saved: dict[int, list[int]] = {}  # address of a storage -> [how many keep it, bytes]
+        self._hooks = torch.autograd.graph.saved_tensors_hooks(self._pack, lambda kept: kept.tensor)
+
+    def __enter__(self) -> "PhaseMemory":
+        self._hooks.__enter__()
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        self._hooks.__exit__(*exception)
+
+    def record(self, phase: str) -> None:
+        """Adds a row: what is held now."""
+        parameters = list(self._model.parameters())
+        self.rows.append(
+            PhaseRow(
+                phase=phase,
+                weights=tensor_bytes(parameters),
+                gradients=tensor_bytes(p.grad for p in parameters if p.grad is not None),
+                optimizer=tensor_bytes(
+                    value
+                    for state in self._optimizer.state.values()
+                    for value in state.values()
+                    if isinstance(value, Tensor)
+                ),
+                activations=sum(size for _, size in self._saved.values()),
+                system=memory_now(self._device),
+            )
+        )
+
+    def table(self) -> str:
+        """The rows as text, in MiB (2^20 bytes). Of more than 16, the first 6 and the last 3."""
+        roles = ("weights", "gradients", "optimizer", "activations", "total")
+        system = [name for name in self.rows[0].system if name != "peak"]
+        lines = ["MiB after" + "".join(f"{name:>12}" for name in (*roles, *system))]
+        left_out = range(6, len(self.rows) - 3) if len(self.rows) > 16 else range(0)
+        for place, row in enumerate(self.rows):
+            if place in left_out:
+                if place == left_out[0]:
+                    lines.append(f"...      {len(left_out)} rows are left out")
+                continue
+            numbers = [getattr(row, role) for role in roles] + [row.system[name] for name in system]
+            lines.append(f"{row.phase:<9}" + "".join(f"{number / MIB:12.2f}" for number in numbers))
+        return "\n".join(lines)
+
+    def _pack(self, tensor: Tensor) -> "_Kept":
+        storage = tensor.untyped_storage()
+        kept = _Kept(tensor.detach())
+        if storage.data_ptr() not in self._weights:
+            entry = self._saved.setdefault(storage.data_ptr(), [0, storage.nbytes()])
+            entry[0] += 1
+            self.peak_activations = max(self.peak_activations, sum(size for _, size in self._saved.values()))
+            weakref.finalize(kept, self._release, storage.data_ptr())
+        return kept
+
+    def _release(self, address: int) -> None:
+        self._saved[address][0] -= 1
+        if not self._saved[address][0]:
+            del self._saved[address]
+
+
+class _Kept:
+    """Holds a saved tensor for autograd; when autograd lets go of it, so does the count."""
+
+    def __init__(self, tensor: Tensor) -> None:
+        self.tensor = tensor

@@ -1,0 +1,53 @@
+"""How long each phase of a step takes on each rank: which rank do the others wait for?"""
+
+import time
+from collections import defaultdict
+
+import torch
+import torch.distributed as dist
+
+from rankzero.learn.runs.step_meter import StepMeter
+
+
+class Laps:
+    """Times the phases of some steps on this rank.
+
+    All ranks leave backward together, since each waits there for the gradients of all. So a slow rank does not show in
+    its step time, which is everybody's: it has the longest forward, and the others have the longest backward.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self._seconds: defaultdict[str, float] = defaultdict(float)
+        self._steps, self._last = 0, 0.0
+
+    def start(self) -> None:
+        """Begins a step."""
+        self._steps += 1
+        self._last = self._now()
+
+    def record(self, phase: str) -> None:
+        """Ends a phase of it."""
+        before, self._last = self._last, self._now()
+        self._seconds[phase] += self._last - before
+
+    def _now(self) -> float:
+        if self._device.type == "cuda":
+            torch.cuda.synchronize(self._device)  # otherwise only the launching of kernels would be timed
+        return time.perf_counter()
+
+    def by_rank(self) -> dict[str, list[float]]:
+        """Milliseconds a step of each phase, by rank; every rank must call it. Starts anew."""
+        mine = {phase: 1000 * seconds / self._steps for phase, seconds in self._seconds.items()}
+        every: list[dict[str, float]] = [{}] * dist.get_world_size()
+        dist.all_gather_object(every, mine)
+        self._seconds.clear()
+        self._steps = 0
+        return {phase: [rank[phase] for rank in every] for phase in mine}
+
+    def report(self, meter: StepMeter) -> None:
+        """Logs the phases by rank as an event `ranks` and prints them. Every rank must call it."""
+        if phases := self.by_rank():
+            meter.write("ranks", step=meter.done, **{f"{phase}_ms": times for phase, times in phases.items()})
+            words = [f"{phase} {', '.join(f'{one:.1f}' for one in times)}" for phase, times in phases.items()]
+            meter.print(f"step {meter.done:>5}/{meter.last_step}  ms by rank: {'; '.join(words)}")

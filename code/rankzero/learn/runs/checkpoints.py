@@ -1,0 +1,116 @@
+"""Writing a checkpoint, and reading one that somebody else may have written, or damaged."""
+
+import io
+import os
+import zipfile
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from rankzero.errors import UserError
+
+KEYS = ("model", "optimizer", "step", "settings", "corpus_sha256")
+
+
+def save_checkpoint(path: Path, model: nn.Module, optimizer: Optimizer, **state: Any) -> None:
+    """Writes everything the next step depends on, as Lab 02's starter does, where it is explained."""
+    partial = path.with_name(f".{os.getpid()}.partial")
+    try:
+        torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), **state}, partial)
+        partial.replace(path)  # one atomic rename
+    except (OSError, RuntimeError) as error:  # torch reports a full disk as a RuntimeError
+        raise UserError(f"could not save {path} ({error}): free some space or choose another --checkpoint.") from None
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def read_checkpoint(path: Path, *, settings: Collection[str]) -> dict[str, Any]:
+    """The checkpoint saved in `path`, its tensors on the CPU, and the path itself under "path".
+
+    It has "model", "optimizer", "step", "corpus_sha256", and under "settings" a dictionary with all of `settings`.
+    `weights_only` admits tensors and plain values alone, so that a file cannot run code. UserError where the file is
+    missing, damaged (every checksum is verified), or no checkpoint of this kind.
+    """
+    try:
+        checkpoint = torch.load(io.BytesIO(_verified(path)), map_location="cpu", weights_only=True)
+    except FileNotFoundError:
+        raise UserError(f"checkpoint {path} does not exist.") from None
+    except Exception:  # a damaged file can make its readers raise anything
+        raise UserError(
+            f"checkpoint {path} is damaged, or is not a checkpoint: resume from another, or start anew."
+        ) from None
+    if not _has(checkpoint, KEYS) or not _has(checkpoint["settings"], settings) or not _is_count(checkpoint["step"]):
+        raise UserError(f"checkpoint {path} was not written by this lab: resume from another, or start anew.")
+    return checkpoint | {"path": path}
+
+
+def saved_numbers(saved: dict[str, Any], part: str, names: Collection[str]) -> dict[str, Any]:
+    """The numbers of these names in a part of the checkpoint. UserError where one is missing or is no number."""
+    numbers: Any = saved.get(part)
+    if not _has(numbers, names) or not all(type(numbers[name]) in (int, float) for name in names):
+        raise UserError(f"checkpoint {saved['path']} has no {part}: resume from another, or start anew.")
+    return {name: numbers[name] for name in names}
+
+
+def check_training_state(saved: dict[str, Any], model: nn.Module) -> None:
+    """UserError unless `saved` holds weights and AdamW averages of the shape and type of `model`'s parameters.
+
+    AdamW makes its averages in its first update, so a run whose loss scaler has skipped every step has none to hold.
+    """
+    weights, parameters = saved["model"], dict(model.named_parameters(remove_duplicate=False))
+    same_weights = _has(weights, parameters) and all(_like(weights[name], p) for name, p in parameters.items())
+    if not same_weights or not _is_adamw_state(saved["optimizer"], model, updated=not _skipped_every_step(saved)):
+        raise UserError(f"checkpoint {saved['path']} holds another model: resume from another, or start anew.")
+
+
+def _skipped_every_step(saved: dict[str, Any]) -> bool:
+    scaler: Any = saved.get("scaler")
+    return _has(scaler, ("skipped",)) and _is_count(scaler["skipped"]) and scaler["skipped"] == saved["step"]
+
+
+def _is_adamw_state(state: Any, model: nn.Module, *, updated: bool) -> bool:
+    parameters = list(model.parameters()) if updated else []
+    if not _has(state, ("state", "param_groups")) or not _has(state["state"], range(len(parameters))):
+        return False
+    if state["state"] and not updated:
+        return False
+    for parameter, own in zip(parameters, (state["state"][number] for number in range(len(parameters))), strict=True):
+        if not _has(own, ("exp_avg", "exp_avg_sq", "step")):
+            return False
+        if not (_like(own["exp_avg"], parameter) and _like(own["exp_avg_sq"], parameter)):
+            return False
+    fresh = torch.optim.AdamW(model.parameters()).state_dict()["param_groups"]
+    groups = state["param_groups"]
+    return isinstance(groups, list) and [_kinds(group) for group in groups] == [_kinds(group) for group in fresh]
+
+
+def _verified(path: Path) -> bytes:
+    """The file's entries, each read with its checksum verified, in a new archive.
+
+    torch's own reader verifies less: one flipped bit in the archive's directory makes it load uninitialized memory.
+    """
+    verified = io.BytesIO()
+    with zipfile.ZipFile(path) as archive, zipfile.ZipFile(verified, "w") as copy:
+        for entry in archive.infolist():
+            copy.writestr(entry.filename, archive.read(entry))
+    return verified.getvalue()
+
+
+def _has(value: Any, keys: Collection[Any]) -> bool:
+    return isinstance(value, dict) and set(keys) <= set(value)
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and value >= 0
+
+
+def _like(value: Any, parameter: Tensor) -> bool:
+    return isinstance(value, Tensor) and value.shape == parameter.shape and value.dtype == parameter.dtype
+
+
+def _kinds(group: Any) -> dict[str, type]:
+    return {name: type(value) for name, value in group.items()} if isinstance(group, dict) else {}

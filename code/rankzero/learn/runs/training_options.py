@@ -1,0 +1,172 @@
+"""What training starters share and is not their lesson: the common options, `--resume`, and how a run ends."""
+
+import argparse
+import math
+import os
+import shlex
+import sys
+from collections.abc import Callable, Collection
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import nn
+
+from rankzero.learn.runs.checkpoints import check_training_state, read_checkpoint
+from rankzero.learn.data.corpus import Corpus
+from rankzero.errors import UserError, out_of_memory
+from rankzero.learn.profiling.memory import MIB, memory_now
+from rankzero.learn.runs.step_meter import StepMeter
+from rankzero.learn.runs.options import StarterParser, non_negative_int, positive_float, positive_int
+from rankzero.learn.distributed.rank import join, launched_by_torchrun
+from rankzero.learn.runs.run_folder import latest_checkpoint
+from rankzero.learn.distributed.world import WorldError, run_world
+
+# What decides the losses. A checkpoint keeps these settings, so that `--resume` alone goes on with the same run.
+MODEL_SHAPE = ("hidden_dim", "layers", "heads", "block_size")
+SETTINGS = (*MODEL_SHAPE, "batch_size", "corpus", "seed", "lr", "warmup_steps", "decay_steps")
+
+
+def training_parser(description: str, *, ranks: bool = False, folders: bool = False) -> StarterParser:
+    """A parser with the options that every training starter has. A lab adds its own.
+
+    With `ranks` the starter runs in several processes. With `folders` its checkpoints are folders in the run's own, of
+    a file a rank, and not a file that could be anywhere.
+    """
+    parser = StarterParser(description=description)
+    add = parser.add_argument
+    add("--steps", type=positive_int, default=600, help="optimizer steps in all, those before a --resume included")
+    add_model_options(parser)
+    add("--warmup-steps", type=non_negative_int, default=20, help="steps over which the rate rises to --lr")
+    add("--decay-steps", type=non_negative_int, default=0, help="cosine down to lr / 10 at this step; 0: no decay")
+    add("--eval-every", type=positive_int, default=200, help="steps between evaluations; each also saves")
+    add("--deterministic", action="store_true", help="refuse operations that may differ between runs (for CUDA)")
+    if ranks:
+        add("--ranks", type=positive_int, help="processes to start (default: 2); torchrun starts its own")
+    if not folders:
+        add("--checkpoint", type=Path, help="file to save to; without it, checkpoint.pt in the run's folder")
+    parser.set_defaults(checkpoint=None)
+    first = "" if folders else "the --checkpoint file or else "
+    resume_help = f"checkpoint to go on from; without PATH, {first}the newest run's"
+    add("--resume", nargs="?", const="newest", metavar="PATH", help=resume_help)
+    return parser
+
+
+def add_model_options(parser: StarterParser) -> None:
+    """What a program needs that takes a few steps: the model's shape, the batch, the rate, the text, and where."""
+    add = parser.add_argument
+    add("--batch-size", type=positive_int, default=12, help="sequences a step")
+    add("--block-size", type=positive_int, default=64, help="tokens a sequence")
+    add("--hidden-dim", type=positive_int, default=128, help="width of the model; a multiple of --heads")
+    add("--layers", type=positive_int, default=4, help="transformer blocks")
+    add("--heads", type=positive_int, default=4, help="attention heads a block")
+    add("--lr", type=positive_float, default=1e-3, help="AdamW's learning rate, after the warm-up if there is one")
+    add("--corpus", default="embedded", help="'embedded', 'tinyshakespeare', or the path of a UTF-8 text file")
+    add("--device", default="auto", help="auto, cpu, cuda, cuda:N or mps")
+    add("--seed", type=non_negative_int, default=0, help="of the weights and of the batches")
+    add("--out", type=Path, default=Path("runs"), help="folder in which each run makes a new one")
+
+
+def learning_rate(step: int, peak: float, warmup_steps: int, decay_steps: int) -> float:
+    """Rate of step 0, 1, 2, ...: a linear warm-up, then constant, or a cosine down to peak / 10 at `decay_steps`."""
+    if step < warmup_steps:
+        return peak * (step + 1) / warmup_steps  # + 1: a first rate of 0 would waste the first step
+    if not decay_steps:
+        return peak
+    progress = min(1.0, (step - warmup_steps) / max(1, decay_steps - warmup_steps))
+    return peak * (0.1 + 0.9 * 0.5 * (1 + math.cos(math.pi * progress)))
+
+
+def run_starter(
+    parser: StarterParser,
+    train: Callable[[argparse.Namespace, dict[str, Any] | None], int],
+    arguments: list[str] | None,
+    *,
+    lab: str,
+    settings: Collection[str] = SETTINGS,
+    ranks: bool = False,
+    read: Callable[..., dict[str, Any]] = read_checkpoint,
+    newest: Callable[[Path, str], Path] = latest_checkpoint,
+) -> int:
+    """Calls `train(options, saved)`, `saved` being the checkpoint that `--resume` names; returns the exit code.
+
+    With `ranks` it is called in each rank of a world: torchrun's, or one of `--ranks` processes on this machine.
+    `read` reads a checkpoint, and `newest` finds the one of the newest run.
+
+    A checkpoint's settings become the options' defaults; what the command line names still wins. A mistake of the
+    user's, and memory that ran out, become one sentence and exit code 2.
+    """
+    options = parser.parse_args(arguments)
+    try:
+        saved = None
+        if options.resume is not None:
+            path = Path(options.resume)
+            if options.resume == "newest":
+                path = options.checkpoint or newest(options.out, lab)
+            saved = read(path, settings=settings)
+            parser.set_defaults(**{name: str(saved["settings"][name]) for name in settings})  # str: parsed like options
+            options = parser.parse_args(arguments)
+        return _on_ranks(train, options, saved) if ranks else train(options, saved)
+    except UserError as error:
+        if int(os.environ.get("LOCAL_RANK", "0")):
+            return 2  # every rank has made the same mistake: one of them says so
+        parser.error(str(error))
+    except WorldError as error:
+        print(f"\n{parser.prog}: {error}", file=sys.stderr)
+        return 1
+    except (MemoryError, RuntimeError) as error:
+        if not out_of_memory(error):
+            raise
+        first = "--micro-batch, " if "micro_batch" in settings else ""
+        parser.error(f"out of memory: use a smaller {first}--batch-size, --block-size, --hidden-dim or --layers.")
+    except KeyboardInterrupt:
+        print("\nStopped by Ctrl-C at once: what was saved before is kept.", file=sys.stderr)
+        return 130
+
+
+def _on_ranks(train: Callable[..., int], options: argparse.Namespace, saved: dict[str, Any] | None) -> int:
+    """Calls `train` in every rank of a world; the largest exit code."""
+    if not launched_by_torchrun():
+        return max(run_world(train, options.ranks or 2, options, saved, seconds=None, device=options.device))
+    if options.ranks:
+        raise UserError(f"torchrun has started {os.environ['WORLD_SIZE']} ranks: leave --ranks {options.ranks} out.")
+    join(options.device)
+    code = train(options, saved)
+    dist.destroy_process_group()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)  # torch's caches still hold FSDP's group, and its threads crash a Python that takes itself down
+
+
+def check_same_run(saved: dict[str, Any], options: argparse.Namespace, corpus: Corpus, model: nn.Module) -> None:
+    """UserError unless the checkpoint `saved` is of this model and this text, and has steps left to train."""
+    path = saved["path"]
+    for name in MODEL_SHAPE:
+        theirs, ours, option = saved["settings"][name], getattr(options, name), "--" + name.replace("_", "-")
+        if theirs != ours:
+            raise UserError(f"checkpoint {path} holds a model of {option} {theirs!r}, not {ours}: leave {option} out.")
+    if saved["corpus_sha256"] != corpus.sha256:
+        raise UserError(f"checkpoint {path} was trained on another text than {corpus.name}: pass the same --corpus.")
+    if "model" in saved:  # where each rank has a part of it, loading checks the shapes
+        check_training_state(saved, model)
+    if saved["step"] >= options.steps:
+        raise UserError(f"checkpoint {path} is at step {saved['step']} already: ask for more than that with --steps.")
+
+
+def end_of_run(
+    options: argparse.Namespace, meter: StepMeter, folder: Path, checkpoint: Path, starter: str, device: torch.device
+) -> int:
+    """Draws the curves, says where everything is and how to go on with `starter`; returns the exit code."""
+    from rankzero.learn.runs.plots import plot_run  # half a second of matplotlib, which --help and most ranks never need
+
+    plot_run(folder / "log.jsonl").savefig(folder / "curves.png", dpi=110)
+    same_file = ["--checkpoint", str(checkpoint)] if options.checkpoint else []
+    go_on = shlex.join(["python", os.path.relpath(starter), "--resume", str(checkpoint), *same_file, "--steps"])
+    if meter.done < options.steps:
+        print(f"\nStopped by Ctrl-C after step {meter.done}, which is saved. Go on with\n  {go_on} {options.steps}")
+        return 130
+    print(f"\nwhole run             {meter.overall()}, peak memory {memory_now(device).get('peak', 0) / MIB:,.0f} MiB")
+    print(f"loss and throughput   {folder / 'curves.png'}\nevery step            {folder / 'log.jsonl'}")
+    print(f"model and optimizer   {checkpoint}\ngo on                 {go_on} {2 * options.steps}")
+    return 0

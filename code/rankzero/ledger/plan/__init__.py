@@ -1,0 +1,1 @@
+"""Plans: one optimizer step on a cluster, computed from sizes or simulated."""

@@ -1,0 +1,129 @@
+"""The model as a layout cuts it: pipeline stages, tensor-parallel products, sharded weights. PyTorch does the cutting.
+
+`build_part` makes a run of blocks; `split_products` and `shard_weights` apply DTensor's tensor parallelism and
+`fully_shard` to it. On meta tensors that takes a second for 70 billion parameters over 1,024 ranks; on fake or real
+ones it makes each rank's part of each tensor, one by one.
+"""
+
+import dataclasses
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+from torch.distributed.tensor import DTensor, Replicate, Shard
+from torch.distributed.tensor.parallel import (
+    ColwiseParallel,
+    ParallelStyle,
+    PrepareModuleInput,
+    RowwiseParallel,
+    SequenceParallel,
+    parallelize_module,
+)
+
+from rankzero.learn.models.gpt import GPTConfig
+from rankzero.ledger.measure import RunAgain
+from rankzero.ledger.models import Config, Part, build
+from rankzero.ledger.plan.layout import Layout
+from rankzero.ledger.recipes import Recipe
+
+
+class Nothing(nn.Module):
+    """Adds nothing: stands where another pipeline stage adds the positions."""
+
+    def forward(self, positions: Tensor) -> float:
+        """0, whatever the positions."""
+        return 0.0
+
+
+class Arrived(nn.Module):
+    """Passes on what came from the stage before; of a DTensor, whose shape is that of all tokens, this rank's part."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[B, T, C] -> [B, T, C], or [B, T / ranks, C]"""
+        return x.to_local() if isinstance(x, DTensor) else x
+
+
+def build_part(config: Config, part: Part, checkpointing: str = "none") -> nn.Module:
+    """The blocks of `part` and its ends: tokens [B, T] or, behind the first stage, activations [B, T, C] go in."""
+    model = build(dataclasses.replace(config, n_layer=part.blocks))
+    if not part.first:
+        model.token_embedding = Arrived()
+        if isinstance(config, GPTConfig):
+            model.position_embedding = Nothing()
+    if not part.last:
+        model.norm, model.head = nn.Identity(), nn.Identity()
+    if checkpointing == "block":
+        model.blocks = nn.ModuleList(RunAgain(block) for block in model.get_submodule("blocks").children())
+    return model
+
+
+def split_products(model: nn.Module, mesh: DeviceMesh, part: Part, *, sequence: bool = False) -> None:
+    """Tensor parallelism over `mesh` for a Llama; with `sequence` its norms and residual stream are split by tokens."""
+    stream = Shard(1) if sequence else Replicate()
+    norm: dict[str, ParallelStyle] = {"norm": SequenceParallel()} if sequence else {}
+    ends: dict[str, ParallelStyle] = {}
+    if part.first:
+        ends["token_embedding"] = RowwiseParallel(input_layouts=Replicate(), output_layouts=stream)
+    if part.last:
+        ends |= norm
+        ends["head"] = ColwiseParallel(input_layouts=stream, output_layouts=Shard(-1), use_local_output=False)
+    parallelize_module(model, mesh, ends)
+    for block in model.get_submodule("blocks").children():
+        inner = block.block if isinstance(block, RunAgain) else block
+        parallelize_module(inner, mesh, _in_block(stream, sequence))
+
+
+def _in_block(stream: Any, sequence: bool) -> dict[str, ParallelStyle]:
+    """Column by column, then row by row: one collective before and one after each pair of products."""
+    norms: dict[str, ParallelStyle] = {"norm1": SequenceParallel(), "norm2": SequenceParallel()} if sequence else {}
+    return norms | {
+        # Made a DTensor once, so that the gradients of q, k, v are summed before they are reduced, and not after.
+        "attention": PrepareModuleInput(
+            input_layouts=(stream, None, None), desired_input_layouts=(Replicate(), None, None)
+        ),
+        "mlp": PrepareModuleInput(input_layouts=(stream,), desired_input_layouts=(Replicate(),)),
+        **{f"attention.{name}": ColwiseParallel() for name in "qkv"},
+        "attention.proj": RowwiseParallel(output_layouts=stream),
+        **{f"mlp.{name}": ColwiseParallel() for name in ("gate", "up")},
+        "mlp.down": RowwiseParallel(output_layouts=stream),
+    }
+
+
+def shard_weights(model: nn.Module, mesh: DeviceMesh, layout: Layout, recipe: Recipe, *, told: bool = True) -> None:
+    """`fully_shard` on each block, then on the rest; `mesh` has one dimension, or two: replicas, shards.
+
+    In backward PyTorch gathers ahead the unit that ran before this one in forward. A pipeline mixes the forwards of
+    several micro-batches, and some of those guesses are wrong; with `told` each unit names the one before it.
+    """
+    # A recipe without gradients in the dtype of its weights wants their sum over ranks in fp32 as well.
+    policy = MixedPrecisionPolicy(reduce_dtype=None if recipe.gradient else torch.float32)
+    blocks = list(model.get_submodule("blocks").children())
+    units = [fully_shard(block, mesh=mesh, reshard_after_forward=layout.reshard, mp_policy=policy) for block in blocks]
+    units.append(fully_shard(model, mesh=mesh, reshard_after_forward=False, mp_policy=policy))
+    if told:
+        for index, unit in enumerate(units):
+            unit.set_modules_to_backward_prefetch([units[max(0, index - 1)]])
+
+
+def parallelize(config: Config, recipe: Recipe, layout: Layout, mesh: DeviceMesh, stage: int) -> nn.ModuleList:
+    """The runs of blocks of pipeline rank `stage`, cut for this rank. `mesh`: replica, shard and tensor."""
+    runs = nn.ModuleList()
+    for chunk in range(layout.interleave):
+        part = layout.part(config, stage, chunk)
+        model = build_part(config, part, layout.checkpointing)
+        if layout.tensor > 1:
+            split_products(model, mesh["tensor"], part, sequence=layout.sequence_parallel)
+        if layout.zero == 3 and layout.data > 1:
+            shard_weights(model, mesh["replica", "shard"] if layout.replicas > 1 else mesh["shard"], layout, recipe)
+        runs.append(model)
+    return runs
+
+
+def off_meta(runs: nn.ModuleList) -> None:
+    """Gives meta tensors a place on the CPU, uninitialized; in a fake mode, a fake place."""
+    tied = [run for run in runs if getattr(run.head, "weight", None) is getattr(run.token_embedding, "weight", 0)]
+    runs._apply(lambda tensor: torch.empty_like(tensor, device="cpu"))
+    for run in tied:
+        run.get_submodule("head").weight = run.get_submodule("token_embedding").weight

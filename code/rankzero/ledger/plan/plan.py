@@ -1,0 +1,233 @@
+"""A plan: what each rank of a cluster holds, sends and waits for in one optimizer step, from sizes alone.
+
+The bytes are those of `predict`, the collectives those of `traffic`, the seconds those of `estimate`; `simulate` runs
+the same step and counts. Here they are put together for one model, one layout and one kind of hardware.
+"""
+
+import dataclasses
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from rankzero.ledger.hardware import Hardware, find_hardware
+from rankzero.ledger.ledger import Ledger
+from rankzero.ledger.models import Config, find_preset, parameter_count, weights_of
+from rankzero.ledger.plan import pipeline_schedule as schedule
+from rankzero.ledger.plan.collective_traffic import Collective, collectives
+from rankzero.ledger.plan.layout import Layout
+from rankzero.ledger.plan.shard_buffers import units_of
+from rankzero.ledger.plan.step_time import Estimate, estimate, model_flops, recomputed_flops
+from rankzero.ledger.predict import largest_micro_batch, predict
+from rankzero.ledger.recipes import Optimizer, Recipe, find_optimizer, find_recipe
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One model, laid out. `efficiency` is the share of the peak that products are assumed to reach."""
+
+    name: str
+    config: Config
+    recipe: Recipe
+    optimizer: Optimizer
+    layout: Layout
+    batch_size: int
+    seq_len: int
+    hardware: Hardware
+    per_node: int = 8
+    efficiency: float = 0.5
+
+    @cached_property
+    def ledgers(self) -> tuple[Ledger, ...]:
+        """Of the first rank of each pipeline stage."""
+        return tuple(
+            predict(
+                self.config,
+                self.recipe,
+                self.optimizer,
+                batch_size=self.batch_size,
+                seq_len=self.seq_len,
+                layout=self.layout,
+                stage=stage,
+            )
+            for stage in range(self.layout.pipeline)
+        )
+
+    @cached_property
+    def stage(self) -> int:
+        """The fullest pipeline stage."""
+        return max(range(len(self.ledgers)), key=lambda stage: self.ledgers[stage].peak()[1])
+
+    @property
+    def ledger(self) -> Ledger:
+        """Of the fullest stage."""
+        return self.ledgers[self.stage]
+
+    @cached_property
+    def collectives(self) -> list[Collective]:
+        """Of a rank of the fullest stage, in one optimizer step."""
+        return self.collectives_of(self.stage)
+
+    def collectives_of(self, stage: int) -> list[Collective]:
+        """Of a rank of that stage."""
+        return collectives(
+            self.config, self.recipe, self.layout, batch_size=self.batch_size, seq_len=self.seq_len, stage=stage
+        )
+
+    @cached_property
+    def estimate(self) -> Estimate:
+        """How long a step takes."""
+        return estimate(
+            self.config,
+            self.recipe,
+            self.optimizer,
+            self.layout,
+            self.collectives,
+            self.hardware,
+            batch_size=self.batch_size,
+            seq_len=self.seq_len,
+            stage=self.stage,
+            efficiency=self.efficiency,
+            per_node=self.per_node,
+        )
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of an optimizer step, on all ranks together."""
+        return self.layout.data * self.layout.micro_batches * self.batch_size * self.seq_len
+
+    @property
+    def bubble(self) -> float:
+        """Share of the pipeline's time in which a rank is idle."""
+        return schedule.bubble(self.layout.pipeline, self.layout.micro_batches, self.layout.interleave)
+
+    @property
+    def flops(self) -> int:
+        """Of the model, for a step, by 6N + 12LHQT."""
+        return model_flops(self.config, self.tokens, self.seq_len)
+
+    @property
+    def hardware_flops(self) -> int:
+        """With what is recomputed."""
+        return self.flops + recomputed_flops(self.config, self.layout, self.tokens, self.seq_len)
+
+    @property
+    def room(self) -> int:
+        """Bytes left on a GPU at the peak; below 0 it does not fit."""
+        return self.hardware.memory - self.ledger.peak()[1]
+
+    @property
+    def warnings(self) -> list[str]:
+        """What is allowed, and costs something."""
+        layout, found = self.layout, []
+        if layout.micro_batches < layout.pipeline:
+            found.append(
+                f"{layout.pipeline} pipeline stages are more than can be filled by {layout.micro_batches} micro-batch"
+                f"{'es' * (layout.micro_batches > 1)}: "
+                f"{self.bubble:.0%} of each rank's time is bubble."
+            )
+        if self.config.vocab_size % layout.tensor:
+            padded = -(-self.config.vocab_size // layout.tensor)
+            found.append(
+                f"a vocabulary of {self.config.vocab_size:,} does not divide by {layout.tensor} tensor ranks: "
+                f"the first ones hold {padded:,} rows."
+            )
+        weights = weights_of(self.config, layout.part(self.config, self.stage))
+        gathered = sum(unit.numbers * unit.copies for unit in units_of(weights, layout))
+        padding = 1 - sum(weight.numbers(layout.tensor) * weight.copies for weight in weights) / gathered
+        if padding > 0.05:
+            found.append(
+                f"rows do not divide by {layout.shards:,} shards: {padding:.0%} of what is gathered is padding."
+            )
+        if 0 <= self.room < self.hardware.memory / 10:
+            found.append(
+                "less than a tenth of the memory is left; the CUDA context, NCCL's buffers and fragmentation, which no "
+                "plan knows, may take that."
+            )
+        if layout.world_size > self.per_node and self.per_node % layout.tensor:
+            found.append(
+                f"groups of {layout.tensor} tensor ranks leave a node of {self.per_node}: "
+                "their products wait for the network."
+            )
+        return found
+
+    def largest_batch(self) -> int:
+        """Sequences of the largest micro-batch that fits on every stage; 0 if none does."""
+        return min(
+            largest_micro_batch(
+                self.config,
+                self.recipe,
+                self.optimizer,
+                seq_len=self.seq_len,
+                budget=self.hardware.memory,
+                layout=self.layout,
+                stage=stage,
+            )
+            for stage in range(self.layout.pipeline)
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain data."""
+        peak = self.ledger.peak()
+        step = self.estimate
+        return {
+            "model": self.name,
+            "parameters": parameter_count(self.config),
+            "config": dataclasses.asdict(self.config),
+            "recipe": self.recipe.name,
+            "optimizer": self.optimizer.name,
+            "layout": dataclasses.asdict(self.layout)
+            | {"shards": self.layout.shards, "replicas": self.layout.replicas},
+            "ranks": self.layout.world_size,
+            "micro_batch": self.batch_size,
+            "sequence": self.seq_len,
+            "tokens": self.tokens,
+            "stages": [ledger.as_json() | {"peak": ledger.peak()[1]} for ledger in self.ledgers],
+            "fullest_stage": self.stage,
+            "peak": {"moment": peak[0], "bytes": peak[1]},
+            "collectives": [
+                dataclasses.asdict(collective) | {"sent": collective.sent} for collective in self.collectives
+            ],
+            "bubble": self.bubble,
+            "flops": {"model": self.flops, "hardware": self.hardware_flops},
+            "hardware": dataclasses.asdict(self.hardware),
+            "time": {
+                "efficiency": self.efficiency,
+                "seconds": step.seconds,
+                "parts": step.parts,
+                "hidden": step.hidden,
+                "tokens_per_s": step.tokens / step.seconds,
+                "mfu": step.mfu,
+                "hfu": step.hfu,
+            },
+            "room": self.room,
+            "warnings": self.warnings,
+        }
+
+
+def make_plan(
+    preset: str,
+    layout: Layout | None = None,
+    *,
+    batch_size: int = 1,
+    seq_len: int | None = None,
+    recipe: str = "mixed",
+    optimizer: str = "adamw",
+    hardware: str = "h100",
+    per_node: int = 8,
+    efficiency: float = 0.5,
+) -> Plan:
+    """By names. Without `seq_len`, sequences as long as the preset takes. UserError for what cannot be."""
+    config, layout = find_preset(preset), layout or Layout()
+    layout.check(config)
+    return Plan(
+        preset,
+        config,
+        find_recipe(recipe),
+        find_optimizer(optimizer),
+        layout,
+        batch_size,
+        seq_len or config.block_size,
+        find_hardware(hardware),
+        per_node,
+        efficiency,
+    )

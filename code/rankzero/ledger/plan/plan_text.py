@@ -1,0 +1,120 @@
+"""A plan as text: what one rank holds, what it sends, how long a step takes; and what was counted, beside it."""
+
+from rankzero.ledger.ledger import BEGIN, END, FORWARD, UPDATE, Kind, comparison_table, human
+from rankzero.ledger.models import parameter_count
+from rankzero.ledger.plan.collective_traffic import totals
+from rankzero.ledger.plan.plan import Plan
+from rankzero.ledger.plan.simulate import Counted
+from rankzero.ledger.plan.step_time import HIDDEN, LABELS
+from rankzero.ledger.recipes import bytes_per_parameter
+
+MOMENTS = {
+    FORWARD: "forward ends",
+    BEGIN: "backward begins",
+    END: "backward ends",
+    UPDATE: "the weights are updated",
+}
+
+
+def plan_text(plan: Plan) -> str:
+    """The whole plan."""
+    parts = [head(plan), holds(plan), sends(plan), takes(plan), *(f"note    {warning}" for warning in plan.warnings)]
+    return "\n\n".join(parts)
+
+
+def head(plan: Plan) -> str:
+    """Model, ranks, step, recipe."""
+    layout, config = plan.layout, plan.config
+    sizes = {
+        "replicas": layout.replicas,
+        f"shards (ZeRO-{layout.zero})": layout.shards,
+        "tensor": layout.tensor,
+        "pipeline": layout.pipeline,
+    }
+    axes = " x ".join(f"{size:,} {name}" for name, size in sizes.items() if size > 1) or "alone"
+    each = bytes_per_parameter(plan.recipe, plan.optimizer)
+    sequences = layout.data * layout.micro_batches * plan.batch_size
+    return "\n".join(
+        (
+            f"model   {plan.name}: {parameter_count(config):,} parameters, {config.n_layer} blocks, "
+            f"{config.hidden_dim} wide",
+            f"ranks   {layout.world_size:,}: {axes}; {plan.hardware.name}, {plan.per_node} to a node",
+            f"step    {plan.tokens:,} tokens: {_many(sequences, 'sequence')} of {plan.seq_len:,}; "
+            f"each rank runs {_many(layout.micro_batches, 'micro-batch', 'es')} of {plan.batch_size}",
+            f"recipe  {plan.recipe.name} ({plan.recipe.says}), {plan.optimizer.name}: {each:g} B a parameter",
+        )
+    )
+
+
+def _many(count: int, thing: str, ending: str = "s") -> str:
+    return f"{count:,} {thing}{ending * (count != 1)}"
+
+
+def holds(plan: Plan) -> str:
+    """The ledger of the fullest rank, its peak, and whether that fits."""
+    moment, peak = plan.ledger.peak()
+    where = f", of pipeline stage {plan.stage}, the fullest" if plan.layout.pipeline > 1 else ""
+    lines = [f"ONE RANK HOLDS{where}"]
+    lines += [line for line in plan.ledger.table().splitlines()[1:] if not line.startswith(Kind.KV_CACHE)]
+    lines = [line for line in lines if not line.startswith("  keys and values")]
+    others = [f"{ledger.peak()[1] / 1e9:.2f}" for ledger in plan.ledgers]
+    if len(others) > 1:
+        lines.append(f"GB at the peak, by stage: {' '.join(others)}")
+    verdict = f"fits, {human(plan.room)} to spare" if plan.room >= 0 else f"does not fit: {human(-plan.room)} too much"
+    lines += [
+        f"peak    {human(peak)} when {MOMENTS[moment]}",
+        f"room    {plan.hardware.name} has {human(plan.hardware.memory)}: {verdict}",
+        f"        largest micro-batch that fits: {_many(plan.largest_batch(), 'sequence')}",
+    ]
+    return "\n".join(lines)
+
+
+def sends(plan: Plan) -> str:
+    """The collectives of a step."""
+    if not plan.collectives:
+        return "ONE RANK SENDS nothing: it is alone"
+    lines = [f"{'ONE RANK SENDS IN A STEP':<40}{'calls':>10}{'tensors':>14}{'on the wire':>14}"]
+    for c in plan.collectives:
+        name = f"{c.operation}, {c.ranks:,} {c.group} ranks"
+        lines.append(f"  {name:<38}{c.calls:>10,}{human(c.bytes):>14}{human(c.sent):>14}")
+        lines.append(f"    {c.what}: {c.formula}")
+    lines.append(f"  {'in all':<62}{human(sum(c.sent for c in plan.collectives)):>14}")
+    return "\n".join(lines)
+
+
+def takes(plan: Plan) -> str:
+    """Seconds, part by part."""
+    step = plan.estimate
+    lines = [
+        f"A STEP TAKES at least (products at {plan.efficiency:.0%} of the peak, links as on their sheets)",
+        *(
+            f"  {LABELS[name]:<30}{seconds:>10.4f} s{seconds / step.seconds:>8.1%}"
+            for name, seconds in step.parts.items()
+            if seconds
+        ),
+        f"  {'sum':<30}{step.seconds:>10.4f} s",
+        f"  {HIDDEN:<30}{step.hidden:>10.4f} s, meanwhile" if step.hidden else "",
+        f"bubble  {plan.bubble:.1%} of the pipeline's time" if plan.layout.pipeline > 1 else "",
+        f"FLOPs   {plan.flops:.4g} a step by 6N + 12LHQT"
+        + (f"; with what is recomputed {plan.hardware_flops:.4g}" if plan.hardware_flops > plan.flops else ""),
+        f"speed   {step.tokens / step.seconds:,.0f} tokens/s, "
+        f"{step.tokens / step.seconds / plan.layout.world_size:,.0f} a GPU; MFU {step.mfu:.1%}, HFU {step.hfu:.1%}",
+    ]
+    return "\n".join(line for line in lines if line)
+
+
+# ------------------------------------------------------------------------------------------------------------- counted
+def counted_text(plan: Plan, counted: Counted) -> str:
+    """Planned and counted, row by row, with the difference."""
+    table = comparison_table(counted.lines(plan.ledger), ("planned", "counted"))
+    lines = ["COUNTED on fake tensors as one rank of a fake world", table, ""]
+    lines.append(f"{'collectives':<24}{'calls':>10}{'counted':>10}{'bytes':>22}{'counted':>22}{'difference':>12}")
+    planned, found = totals(plan.collectives), counted.totals()
+    for key in sorted(planned | found):
+        (calls, size), (calls_found, size_found) = planned.get(key, (0, 0)), found.get(key, (0, 0))
+        name = f"{key[0]}, {key[1]:,} ranks"
+        lines.append(f"{name:<24}{calls:>10,}{calls_found:>10,}{size:>22,}{size_found:>22,}{size_found - size:>+12,}")
+    lines.append(
+        "only computed: temporary and communication buffers, bytes on the wire (by the rule of the ring), seconds"
+    )
+    return "\n".join(lines)

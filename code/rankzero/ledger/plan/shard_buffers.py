@@ -1,0 +1,84 @@
+"""What `fully_shard` gathers and scatters at once, and the buffers that it takes.
+
+The units are those of the usual calls: on each block, then on the model, whose unit ("root") is all that is in no
+block. When which buffers are there was read off PyTorch's `FSDPMemTracker`: see handbook/planning.md.
+"""
+
+from dataclasses import dataclass
+
+from rankzero.ledger.ledger import BEGIN, END, FORWARD, Kind, Row
+from rankzero.ledger.models import Weight
+from rankzero.ledger.plan.layout import Layout
+from rankzero.ledger.recipes import Recipe
+
+
+@dataclass(frozen=True)
+class Unit:
+    """Weights that travel in one collective: a block, or the root, which is all that is in no block."""
+
+    name: str
+    copies: int
+    numbers: int  # elements of one copy, padded so that every rank's part is as large as the first one's
+
+
+def units_of(weights: list[Weight], layout: Layout) -> list[Unit]:
+    """What `fully_shard` gathers at once, if it is called on each block and then on the model."""
+    units = []
+    for name, inside in (("root", False), ("block", True)):
+        chosen = [weight for weight in weights if weight.in_block is inside]
+        shards = layout.shards if layout.zero == 3 else 1
+        numbers = sum(
+            weight.shard(layout.tensor, shards) * shards * (1 if inside else weight.copies) for weight in chosen
+        )
+        if chosen:
+            units.append(Unit(name, chosen[0].copies if inside else 1, numbers))
+    return units
+
+
+@dataclass(frozen=True)
+class Buffers:
+    """Rows by when they are there: forward and backward; while backward is in a block; when it ends."""
+
+    always: list[Row]
+    in_block: list[Row]
+    at_end: list[Row]
+
+
+def buffers_of(weights: list[Weight], recipe: Recipe, layout: Layout) -> Buffers:
+    """Whole weights and gradients of some units. The root is gathered from forward's beginning to backward's end."""
+    units = {unit.name: unit for unit in units_of(weights, layout)}
+    block, blocks = units["block"].numbers, units["block"].copies
+    root = units["root"].numbers if "root" in units else 0
+    own, reduced = recipe.weight, recipe.gradient or recipe.accumulator
+    head = next((w for w in reversed(weights) if w.matmul and not w.in_block), None)  # None on earlier pipeline ranks
+    tied = head is not None and head.group == "token embedding"
+    whole = head.numbers(layout.tensor) * own if head else 0
+
+    def row(name: str, size: int, formula: str, *phases: str) -> Row:
+        return Row(Kind.COMMUNICATION, name, size, formula, phases)
+
+    each = f"{own} B a parameter"
+    always = [row("weights of the root", root * own, each, FORWARD, BEGIN)]
+    if layout.reshard:
+        gathered = row("weights of two blocks", min(2, blocks) * block * own, each, BEGIN)
+    else:
+        always.append(row("weights of all blocks", blocks * block * own, each, FORWARD, BEGIN))
+        gathered = row("weights of two blocks", 0, each, BEGIN)
+    in_block = [
+        gathered,
+        row("gradients of a block, whole", block * own, each, BEGIN),
+        row("reduce-scatter of a block", block * reduced, f"{reduced} B a parameter", BEGIN),
+        row("gradient of the output layer", whole, each, BEGIN),
+    ]
+    if tied:  # the gradients of its two uses, and their sum; the root is still gathered
+        at_end = [
+            row("weights of the root, still", root * own, each, END),
+            row("gradients of the tied matrix", 3 * whole, f"3·V·C·{own}", END),
+            row("reduce-scatter of the first block", block * reduced, f"{reduced} B a parameter", END),
+        ]
+    else:
+        at_end = [
+            row("gradients of the root, whole", root * own, each, END),
+            row("reduce-scatter of the root", root * reduced, f"{reduced} B a parameter", END),
+        ]
+    return Buffers(always, in_block, at_end)

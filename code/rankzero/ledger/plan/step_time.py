@@ -1,0 +1,162 @@
+"""How long a step takes: a lower bound with its parts, from FLOPs, bytes, data sheets and one assumption.
+
+The assumption is the share of the peak that products reach when nothing is in their way (`efficiency`). All else
+is division. What overlaps is taken to overlap wholly, links are taken to carry what their sheets say, and no kernel
+takes time to launch: a real step is slower.
+"""
+
+from dataclasses import dataclass
+
+from rankzero.ledger.hardware import Hardware
+from rankzero.ledger.models import Config, Part, multiplied, weights_of
+from rankzero.ledger.plan.collective_traffic import Collective, Window
+from rankzero.ledger.plan.layout import Layout
+from rankzero.ledger.predict import held
+from rankzero.ledger.recipes import Optimizer, Recipe
+
+
+def model_flops(config: Config, tokens: int, seq_len: int, part: Part | None = None) -> int:
+    """FLOPs of forward and backward by PaLM's 6N + 12LHQT a token (arXiv 2204.02311, appendix B); HQ is the width.
+
+    N leaves out embeddings that are only looked up. Causality is not discounted.
+    """
+    blocks = config.n_layer if part is None else part.blocks
+    return tokens * (6 * multiplied(config, part) + 12 * blocks * config.hidden_dim * seq_len)
+
+
+def recomputed_flops(config: Config, layout: Layout, tokens: int, seq_len: int, part: Part | None = None) -> int:
+    """FLOPs of running the blocks' forward again: a third of theirs. The output layer does not run again."""
+    if layout.checkpointing == "none":
+        return 0
+    blocks = config.n_layer if part is None else part.blocks
+    return model_flops(config, tokens, seq_len, Part(blocks, first=False, last=False)) // 3
+
+
+LABELS = {
+    "compute": "compute",
+    "recompute": "recompute",
+    "tensor": "waits: tensor ranks",
+    "data": "waits: shards and replicas",
+    "pipeline": "waits: sends between stages",
+    "bubble": "waits: bubble",
+    "update": "update",
+}
+HIDDEN = "hidden communication"
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Seconds of one optimizer step, part by part. `hidden` communication takes place meanwhile, and adds nothing."""
+
+    compute: float
+    recompute: float
+    tensor: float  # exposed: products wait for it
+    data: float  # exposed: what computation does not cover
+    pipeline: float
+    bubble: float
+    update: float
+    hidden: float
+    tokens: int
+    flops: int  # of the model
+    hardware_flops: int  # with what is recomputed
+    peak: float  # FLOP/s of all ranks together
+
+    @property
+    def seconds(self) -> float:
+        """All parts but the hidden one."""
+        return self.compute + self.recompute + self.tensor + self.data + self.pipeline + self.bubble + self.update
+
+    @property
+    def parts(self) -> dict[str, float]:
+        """What adds up to `seconds`."""
+        names = ("compute", "recompute", "tensor", "data", "pipeline", "bubble", "update")
+        return {name: getattr(self, name) for name in names}
+
+    @property
+    def mfu(self) -> float:
+        """Model FLOPs utilization."""
+        return self.flops / (self.seconds * self.peak)
+
+    @property
+    def hfu(self) -> float:
+        """Hardware FLOPs utilization: recomputation counted as work."""
+        return self.hardware_flops / (self.seconds * self.peak)
+
+
+def stride_of(group: str, layout: Layout) -> int:
+    """How far apart the ranks of a group are. Tensor ranks are neighbors, then shards, replicas, pipeline ranks."""
+    return {
+        "tensor": 1,
+        "shard": layout.tensor,
+        "replica": layout.tensor * layout.shards,
+        "pipeline": layout.tensor * layout.data,
+        "ends": layout.tensor * layout.data * (layout.pipeline - 1),
+    }[group]
+
+
+def seconds_of(collective: Collective, layout: Layout, hardware: Hardware, per_node: int) -> float:
+    """Its bytes over the bandwidth of its ring."""
+    stride = stride_of(collective.group, layout)
+    if collective.operation == "send" and layout.world_size > per_node:
+        return collective.sent / hardware.network  # one port, its own
+    return collective.sent / hardware.bandwidth(collective.ranks, stride, per_node, layout.world_size)
+
+
+def estimate(
+    config: Config,
+    recipe: Recipe,
+    optimizer: Optimizer,
+    layout: Layout,
+    sent: list[Collective],
+    hardware: Hardware,
+    *,
+    batch_size: int,
+    seq_len: int,
+    stage: int,
+    efficiency: float = 0.5,
+    per_node: int = 8,
+) -> Estimate:
+    """The step's parts, for a rank of pipeline rank `stage` and its collectives; computation is the slowest stage's."""
+    rate = hardware.flops(recipe.weight, bool(recipe.copy))
+    m, tokens = layout.micro_batches, batch_size * seq_len
+    parts = [layout.part(config, number) for number in {0, layout.pipeline - 1}]
+    effective = rate * efficiency * layout.tensor
+    work = max(model_flops(config, tokens, seq_len, part) for part in parts) / effective
+    again = max(recomputed_flops(config, layout, tokens, seq_len, part) for part in parts) / effective
+    room: dict[Window, float] = {
+        "": 0.0,
+        "forward": m * work / 3,
+        "backward": m * (2 / 3 * work + again),
+        "last backward": 2 / 3 * work + again,
+    }
+    taken = dict.fromkeys(room, 0.0)
+    exposed = {"tensor": 0.0, "data": 0.0, "pipeline": 0.0}
+    for collective in sent:
+        seconds = seconds_of(collective, layout, hardware, per_node)
+        where = collective.group if collective.group in exposed else "data"
+        if collective.hides:
+            taken[collective.hides] += seconds
+        else:
+            exposed[where] += seconds
+    over = {window: max(0.0, taken[window] - room[window]) for window in room}
+    exposed["data"] += sum(over.values())
+    weights = weights_of(config, layout.part(config, stage))
+    numbers = sum(held(weight, layout, 1) for weight in weights)
+    moved = 2 * recipe.state * len(optimizer.moments) + 2 * (recipe.master or recipe.weight)
+    moved += (recipe.accumulator or recipe.gradient) + (recipe.weight if recipe.master else 0)
+    everything = tokens * m * layout.data
+    flops = model_flops(config, everything, seq_len)
+    return Estimate(
+        compute=m * work,
+        recompute=m * again,
+        tensor=exposed["tensor"],
+        data=exposed["data"],
+        pipeline=exposed["pipeline"],
+        bubble=(layout.pipeline - 1) / layout.interleave * (work + again),
+        update=numbers * moved / hardware.hbm,
+        hidden=sum(taken.values()) - sum(over.values()),
+        tokens=everything,
+        flops=flops,
+        hardware_flops=flops + recomputed_flops(config, layout, everything, seq_len),
+        peak=rate * layout.world_size,
+    )

@@ -1,0 +1,1 @@
+"""What the site does with the markdown of pages."""

@@ -1,0 +1,41 @@
+"""Leads from a page to the calculator at the setting that the page speaks of: GitHub, which has none, shows nothing.
+
+Where it is to stand, the page's markdown has a comment, `<!-- calculator: words for it #recipe=fp32&batch_size=4 -->`.
+"""
+
+import re
+from typing import Any
+
+from docutils import nodes
+from sphinx.application import Sphinx
+from sphinx.transforms import SphinxTransform
+from sphinx.util import logging
+
+from rankzero.publish.site.views import calculator
+
+COMMENT = re.compile(r"<!-- calculator: (?P<words>[^#]+) #(?P<setting>\S+) -->\s*")
+log = logging.getLogger(__name__)
+
+
+class LinkSettings(SphinxTransform):
+    """Puts a line with the link in the place of each comment."""
+
+    default_priority = 400
+
+    def apply(self, **_: Any) -> None:
+        for raw in list(self.document.findall(nodes.raw)):
+            if comment := COMMENT.fullmatch(raw.astext()):
+                page = self.env.app.builder.get_relative_uri(self.env.docname, calculator.PAGE)
+                line = nodes.paragraph("", "In the calculator: ", classes=["to-calculator"])
+                line += nodes.reference("", comment["words"], refuri=f"{page}#{comment['setting']}", internal=True)
+                raw.replace_self(line)
+            elif raw.astext().startswith("<!-- calculator"):
+                log.warning(
+                    "%r leads nowhere: write <!-- calculator: words #setting -->", raw.astext().strip(), location=raw
+                )
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Called by Sphinx."""
+    app.add_transform(LinkSettings)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

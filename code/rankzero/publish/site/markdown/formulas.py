@@ -1,0 +1,66 @@
+"""Formulas, set by KaTeX while the site is built: its pages need no script for them.
+
+One Node.js process sets them all. It reads a formula a line and answers a line, and ends when nobody writes any more.
+"""
+
+import atexit
+import functools
+import json
+import subprocess
+from typing import Any
+
+from docutils import nodes
+from sphinx.application import Sphinx
+from sphinx.util import logging
+
+from rankzero.publish.site import npm_packages as packages
+
+SET = """
+const katex = require(process.argv[1]);
+require("readline").createInterface({ input: process.stdin }).on("line", (line) => {
+  const [formula, displayMode] = JSON.parse(line);
+  try {
+    console.log(JSON.stringify({ html: katex.renderToString(formula, { displayMode }) }));
+  } catch (error) {
+    console.log(JSON.stringify({ refused: error.message }));
+  }
+});
+"""
+
+
+@functools.cache
+def _setter() -> subprocess.Popen[str]:
+    command = [str(packages.NODE), "-e", SET, str(packages.path("katex/dist/katex.js"))]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8")
+    atexit.register(process.kill)
+    return process
+
+
+@functools.cache
+def set_formula(formula: str, display: bool) -> dict[str, str]:
+    """KaTeX's HTML under "html", or under "refused" what it has against the formula."""
+    process = _setter()
+    assert process.stdin
+    assert process.stdout
+    process.stdin.write(json.dumps([formula, display]) + "\n")
+    process.stdin.flush()
+    said: dict[str, str] = json.loads(process.stdout.readline())
+    return said
+
+
+def _visit(translator: Any, node: nodes.Element) -> None:
+    display = isinstance(node, nodes.math_block)
+    said = set_formula(node.astext(), display)
+    if "refused" in said:
+        logging.getLogger(__name__).warning("KaTeX refuses %r: %s", node.astext(), said["refused"], location=node)
+    tag = "div" if display else "span"
+    translator.body.append(translator.starttag(node, tag, "", CLASS="math"))
+    translator.body.append(f"{said.get('html', '')}</{tag}>")
+    raise nodes.SkipNode
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Called by Sphinx."""
+    app.add_html_math_renderer("katex", (_visit, None), (_visit, None))
+    app.add_css_file("katex/katex.min.css")
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,188 @@
+"""Takes a Python file apart into sections, regions and rows."""
+
+import ast
+import io
+import itertools
+import re
+import tokenize
+from collections.abc import Iterator
+
+from rankzero.publish.site.source.source_regions import Annotated, Region, Row, Section, Words, text_of
+
+LABEL = 32  # characters: a longer comment at the end of a line is a sentence, and is moved beside the code
+WIDTH = 100  # columns of code that are seen at once: what makes a line longer is moved, too
+OPENING = 2  # lines of a paragraph before the one that has the comment
+
+# To tell which words would leave a gap in the code beside them.
+MEASURE = 37  # characters of a line of words
+TALLER, HEADING = 1.2, 1.6  # height of such a line and of a name, in lines of code
+GAP, GAIN = 2.5, 1.5  # the gap that is allowed, and what must be gained to part a note from its line
+
+RULED = re.compile(r"# -{3,} ?(.*)")
+Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+
+
+def take_apart(source: str) -> Annotated:
+    """The file's parts. Each of its lines is in exactly one of them."""
+    return _Reader(source).file()
+
+
+def spans(source: str) -> list[tuple[str, int, int]]:
+    """Name, first and last line of the docstring and of each region: together all lines, ruled comments included."""
+    reader = _Reader(source)
+    starts = [(1, "docstring"), *((line, name or "main") for line, name, _ in reader.starts())]
+    ends = [*(line for line, _ in starts[1:]), len(reader.lines) + 1]
+    return [(name, line, end - 1) for (line, name), end in zip(starts, ends, strict=True) if line < end]
+
+
+class _Reader:
+    def __init__(self, source: str) -> None:
+        self.lines = source.splitlines()
+        self.tree = ast.parse(source)
+        self.docstrings = dict(_docstrings(self.tree))
+        self.heads = {line for node in _definitions(self.tree) for line in range(_start(node), node.body[0].lineno)}
+        self.comments = {
+            token.start[0]: token.start[1]
+            for token in tokenize.generate_tokens(io.StringIO(source).readline)
+            if token.type == tokenize.COMMENT
+        }
+
+    def file(self) -> Annotated:
+        starts = [(line, name, node) for line, name, node in self.starts() if line <= len(self.lines)]
+        begin = self.docstrings.get(1, 0)
+        docstring = self._docstring(1, begin) if begin else None
+        sections = [Section("", None, [])]
+        first = starts[0][0] if starts else len(self.lines) + 1
+        for (line, name, node), (end, *_) in itertools.pairwise([*starts, (len(self.lines) + 1, "", None)]):
+            if ruled := RULED.match(self.lines[line - 1]):
+                sections.append(Section(ruled[1], line, []))
+                line += 1
+            sections[-1].regions.append(Region(name, self._rows(line, end), _loop(node)))
+        return Annotated(docstring, [one for one in sections if one.regions], list(range(begin + 1, first)))
+
+    def starts(self) -> Iterator[tuple[int, str, ast.stmt | None]]:
+        """First line, name and definition of each region: comments right above it are its own."""
+        body = self.tree.body[1:] if 1 in self.docstrings else self.tree.body
+        imports = [i for i, node in enumerate(body) if isinstance(node, ast.Import | ast.ImportFrom)]
+        before, seen = None, set()
+        for i, node in enumerate(body):
+            name = getattr(node, "name", "imports" if imports and i <= imports[-1] else _plain_name(node))
+            if name != before or isinstance(node, Definition):
+                yield self._above(_start(node)), _target(node) if name in seen else name, node
+            before = name
+            seen.add(name)
+            if isinstance(node, ast.ClassDef):
+                for method in node.body:
+                    if isinstance(method, Definition):
+                        yield self._above(_start(method)), f"{node.name}.{method.name}", method
+
+    def _above(self, line: int) -> int:
+        while line > 1 and self.lines[line - 2].lstrip().startswith("#"):
+            line -= 1
+        return line
+
+    def _rows(self, first: int, end: int) -> list[Row]:
+        rows = [Row()]
+
+        def begin_row(words: Words) -> None:
+            # Beside its line, or right below what is said before, if that leaves a gap which the code to come fills.
+            overhang = _height(rows[-1].words) - len(rows[-1].lines)
+            words.apart = overhang > GAP and _height([words]) + GAIN < self._code_after(words, end)
+            if not words.apart and (rows[-1].words or any(text.strip() for _, text in rows[-1].lines)):
+                rows.append(Row([], _opening(rows[-1]) if words.kind == "note" else []))
+            rows[-1].words.append(words)
+
+        number = first
+        while number < end:
+            source = self.lines[number - 1]
+            if last := self.docstrings.get(number):
+                # A definition's head stands beside the docstring below it.
+                rows[-1].words.append(self._docstring(number, last))
+                number = last + 1
+                continue
+            if self._is_comment(number):
+                last = number
+                while last + 1 < end and self._is_comment(last + 1):
+                    last += 1
+                begin_row(Words("comment", [(n, self.lines[n - 1]) for n in range(number, last + 1)]))
+                number = last + 1
+                continue
+            if self._is_moved(number):
+                at = len(source[: self.comments[number]].rstrip())
+                begin_row(Words("note", [(number, source[at:])]))
+                source = source[:at]
+            rows[-1].lines.append((number, source))
+            number += 1
+        return rows
+
+    def _code_after(self, words: Words, end: int) -> int:
+        """How many lines of code there are from the words to the next ones."""
+        first = words.lines[-1][0] + 1
+        until = next((n for n in range(first, end) if self._is_comment(n) or self._is_moved(n)), end)
+        return until - first + (words.kind == "note")
+
+    def _docstring(self, first: int, last: int) -> Words:
+        return Words("docstring", [(number, self.lines[number - 1]) for number in range(first, last + 1)])
+
+    def _is_comment(self, number: int) -> bool:
+        return self.lines[number - 1].lstrip().startswith("#") and number in self.comments
+
+    def _is_moved(self, number: int) -> bool:
+        """Whether the comment at the end of the line goes beside it: a sentence does, a label or a tool's word not."""
+        column = self.comments.get(number)
+        if column is None or number in self.heads:
+            return False
+        line = self.lines[number - 1]
+        comment = line[column:].removeprefix("#").strip()
+        return not comment.startswith(("type:", "noqa")) and (len(comment) > LABEL or len(line) > WIDTH)
+
+
+def _height(said: list[Words]) -> float:
+    """Of words, in lines of code, about."""
+    height = 0.0
+    for words in said:
+        paragraphs = text_of(words).split("\n\n")
+        height += sum(-(-len(text) // MEASURE) * TALLER + 0.4 for text in paragraphs)
+        height += HEADING * (words.kind == "docstring")
+    return height
+
+
+def _opening(row: Row) -> list[tuple[int, str]]:
+    """Takes a paragraph's first lines out of a row, if they are few: the note on the next line is about all of it."""
+    after_blank = len(row.lines)
+    while after_blank and row.lines[after_blank - 1][1].strip():
+        after_blank -= 1
+    opening = row.lines[after_blank:]
+    if not after_blank or len(opening) > OPENING:
+        return []
+    del row.lines[after_blank:]
+    return opening
+
+
+def _start(node: ast.stmt) -> int:
+    return min([node.lineno, *(one.lineno for one in getattr(node, "decorator_list", []))])
+
+
+def _plain_name(node: ast.stmt) -> str:
+    return "constants" if isinstance(node, ast.Assign | ast.AnnAssign) else ""
+
+
+def _target(node: ast.stmt) -> str:
+    """What a statement assigns to: the name of constants that stand apart from the first ones."""
+    return next((one.id for one in ast.walk(node) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)), "")
+
+
+def _definitions(tree: ast.Module) -> Iterator[Definition]:
+    return (node for node in ast.walk(tree) if isinstance(node, Definition))
+
+
+def _docstrings(tree: ast.Module) -> Iterator[tuple[int, int]]:
+    for node in [tree, *_definitions(tree)]:
+        if ast.get_docstring(node) is not None:
+            yield node.body[0].lineno, node.body[0].end_lineno or node.body[0].lineno
+
+
+def _loop(node: ast.stmt | None) -> int | None:
+    if not isinstance(node, ast.FunctionDef):
+        return None
+    return min((one.lineno for one in ast.walk(node) if isinstance(one, ast.For | ast.While)), default=None)

@@ -1,0 +1,1 @@
+"""Pages that the site adds, and how a reader gets to them."""

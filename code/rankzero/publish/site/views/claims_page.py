@@ -1,0 +1,136 @@
+"""The table of claims on the site: each row has an anchor, its verdict, and a link to the function that measures it.
+
+The page is handbook/claims.md as GitHub shows it; what is added is in its rows. badges.js adds a filter.
+"""
+
+import functools
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from docutils import nodes
+from sphinx.transforms import SphinxTransform
+
+from rankzero.claims.claim import Claim, text_of
+from rankzero.claims.measurements import Measurement, read_measurements
+from rankzero.claims.registry import all_claims
+from rankzero.claims.report import TABLE
+from rankzero.claims.table import that_count, tolerance_of, verdict_of
+from rankzero.curriculum import all_labs
+from rankzero.publish.site.source import source_pages as files
+from rankzero.publish.site.views import site_map as pages
+
+PAGE = pages.name_of(TABLE)
+ANCHOR = re.compile(r'<a id="([\w-]+)">')
+
+
+@functools.cache
+def measurements() -> dict[str, Measurement]:
+    """Those that count, by slug."""
+    return that_count(all_claims(), read_measurements())
+
+
+def verdict(slug: str) -> str:
+    """Of a claim: "holds", "fails" or "not measured"."""
+    return verdict_of(all_claims()[slug], measurements().get(slug))
+
+
+def class_of(slug: str) -> str:
+    """The same as the name of a CSS class."""
+    return verdict(slug).replace(" ", "-")
+
+
+def numbers(claim: Claim, measurement: Measurement | None) -> list[tuple[str, str, str]]:
+    """Name, expected and measured of each number of a claim; one number alone has no name."""
+    measured = measurement.measured if measurement else None
+    if not isinstance(claim.expected, Mapping):
+        return [("", text_of(claim.expected), text_of(measured))]
+    found = measured if isinstance(measured, Mapping) else {}
+    return [(name, text_of(number), text_of(found.get(name))) for name, number in claim.expected.items()]
+
+
+class MakeClaimsPage(SphinxTransform):
+    """Makes a body of each row of the tables, with a row for each of the claim's numbers, headed as their page is."""
+
+    default_priority = 7
+
+    def apply(self, **_: Any) -> None:
+        if self.env.docname != PAGE:
+            return
+        machines = next(iter(self.document.findall(nodes.enumerated_list)))
+        for number, machine in enumerate(machines, 1):
+            machine["ids"].append(f"machine-{number}")
+        titles = {file.stem: pages.title_of(file) for file in [*pages.chapters(), *(lab.page for lab in all_labs())]}
+        for heading in self.document.findall(nodes.title):
+            if title := titles.get(heading.astext()):
+                heading.clear()
+                heading += nodes.Text(title)
+        for table in self.document.findall(nodes.tgroup):
+            head, body = table.children[-2:]
+            names = [_cell(name) for name in ("claim", "number", "expected", "measured", "verdict")]
+            head.children = []
+            head += nodes.row("", *names)
+            table.children = [*table.children[: len(names)], head]
+            table["cols"] = len(names)
+            for row in body.children:
+                table += self._body(row)
+
+    def _body(self, row: nodes.row) -> nodes.tbody:
+        about, _, _, _, seconds, where = row.children
+        match = ANCHOR.search(about.children[0].children[0].astext())
+        assert match, f"a row of {PAGE} has no anchor: {about.astext()}"
+        slug = match[1]
+        claim, kept = all_claims()[slug], measurements().get(slug)
+        lines: list[tuple[nodes.entry, ...]] = [
+            (_cell(name), _cell(one, classes=["claim-value"]), _cell(other, classes=["claim-value"]))
+            for name, one, other in numbers(claim, kept)
+        ]
+        if tolerance := tolerance_of(claim).strip():
+            if len(lines) == 1:
+                lines = [(_cell(tolerance, classes=["claim-unit"]), *lines[0][1:])]
+            else:
+                lines.append((_cell(tolerance, morecols=2, classes=["claim-unit"]),))
+        wide = {"morerows": len(lines) - 1} if len(lines) > 1 else {}
+        first, *others = lines
+        return nodes.tbody(
+            "",
+            nodes.row("", self._about(about, claim, **wide), *first, _judged(slug, seconds, where, **wide)),
+            *(nodes.row("", *line) for line in others),
+            ids=[slug],
+            classes=["claim-row", class_of(slug)],
+        )
+
+    def _about(self, cell: nodes.entry, claim: Claim, **span: int) -> nodes.entry:
+        """Slug and statement, as they are in the page without their anchor and line break, and what proves it."""
+        name, *rest = [child for child in cell.children[0].children if not isinstance(child, nodes.raw)]
+        uri = files.link(self.env, self.env.docname, *claim.place)
+        proof = nodes.reference("", "How it is measured", refuri=uri, internal=True)
+        return nodes.entry(
+            "",
+            nodes.paragraph("", "", name, classes=["claim-slug"]),
+            nodes.paragraph("", "", *rest, classes=["claim-statement"]),
+            nodes.paragraph("", "", proof, classes=["claim-proof"]),
+            **span,
+        )
+
+
+def _cell(text: str, **attributes: Any) -> nodes.entry:
+    return nodes.entry("", nodes.paragraph("", text), **attributes)
+
+
+def _judged(slug: str, seconds: nodes.entry, where: nodes.entry, **span: int) -> nodes.entry:
+    """The verdict; below it how long it took, and the machine, which is a link, and the date."""
+    cell = nodes.entry(
+        "", nodes.paragraph("", "", nodes.inline("", verdict(slug), classes=["verdict", class_of(slug)]))
+    )
+    after = where.astext()
+    if slug in measurements():
+        number, date = after.split(", ")
+        machine = nodes.reference("", f"machine\u00a0{number}", refid=f"machine-{number}", internal=True)
+        cell += nodes.paragraph(
+            "", "", nodes.Text(f"{date}, {seconds.astext()}\u00a0s,\u00a0"), machine, classes=["claim-when"]
+        )
+    else:
+        cell += nodes.paragraph("", after, classes=["claim-when"])
+    cell.attributes.update(span)
+    return cell

@@ -1,0 +1,91 @@
+"""The front page: README.md, laid out for somebody who sees it for the first time."""
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from bs4 import BeautifulSoup
+from sphinx.application import Sphinx
+
+from rankzero.curriculum import ROOT, Lab, all_labs
+from rankzero.publish.site.source import source_pages as files
+from rankzero.publish.site.views import reader
+from rankzero.publish.site.views import site_map as pages
+
+INSTALL, LABS = "two-commands", "the-labs"  # anchors of README's sections that the page treats differently
+FIRST = "02"  # the lab to begin with
+TEACH = "handbook/for-instructors"
+
+
+@dataclass
+class Readme:
+    """README's parts, as HTML."""
+
+    anchor: str
+    title: str
+    lead: str  # the first paragraph
+    promise: str  # what else comes before the first heading
+    install: str
+    labs: str  # without its table
+    planned: list[tuple[str, str]]  # labs that are not here yet, and what they are to show
+    rest: list[str]  # the other sections
+
+
+def read(body: str) -> Readme:
+    """Takes README's page apart. AttributeError or KeyError if README has no longer the sections named above."""
+    whole = BeautifulSoup(body, "html.parser").section
+    sections = {str(part["id"]): part.extract() for part in whole.find_all("section", recursive=False)}
+    rows = [row.find_all("td") for row in sections[LABS].table.tbody.find_all("tr")]
+    planned = [(cells[0].p.decode_contents(), cells[1].p.decode_contents()) for cells in rows if not cells[0].a]
+    sections[LABS].select_one(".table-wrapper, table").extract()
+    title, lead = whole.h1.extract(), whole.p.extract()
+    return Readme(
+        anchor=str(whole["id"]),
+        title=title.decode_contents(),
+        lead=lead.decode_contents(),
+        promise="".join(str(part) for part in whole.find_all("p", recursive=False)),
+        install=str(sections.pop(INSTALL)),
+        labs=sections.pop(LABS).decode_contents(),
+        planned=planned,
+        rest=[str(part) for part in sections.values()],
+    )
+
+
+def topics() -> dict[str, str]:
+    """What each chapter is about, by its page, as the handbook's map says it."""
+    text = (ROOT / "handbook" / "README.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| ([^|]+) \| \[[^\]]+\]\(([\w-]+)\.md\)", text, re.MULTILINE)
+    return {f"handbook/{name}": topic for topic, name in reversed(rows)}  # the first that names it
+
+
+def _links(lab: Lab) -> list[tuple[str, str]]:
+    return [
+        ("Chapter", reader.page_of(lab, lab.chapters[0])),
+        ("Starter", files.page_of(lab.starter)),
+        ("Exercises", f"{pages.name_of(lab.page)}#exercises"),
+        ("Notebook", pages.name_of(lab.notebook)),
+    ]
+
+
+def _lay_out(app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: Any) -> str | None:
+    if pagename != pages.FRONT:
+        return None
+    labs = all_labs()
+    context["readme"] = read(context["body"])
+    context["labs"] = [(lab, pages.name_of(lab.page), _links(lab)) for lab in labs]
+    context["first"] = next(lab for lab in labs if lab.number == FIRST)
+    context["first_page"] = pages.name_of(context["first"].page)
+    context["teach"] = TEACH
+    about = topics()
+    context["chapters"] = [
+        (pages.title_of(file), name, about[name]) for file in pages.chapters() if (name := pages.name_of(file)) in about
+    ]
+    context["furo_hide_toc"] = True
+    return "front.html"
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Called by Sphinx."""
+    app.add_css_file("front.css")
+    app.connect("html-page-context", _lay_out, priority=900)  # once the page is what others make of it
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

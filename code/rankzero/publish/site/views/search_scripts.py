@@ -1,0 +1,82 @@
+"""Search: an index of all that can be found, in scripts that a page loads when somebody searches.
+
+Scripts, because a page opened from a file may load nothing else. MiniSearch makes the index while the site is built:
+a browser needs four times as long to make one as to load it.
+"""
+
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from sphinx.application import Sphinx
+from sphinx.errors import ExtensionError
+
+from rankzero.curriculum import ROOT
+from rankzero.publish.site import npm_packages as packages
+from rankzero.publish.site.views import search_index as sections
+from rankzero.publish.site.views.search_index import Entry
+
+SHARED = Path(__file__).parents[1] / "static" / "search-index.js"
+BUILD = """
+const [minisearch, shared] = process.argv.slice(1);
+const MiniSearch = require(minisearch);
+require(shared);
+const data = JSON.parse(require("fs").readFileSync(0, "utf-8"));
+const index = new MiniSearch(rankzeroIndex.options);
+index.addAll(rankzeroIndex.documents(data));
+process.stdout.write(JSON.stringify(index));
+"""
+
+
+def _switch_off(app: Sphinx) -> None:
+    """Sphinx's own search: its page, its index and the links to them."""
+    app.builder.search = False
+
+
+def _note(app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: Any) -> None:
+    """Keeps in mind which pages are made of something other than a document."""
+    if doctree is None:
+        app.__dict__.setdefault("rankzero_made", {})[pagename] = context.get("title", "")
+
+
+def _entries(app: Sphinx) -> list[Entry]:
+    entries = list(sections.all_of(app.env))
+    for page, title in sorted(app.__dict__.get("rankzero_made", {}).items()):
+        file = ROOT / page.removeprefix("source/")
+        if page.startswith("source/") and file.is_file():
+            entries += sections.of_file(file)
+        elif sections.kind_of(page) == "page":
+            entries.append(Entry(page, title, "", title, ""))
+    return entries
+
+
+def _write(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
+    """The data of search.js: pages as [address, title, kind], entries as [page, anchor, title, text], and the index."""
+    entries = _entries(app)
+    names = list(dict.fromkeys((one.page, one.page_title) for one in entries))
+    pages = [[app.builder.get_target_uri(page), title, sections.kind_of(page)] for page, title in names]
+    found = [[names.index((one.page, one.page_title)), one.anchor, one.title, one.text] for one in entries]
+    data = _json({"pages": pages, "entries": found})
+    command = [str(packages.NODE), "-e", BUILD, str(packages.path("minisearch/dist/cjs/index.cjs")), str(SHARED)]
+    made = subprocess.run(command, input=data, capture_output=True, text=True, encoding="utf-8")
+    if made.returncode:
+        raise ExtensionError(f"the index for searching was not made: {made.stderr}")
+    script = f"var rankzeroData = {data[:-1]},\n{_json('index')}:{made.stdout}}};\n"
+    Path(app.outdir, "_static", "search-data.js").write_text(script, encoding="utf-8")
+    yield from ()  # no page
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Called by Sphinx."""
+    app.connect("builder-inited", _switch_off)
+    app.connect("html-page-context", _note)
+    app.connect("html-collect-pages", _write, priority=990)  # once all pages are known
+    app.add_css_file("search.css")
+    app.add_js_file("search.js", loading_method="defer")
+    return {"parallel_read_safe": True, "parallel_write_safe": False}
