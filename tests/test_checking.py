@@ -13,12 +13,13 @@ import pytest
 from rich.console import Console
 
 from rankzero.curriculum import find_lab
+from rankzero.errors import UserError
 from rankzero.exercises.checks.report import Report
 from rankzero.exercises.checks.runner import check_file, exercises_of
 from rankzero.exercises.probes.answers import AnswerError, decode, encode, equal
 from rankzero.exercises.probes.probe_client import Worker
 from rankzero.exercises.study import report_display as display
-from rankzero.publish.stubs import StubError, stub
+from rankzero.publish.stubs import stub
 
 LAB = find_lab("02")
 EXERCISES = exercises_of(LAB)
@@ -367,7 +368,7 @@ def test_answers_are_compared_as_what_they_are(one: object, other: object, same:
 def test_malformed_markers_name_file_and_line(tmp_path: Path, text: str, said: str) -> None:
     file = tmp_path / "a.py"
     file.write_text(text)
-    with pytest.raises(StubError, match=said):
+    with pytest.raises(UserError, match=said):
         stub(file, "02")
 
 

@@ -8,13 +8,14 @@ import pytest
 from typer.testing import CliRunner
 
 from rankzero.claims import measurements, registry, report, run
-from rankzero.claims.claim import Claim, ClaimError, Value, claim, text_of
+from rankzero.claims.claim import Claim, Value, claim, text_of
 from rankzero.claims.measurements import Measurement, read_measurements, write_measurements
 from rankzero.claims.page_links import bare_figures, claim_links
 from rankzero.claims.run import Outcome, can_measure, run_claim, run_claims
 from rankzero.claims.table import render
 from rankzero.cli.app import app
 from rankzero.curriculum import ROOT
+from rankzero.errors import UserError
 from rankzero.publish.sync import pages
 
 CLAIMS = registry.all_claims()
@@ -92,9 +93,9 @@ def test_a_claim_holds_within_its_tolerance(expected: Value, tolerance: float, m
 
 
 def test_a_claim_without_a_docstring_or_with_a_bad_slug_is_refused() -> None:
-    with pytest.raises(ClaimError, match="needs a docstring that says how"):
+    with pytest.raises(UserError, match="needs a docstring that says how"):
         claim("a", "b", page="README.md", expected=1, unit="")(lambda: 1)
-    with pytest.raises(ClaimError, match="'Not A Slug'"):
+    with pytest.raises(UserError, match="'Not A Slug'"):
         make(slug="Not A Slug")
 
 
@@ -103,10 +104,10 @@ def test_two_claims_may_not_share_a_slug_and_pages_must_exist(monkeypatch: pytes
 
     original = next(one for one in vars(training_loop).values() if isinstance(one, Claim))
     monkeypatch.setattr(training_loop, "again", original, raising=False)
-    with pytest.raises(ClaimError, match="two claims have this slug"):
+    with pytest.raises(UserError, match="two claims have this slug"):
         registry.all_claims.__wrapped__()
     monkeypatch.setattr(training_loop, "again", make(page="handbook/nowhere.md"))
-    with pytest.raises(ClaimError, match=r"there is no page handbook/nowhere\.md"):
+    with pytest.raises(UserError, match=r"there is no page handbook/nowhere\.md"):
         registry.all_claims.__wrapped__()
 
 

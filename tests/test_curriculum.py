@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from rankzero.curriculum import ROOT, Grading, Lab, ManifestError, all_labs, find_lab
+from rankzero.curriculum import ROOT, Grading, Lab, all_labs, find_lab
+from rankzero.errors import UserError
 from rankzero.grading.intake.late_policy import parse_policy
 
 LABS = all_labs()
@@ -80,7 +81,7 @@ def test_a_lab_is_found_by_any_of_its_names(name: str) -> None:
 
 
 def test_an_unknown_lab_names_those_there_are() -> None:
-    with pytest.raises(LookupError, match=r"there is no lab '99': the labs are .*02"):
+    with pytest.raises(UserError, match=r"there is no lab '99': the labs are .*02"):
         find_lab("99")
 
 
@@ -136,15 +137,15 @@ def test_a_late_policy_is_one_that_grading_knows_and_no_default_is_repeated(lab:
 )
 def test_a_bad_manifest_names_file_and_key(tmp_path: Path, change: tuple[str, str], said: str) -> None:
     assert change[0] in GOOD
-    with pytest.raises(ManifestError, match=said):
+    with pytest.raises(UserError, match=said):
         all_labs(make(tmp_path, GOOD.replace(*change)))
 
 
 def test_a_bad_folder_name_and_a_number_taken_twice(tmp_path: Path) -> None:
-    with pytest.raises(ManifestError, match="its folder must be named lab-NN-name"):
+    with pytest.raises(UserError, match="its folder must be named lab-NN-name"):
         all_labs(make(tmp_path / "a", GOOD, "lab-5-x"))
     make(tmp_path / "b", GOOD, "lab-05-x")
-    with pytest.raises(ManifestError, match=r"lab-05-y/lab.toml: lab 05 exists already, as lab-05-x"):
+    with pytest.raises(UserError, match=r"lab-05-y/lab.toml: lab 05 exists already, as lab-05-x"):
         all_labs(make(tmp_path / "b", GOOD, "lab-05-y"))
 
 

@@ -6,9 +6,8 @@ import nbformat
 import pytest
 
 from rankzero.curriculum import Lab, all_labs
+from rankzero.errors import UserError
 from rankzero.publish import excerpts, notebooks
-from rankzero.publish.excerpts import ExcerptError
-from rankzero.publish.notebooks import NotebookError
 from rankzero.publish.sync import sync
 
 
@@ -77,7 +76,7 @@ def test_a_diff_shows_what_changed_and_no_more(tmp_path: Path) -> None:
         'a.py#one since="old.py"', "diff", "     a = 1\n-    b = 3\n+    b = 2\n     return a + b"
     )
     assert fill(tmp_path, 'a.py since="old.py"').count("\n-") == 1  # the docstrings differ too, and do not show
-    with pytest.raises(ExcerptError, match="nothing changed since"):
+    with pytest.raises(UserError, match="nothing changed since"):
         fill(tmp_path, 'a.py#three since="old.py"')
 
 
@@ -98,14 +97,14 @@ def test_filling_twice_changes_nothing(tmp_path: Path) -> None:
     ],
 )
 def test_an_excerpt_that_cannot_be_filled(tmp_path: Path, spec: str, said: str) -> None:
-    with pytest.raises(ExcerptError, match=said):
+    with pytest.raises(UserError, match=said):
         fill(tmp_path, spec)
 
 
 def test_an_excerpt_that_is_not_closed(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text("<!-- excerpt: a.py -->\n")
-    with pytest.raises(ExcerptError, match="not closed"):
+    with pytest.raises(UserError, match="not closed"):
         excerpts.fill(page, tmp_path)
 
 
@@ -158,13 +157,13 @@ def test_execution_and_staleness(tmp_path: Path) -> None:
 
 def test_a_cell_that_fails_names_its_source(tmp_path: Path) -> None:
     path = source(tmp_path, "# %%\n1 / 0\n")
-    with pytest.raises(NotebookError, match=r"notebook.py: a cell fails with ZeroDivisionError: division by zero"):
+    with pytest.raises(UserError, match=r"notebook.py: a cell fails with ZeroDivisionError: division by zero"):
         notebooks.execute(notebooks.with_answers(path), path)
 
 
 @pytest.mark.parametrize("line", ["print(3)  # predict: apples", "guess = 3 # predict: apples", "# predict: apples"])
 def test_a_malformed_prediction_is_refused(tmp_path: Path, line: str) -> None:
-    with pytest.raises(NotebookError, match=r"notebook.py: cell 0: a prediction must read"):
+    with pytest.raises(UserError, match=r"notebook.py: cell 0: a prediction must read"):
         notebooks.with_answers(source(tmp_path, f"# %%\n{line}\n"))
 
 

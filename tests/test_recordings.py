@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from rankzero.curriculum import Lab, all_labs, find_lab
-from rankzero.publish.recordings import RecordingError, recordings, run_again
+from rankzero.errors import UserError
+from rankzero.publish.recordings import recordings, run_again
 
 EXACT = ("model ", "equal ", "NOT EQUAL ", "sent in ")
 RECORDINGS = [(lab, file) for lab in all_labs() for file in recordings(lab)]
@@ -52,8 +53,8 @@ def test_there_are_recordings() -> None:
 def test_a_recording_of_something_else_is_refused(tmp_path: Path) -> None:
     lab, file = find_lab("02"), tmp_path / "x.txt"
     file.write_text("$ rm -rf /\n")
-    with pytest.raises(RecordingError, match=r"x.txt: its first line must be `\$ python code/lab-"):
+    with pytest.raises(UserError, match=r"x.txt: its first line must be `\$ python code/lab-"):
         run_again(lab, file)
     file.write_text(f"$ python {lab.starter.relative_to(lab.root)} --steps zero\n")
-    with pytest.raises(RecordingError, match=r"ended with 2: .*--steps: 'zero'"):
+    with pytest.raises(UserError, match=r"ended with 2: .*--steps: 'zero'"):
         run_again(lab, file)

@@ -5,6 +5,7 @@ A lab is a folder `code/lab-NN-name` with a `lab.toml`; no list of labs is kept 
 
 import importlib.util
 import itertools
+import os
 import sys
 import tomllib
 from collections.abc import Callable
@@ -12,6 +13,8 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+
+from rankzero.errors import UserError
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -29,10 +32,6 @@ _KEYS: dict[str, type] = {
 
 # Who sees a lab's points on Gradescope, and when: Gradescope's words.
 VISIBILITIES = ("visible", "hidden", "after_due_date", "after_published")
-
-
-class ManifestError(Exception):
-    """A lab's manifest is wrong; the text names the file, the key and what is expected."""
 
 
 @dataclass(frozen=True)
@@ -119,29 +118,32 @@ class Lab:
 
 
 def all_labs(root: Path = ROOT) -> list[Lab]:
-    """Every lab of the repository at `root`, by number. ManifestError where one is wrong."""
+    """Every lab of the repository at `root`, by number. UserError where one is wrong."""
     labs = [_read(path, root) for path in sorted((root / "code").glob("lab-*/lab.toml"))]
     for before, after in itertools.pairwise(labs):
         if before.number == after.number:
-            raise ManifestError(f"{after.folder / 'lab.toml'}: lab {after.number} exists already, as {before.slug}.")
+            raise UserError(f"{after.folder / 'lab.toml'}: lab {after.number} exists already, as {before.slug}.")
     return labs
 
 
 def find_lab(number: str, root: Path = ROOT) -> Lab:
-    """The lab of that number: '2', '02', 'lab-02' or its whole folder name. LookupError says which ones there are."""
+    """Returns the lab of that number: '2', '02', 'lab-02' or its whole folder name. UserError if there is none."""
     labs = all_labs(root)
     wanted = number.removeprefix("lab-")
     for lab in labs:
         if number == lab.slug or (wanted.isdecimal() and int(wanted) == int(lab.number)):
             return lab
-    raise LookupError(
-        f"there is no lab {number!r}: the labs are {', '.join(lab.number for lab in labs) or 'none yet'}."
-    )
+    raise UserError(f"there is no lab {number!r}: the labs are {', '.join(lab.number for lab in labs) or 'none yet'}.")
+
+
+def path_from_here(path: Path) -> str:
+    """Returns the path relative to the current folder inside the repository, and the whole path elsewhere."""
+    return os.path.relpath(path) if Path.cwd().is_relative_to(ROOT) else str(path)
 
 
 def _read(path: Path, root: Path) -> Lab:
-    def wrong(text: str) -> ManifestError:
-        return ManifestError(f"{path}: {text}")
+    def wrong(text: str) -> UserError:
+        return UserError(f"{path}: {text}")
 
     try:
         manifest: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -177,7 +179,7 @@ def _read(path: Path, root: Path) -> Lab:
     )
 
 
-def _grading(table: Any, wrong: Callable[[str], ManifestError]) -> Grading:
+def _grading(table: Any, wrong: Callable[[str], UserError]) -> Grading:
     if not isinstance(table, dict):
         raise wrong(f"key 'grading' is {table!r}; it must be a table, [grading].")
     known = [one.name for one in fields(Grading)]

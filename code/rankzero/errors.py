@@ -1,10 +1,11 @@
-"""Mistakes and limits that a learner is told about in one sentence, without a traceback."""
+"""User errors: mistakes that a command reports in one sentence, without a traceback."""
 
 
 class UserError(Exception):
-    """A mistake that the user can mend. Its text is one sentence: the value, the file, the way out.
+    """A mistake that the user can fix. Its text is one sentence: the wrong value, the file, the way out.
 
-    Programs print it without a traceback and exit with code 2.
+    Commands and starters print the text alone and exit with code 2. A room defines a subclass only where a caller
+    must tell one user error from another. Failures that no user caused (of ranks, of a sandbox) are no user errors.
     """
 
 

@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 from rankzero.curriculum import ROOT, find_lab
+from rankzero.errors import UserError
 
 HERE = Path(__file__).resolve().parent
 
@@ -35,7 +36,7 @@ def main() -> None:
     options = parser.parse_args()
     try:
         lab = find_lab(options.lab).number
-    except LookupError as error:
+    except UserError as error:
         sys.exit(f"{error}")
     out = options.out or Path(f"gradescope-lab-{lab}.zip")
     make_zip(lab, options.late, options.index, out)

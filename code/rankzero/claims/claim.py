@@ -8,12 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rankzero.errors import UserError
+
 # One number; yes or no; or several numbers with names, such as the cells of a table.
 Value = bool | int | float | Mapping[str, float]
-
-
-class ClaimError(Exception):
-    """A claim that cannot be: a slug used twice, a page that is not there. The text names it."""
 
 
 @dataclass(frozen=True)
@@ -32,9 +30,9 @@ class Claim:
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", self.slug):
-            raise ClaimError(f"claim {self.slug!r}: a slug is lower-case words and numbers with hyphens between.")
+            raise UserError(f"claim {self.slug!r}: a slug is lower-case words and numbers with hyphens between.")
         if not inspect.getdoc(self.measure):
-            raise ClaimError(f"claim {self.slug}: its function needs a docstring that says how it measures.")
+            raise UserError(f"claim {self.slug}: its function needs a docstring that says how it measures.")
 
     @property
     def how(self) -> str:

@@ -5,13 +5,14 @@ import importlib
 import pkgutil
 
 from rankzero.claims import about
-from rankzero.claims.claim import Claim, ClaimError
+from rankzero.claims.claim import Claim
 from rankzero.curriculum import ROOT
+from rankzero.errors import UserError
 
 
 @functools.cache
 def all_claims() -> dict[str, Claim]:
-    """Claims by slug, in the order of their modules. ClaimError if two share a slug or a page is missing."""
+    """Claims by slug, in the order of their modules. UserError if two share a slug or a page is missing."""
     found: dict[str, Claim] = {}
     for info in pkgutil.iter_modules(about.__path__):
         module = importlib.import_module(f"{about.__name__}.{info.name}")
@@ -19,18 +20,18 @@ def all_claims() -> dict[str, Claim]:
             if not isinstance(claim, Claim):
                 continue
             if claim.slug in found:
-                raise ClaimError(f"claim {claim.slug}: two claims have this slug.")
+                raise UserError(f"claim {claim.slug}: two claims have this slug.")
             if not (ROOT / claim.page).exists():
-                raise ClaimError(f"claim {claim.slug}: there is no page {claim.page}.")
+                raise UserError(f"claim {claim.slug}: there is no page {claim.page}.")
             found[claim.slug] = claim
     return found
 
 
 def find_claim(slug: str) -> Claim:
-    """LookupError, with the nearest slugs, if there is none."""
+    """Returns the claim with this slug. UserError, with the nearest slugs, if there is none."""
     claims = all_claims()
     if slug not in claims:
         parts = set(slug.split("-"))
         near = sorted(claims, key=lambda other: -len(parts & set(other.split("-"))))[:3]
-        raise LookupError(f"there is no claim {slug!r}; near it are {', '.join(near)} (all: handbook/claims.md).")
+        raise UserError(f"there is no claim {slug!r}; near it are {', '.join(near)} (all: handbook/claims.md).")
     return claims[slug]

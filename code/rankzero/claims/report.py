@@ -18,6 +18,7 @@ from rankzero.claims.registry import all_claims, find_claim
 from rankzero.claims.run import Outcome, can_measure, run_claim, run_claims
 from rankzero.claims.table import render, tolerance_of
 from rankzero.curriculum import ROOT
+from rankzero.errors import UserError
 
 TABLE = ROOT / "handbook" / "claims.md"
 
@@ -44,12 +45,12 @@ def all_bare_figures() -> list[str]:
 
 
 def show_one(slug: str, console: Console, *, as_json: bool) -> int:
-    """Measures one claim and prints how; returns the exit code. LookupError if there is none."""
+    """Measures one claim and prints how; returns the exit code. UserError if there is none."""
     claim = find_claim(slug)
     if not can_measure(claim):
         kept = read_measurements().get(slug)
         last = f"measured {kept.date} on {kept.machine}: {text_of(kept.measured)}" if kept else "not measured yet"
-        raise LookupError(f"claim {slug} needs {', '.join(claim.needs)}, which this machine lacks; {last}.")
+        raise UserError(f"claim {slug} needs {', '.join(claim.needs)}, which this machine lacks; {last}.")
     outcome = run_claim(slug)
     if as_json:
         console.print_json(json.dumps(dataclasses.asdict(outcome)))
@@ -71,7 +72,7 @@ def measure_all(page: str | None, jobs: int, console: Console, *, as_json: bool)
     chosen = {slug: claim for slug, claim in claims.items() if page in (None, claim.page, Path(claim.page).stem)}
     if not chosen:
         pages = sorted({Path(claim.page).stem for claim in claims.values()})
-        raise LookupError(f"no page {page!r} states a claim: use one of {', '.join(pages)}.")
+        raise UserError(f"no page {page!r} states a claim: use one of {', '.join(pages)}.")
     outcomes = _with_progress([claim for claim in chosen.values() if can_measure(claim)], jobs)
     failed = [outcome for outcome in outcomes if not outcome.holds]
     files = [*write_measurements(claims, outcomes), *write_table()]

@@ -17,8 +17,8 @@ from rich.table import Table
 from rankzero.cli.grading_commands import commands as grading
 from rankzero.cli.plan_command import commands as planning
 from rankzero.cli.study_commands import commands
-from rankzero.cli.terminal import Json, console, fail, relative, sentences
-from rankzero.curriculum import ROOT, Lab, ManifestError, all_labs, find_lab
+from rankzero.cli.terminal import Json, console, fail, sentences
+from rankzero.curriculum import ROOT, Lab, all_labs, find_lab, path_from_here
 
 app = typer.Typer(
     name="rankzero",
@@ -91,18 +91,11 @@ def sync(
 ) -> None:
     """Regenerates notebooks and the excerpts in pages from their sources."""
     from rankzero.publish import sync as publish
-    from rankzero.publish.excerpts import ExcerptError
-    from rankzero.publish.notebooks import NotebookError
-    from rankzero.publish.recordings import RecordingError
-    from rankzero.publish.stubs import StubError
 
-    try:
-        with console.status("running starters and comparing generated files with their sources"):
-            changed = [*(publish.record() if record else []), *publish.sync(check=check, execute=execute)]
-    except (ExcerptError, NotebookError, RecordingError, StubError, ManifestError) as error:
-        fail(str(error))
+    with sentences(), console.status("running starters and comparing generated files with their sources"):
+        changed = [*(publish.record() if record else []), *publish.sync(check=check, execute=execute)]
     for file in changed:
-        console.print(f"{'stale' if check else 'wrote'}  {relative(file)}")
+        console.print(f"{'stale' if check else 'wrote'}  {path_from_here(file)}")
     if check and changed:
         fail("run `make sync` and commit what it writes.", code=1)
     if not changed:
@@ -127,7 +120,7 @@ def site(
         else:
             with console.status("building the site"):
                 seconds = build.build(out)
-            console.print(f"wrote {relative(out)}/ in {seconds:.0f} s: open {relative(out / 'index.html')}")
+            console.print(f"wrote {path_from_here(out)}/ in {seconds:.0f} s: open {path_from_here(out / 'index.html')}")
 
 
 @app.command()
@@ -158,6 +151,6 @@ app.add_typer(grading)  # grade, feedback
 
 def _next(lab: Lab) -> None:
     console.print("\n[bold]Open next[/]")
-    console.print(f"  {relative(lab.page)}   what you just saw, line by line")
-    console.print(f"  {relative(lab.notebook)}   predict, run, explain")
-    console.print(f"  {relative(lab.chapters[0])}   the chapter behind it")
+    console.print(f"  {path_from_here(lab.page)}   what you just saw, line by line")
+    console.print(f"  {path_from_here(lab.notebook)}   predict, run, explain")
+    console.print(f"  {path_from_here(lab.chapters[0])}   the chapter behind it")

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from rankzero.cli.terminal import Json, console, fail, relative, sentences
-from rankzero.curriculum import Lab, all_labs, find_lab
+from rankzero.cli.terminal import Json, console, fail, sentences
+from rankzero.curriculum import Lab, all_labs, find_lab, path_from_here
+from rankzero.errors import UserError
 
 if TYPE_CHECKING:
     from rankzero.grading.grade import Grade
@@ -113,7 +114,6 @@ def feedback(
     labs: Annotated[list[str] | None, typer.Option("--lab", help="Only this lab; may be repeated.")] = None,
 ) -> None:
     """Prints what one student is told."""
-    from rankzero.errors import UserError
     from rankzero.grading.grade import read_grade
     from rankzero.grading.intake.safe_names import safe_name
     from rankzero.grading.report.feedback import show
@@ -123,10 +123,10 @@ def feedback(
         files = [out / "grades" / number / f"{safe_name(student)}.json" for number in numbers]
         files = [file for file in files if file.exists()]
         if not (out / "grades").is_dir():
-            raise LookupError(f"{out} holds no grades: name the folder that `rankzero grade` wrote.")
+            raise UserError(f"{out} holds no grades: name the folder that `rankzero grade` wrote.")
         if not files:
             what = f"lab {' or '.join(numbers)} of {student!r}" if labs else repr(student)
-            raise LookupError(f"{out} holds no grade of {what}: grades.csv in it lists labs and students' ids.")
+            raise UserError(f"{out} holds no grade of {what}: grades.csv in it lists labs and students' ids.")
         try:
             grades = [read_grade(file) for file in files]
         except ValueError as error:
@@ -162,7 +162,7 @@ def _verify(labs: list[str] | None, jobs: int) -> None:
 def _gradable(number: str) -> Lab:
     lab = find_lab(number)
     if not lab.checks.exists():
-        raise LookupError(f"lab {lab.number} has no exercises yet.")
+        raise UserError(f"lab {lab.number} has no exercises yet.")
     return lab
 
 
@@ -216,5 +216,5 @@ def _tell(summary: dict[str, Any]) -> None:
         told += f", {summary['flagged']} to look at"
     console.print(f"{told}.   seed {summary['seed']}")
     folder = Path(summary["out"])
-    console.print(f"  {relative(folder / 'index.html')}   the class", markup=False)
-    console.print(f"  {relative(folder / 'grades.csv')}   the gradebook", markup=False)
+    console.print(f"  {path_from_here(folder / 'index.html')}   the class", markup=False)
+    console.print(f"  {path_from_here(folder / 'grades.csv')}   the gradebook", markup=False)

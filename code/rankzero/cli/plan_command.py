@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rankzero.cli.terminal import Json, console, fail, relative, sentences
+from rankzero.cli.terminal import Json, console, fail, sentences
+from rankzero.curriculum import path_from_here
+from rankzero.errors import UserError
 
 if TYPE_CHECKING:  # torch takes seconds to load
     from rankzero.ledger.plan.plan import Plan
@@ -72,7 +74,6 @@ def plan(
 
     The chapter handbook/planning.md says where the numbers come from and what they leave out.
     """
-    from rankzero.errors import UserError
     from rankzero.ledger.plan.layout import Layout
     from rankzero.ledger.plan.plan import make_plan
 
@@ -116,7 +117,7 @@ def plan(
 
             plot_plan(made).savefig(plot, dpi=110)
             if not as_json:
-                console.print(f"\nas a picture  {relative(plot)}", markup=False)
+                console.print(f"\nas a picture  {path_from_here(plot)}", markup=False)
     if not agrees:
         fail("the plan is wrong: what was counted differs. Please report it, with the command.", code=1)
 
@@ -145,7 +146,6 @@ def _show(made: "Plan", simulate: bool, as_json: bool) -> bool:
 
 def _check_plot(file: Path, overwrite: bool) -> None:
     """Before any work: UserError if the picture could not be written in the end."""
-    from rankzero.errors import UserError
 
     if file.suffix not in (".png", ".svg", ".pdf"):
         raise UserError(f"{file}: a picture's name ends in .png, .svg or .pdf.")

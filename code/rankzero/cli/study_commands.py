@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from rankzero.cli.terminal import Json, console, relative, sentences
-from rankzero.curriculum import Lab, all_labs, find_lab
+from rankzero.cli.terminal import Json, console, sentences
+from rankzero.curriculum import Lab, all_labs, find_lab, path_from_here
+from rankzero.errors import UserError
 
 if TYPE_CHECKING:
     from rankzero.exercises.checks.check import Exercise
@@ -33,9 +34,9 @@ def start(
     with sentences():
         lab = _lab_with_exercises(number)
         file, new, before = workspace.start(lab, folder)
-    console.print(f"{'Made' if new else 'You have started already; nothing was changed:'} {relative(file)}")
+    console.print(f"{'Made' if new else 'You have started already; nothing was changed:'} {path_from_here(file)}")
     if before:
-        console.print(f"You now work on this copy; the one before is {relative(before)}")
+        console.print(f"You now work on this copy; the one before is {path_from_here(before)}")
     console.print(f"Write the functions in it, then: rankzero check {lab.number}   (or rankzero watch {lab.number})")
 
 
@@ -140,12 +141,12 @@ def reset(
     with sentences():
         lab = _lab_with_exercises(number)
         file = workspace.work_file(lab)
-        question = f"Replace {relative(file)} by the untouched exercises, and forget points and hints?"
+        question = f"Replace {path_from_here(file)} by the untouched exercises, and forget points and hints?"
         if not yes and not typer.confirm(question):
             console.print("Nothing was changed.")
             return
         backup = workspace.reset(lab)
-    console.print(f"Yours is kept as {relative(backup)}.")
+    console.print(f"Yours is kept as {path_from_here(backup)}.")
 
 
 def _exercises(number: str, name: str | None) -> "tuple[Lab, tuple[Exercise, ...]]":
@@ -157,7 +158,7 @@ def _exercises(number: str, name: str | None) -> "tuple[Lab, tuple[Exercise, ...
         return lab, exercises
     chosen = tuple(one for one in exercises if name in (one.name, *one.functions))
     if not chosen:
-        raise LookupError(
+        raise UserError(
             f"lab {lab.number} has no exercise {name!r}: it has {', '.join(one.name for one in exercises)}."
         )
     return lab, chosen
@@ -166,5 +167,5 @@ def _exercises(number: str, name: str | None) -> "tuple[Lab, tuple[Exercise, ...
 def _lab_with_exercises(number: str) -> Lab:
     lab = find_lab(number)
     if not lab.checks.exists():
-        raise LookupError(f"lab {lab.number} has no exercises yet.")
+        raise UserError(f"lab {lab.number} has no exercises yet.")
     return lab

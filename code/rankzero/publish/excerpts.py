@@ -20,6 +20,7 @@ import textwrap
 from dataclasses import dataclass
 from pathlib import Path
 
+from rankzero.errors import UserError
 from rankzero.publish.stubs import BEGIN, END
 
 LANGUAGES = {".py": "python", ".toml": "toml", ".sbatch": "bash", ".yaml": "yaml"}
@@ -41,22 +42,18 @@ class Place:
     since: Path | None = None  # where the excerpt is what changed: the file before
 
 
-class ExcerptError(Exception):
-    """An excerpt cannot be filled; the text names the page, the excerpt and why."""
-
-
 def fill(page: Path, root: Path) -> str:
     """The text of `page` with every excerpt made anew. Sources are named relative to `root`."""
     text = page.read_text(encoding="utf-8")
     if text.count("<!-- excerpt:") != len(_BLOCK.findall(text)):
-        raise ExcerptError(f"{page}: an excerpt comment is not closed by <!-- /excerpt -->.")
+        raise UserError(f"{page}: an excerpt comment is not closed by <!-- /excerpt -->.")
 
     def make(match: re.Match[str]) -> str:
         spec = match["spec"]
         try:
             return f"{match['open']}{_excerpt(spec, root)}{match['close']}"
         except (OSError, SyntaxError, LookupError) as error:
-            raise ExcerptError(f"{page}: excerpt '{spec}': {error}.") from None
+            raise UserError(f"{page}: excerpt '{spec}': {error}.") from None
 
     return _BLOCK.sub(make, text)
 

@@ -13,12 +13,10 @@ from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 from nbformat import NotebookNode
 
+from rankzero.errors import UserError
+
 CELL_TIMEOUT_S = 120
 _PREDICTION = re.compile(r"^(?P<name>\w+) = .+?  # predict: (?P<unit>.+)$", re.MULTILINE)
-
-
-class NotebookError(Exception):
-    """A notebook's source is malformed, or a cell of it fails; the text names the file."""
 
 
 def with_answers(source: Path) -> NotebookNode:
@@ -31,7 +29,7 @@ def with_answers(source: Path) -> NotebookNode:
     for number, cell in enumerate(notebook.cells):
         cell.id = f"cell-{number:02d}"  # jupytext's are random, and would differ each time
         if cell.source.count("# predict:") != len(_PREDICTION.findall(cell.source)):
-            raise NotebookError(f"{source}: cell {number}: a prediction must read `name = answer  # predict: unit`.")
+            raise UserError(f"{source}: cell {number}: a prediction must read `name = answer  # predict: unit`.")
     return notebook
 
 
@@ -51,14 +49,14 @@ def without_answers(source: Path) -> NotebookNode:
 
 
 def execute(notebook: NotebookNode, source: Path) -> None:
-    """Runs every cell in place, in the folder of `source`. NotebookError where one fails."""
+    """Runs every cell in place, in the folder of `source`. UserError where one fails."""
     client = NotebookClient(
         notebook, timeout=CELL_TIMEOUT_S, record_timing=False, resources={"metadata": {"path": str(source.parent)}}
     )
     try:
         client.execute()
     except CellExecutionError as error:
-        raise NotebookError(f"{source}: a cell fails with {error.ename}: {error.evalue}") from None
+        raise UserError(f"{source}: a cell fails with {error.ename}: {error.evalue}") from None
     notebook.metadata.language_info = {"name": "python"}  # the kernel adds its own version here
 
 

@@ -14,12 +14,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from rankzero.curriculum import Lab
+from rankzero.errors import UserError
 
 TIME_LIMIT_S = 300
-
-
-class RecordingError(Exception):
-    """A recorded command cannot be run; the text names the recording and why."""
 
 
 def recordings(lab: Lab) -> list[Path]:
@@ -33,7 +30,7 @@ def run_again(lab: Lab, recording: Path) -> str:
     program, *arguments = shlex.split(command.removeprefix("$ "))
     starter = lab.starter.relative_to(lab.root)
     if program != "python" or not arguments or Path(arguments[0]) != starter:
-        raise RecordingError(f"{recording}: its first line must be `$ python {starter} [options]`.")
+        raise UserError(f"{recording}: its first line must be `$ python {starter} [options]`.")
     with TemporaryDirectory() as name:
         folder = Path(name)
         (folder / starter).parent.mkdir(parents=True)
@@ -46,7 +43,7 @@ def run_again(lab: Lab, recording: Path) -> str:
 
 
 def _run(command: list[str], folder: Path, recording: Path, fails: bool = False) -> str:
-    """What the command prints. RecordingError where it does not end well, unless it `fails` as it is meant to."""
+    """What the command prints. UserError where it does not end well, unless it `fails` as it is meant to."""
     done = subprocess.run(
         command,
         cwd=folder,
@@ -59,7 +56,5 @@ def _run(command: list[str], folder: Path, recording: Path, fails: bool = False)
     if done.returncode and fails:
         return done.stdout + done.stderr
     if done.returncode:
-        raise RecordingError(
-            f"{recording}: `{shlex.join(command)}` ended with {done.returncode}: {done.stderr.strip()}"
-        )
+        raise UserError(f"{recording}: `{shlex.join(command)}` ended with {done.returncode}: {done.stderr.strip()}")
     return done.stdout

@@ -6,44 +6,42 @@ The markers are lines of their own, `### BEGIN SOLUTION` and `### END SOLUTION`,
 import ast
 from pathlib import Path
 
+from rankzero.errors import UserError
+
 BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
 
 
-class StubError(Exception):
-    """The markers of a solution are malformed; the text names the file and the line."""
-
-
 def stub(solution: Path, lab_number: str) -> str:
-    """The text of the learner's file. StubError for markers that are unclosed, nested or outside a function."""
+    """The text of the learner's file. UserError for markers that are unclosed, nested or outside a function."""
     source = solution.read_text(encoding="utf-8")
     try:
         functions = [node for node in ast.parse(source).body if isinstance(node, ast.FunctionDef)]
     except SyntaxError as error:
-        raise StubError(f"{solution}, line {error.lineno}: {error.msg}.") from None
+        raise UserError(f"{solution}, line {error.lineno}: {error.msg}.") from None
     lines: list[str] = []
     opened = 0
     for number, line in enumerate(source.splitlines(), start=1):
         marker = line.strip()
         if marker == BEGIN:
             if opened:
-                raise StubError(f"{solution}, line {number}: a second {BEGIN}; the first, on line {opened}, is open.")
+                raise UserError(f"{solution}, line {number}: a second {BEGIN}; the first, on line {opened}, is open.")
             opened = number
             name = next((f.name for f in functions if f.lineno < number <= (f.end_lineno or 0) + 1), None)
             if name is None:
-                raise StubError(f"{solution}, line {number}: {BEGIN} is not inside a function.")
+                raise UserError(f"{solution}, line {number}: {BEGIN} is not inside a function.")
             indent = line[: len(line) - len(line.lstrip())]
             told = f'"{name} is not written yet. A hint: rankzero hint {lab_number} {name}"'
             lines.append(f"{indent}raise NotImplementedError({told})")
         elif marker == END:
             if not opened:
-                raise StubError(f"{solution}, line {number}: {END} without {BEGIN}.")
+                raise UserError(f"{solution}, line {number}: {END} without {BEGIN}.")
             opened = 0
         elif "BEGIN SOLUTION" in line or "END SOLUTION" in line:
-            raise StubError(f"{solution}, line {number}: a marker must be a line of its own, `{BEGIN}` or `{END}`.")
+            raise UserError(f"{solution}, line {number}: a marker must be a line of its own, `{BEGIN}` or `{END}`.")
         elif not opened:
             lines.append(line)
     if opened:
-        raise StubError(f"{solution}, line {opened}: {BEGIN} is not closed by {END}.")
+        raise UserError(f"{solution}, line {opened}: {BEGIN} is not closed by {END}.")
     return "\n".join(lines) + "\n"
 
 

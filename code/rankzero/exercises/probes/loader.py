@@ -8,10 +8,12 @@ from bdb import BdbQuit
 from pathlib import Path
 from types import ModuleType
 
+from rankzero.errors import UserError
+
 MOST_TEXT = 2000  # characters of an error's that are looked at
 
 
-class LoadError(Exception):
+class LoadError(UserError):
     """The file cannot be used; the text names the line and the cause."""
 
 

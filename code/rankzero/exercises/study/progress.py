@@ -9,12 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from rankzero.curriculum import ROOT, Lab
+from rankzero.errors import UserError
 from rankzero.exercises.checks.check import Exercise
 from rankzero.exercises.checks.report import Report
-
-
-class ProgressError(Exception):
-    """The progress file cannot be used; the text names it and says what to do."""
 
 
 @dataclass
@@ -42,9 +39,7 @@ def read_progress() -> dict[str, LabProgress]:
     except FileNotFoundError:
         return {}
     except (OSError, ValueError, TypeError, AttributeError) as error:
-        raise ProgressError(
-            f"{path} cannot be read ({error}): mend it, or delete it to start the record anew."
-        ) from None
+        raise UserError(f"{path} cannot be read ({error}): fix it, or delete it to start again.") from None
 
 
 def write_progress(number: str, lab: LabProgress) -> None:
@@ -59,9 +54,7 @@ def write_progress(number: str, lab: LabProgress) -> None:
         )
         partial.replace(path)
     except OSError as error:
-        raise ProgressError(
-            f"cannot write {path} ({error.strerror}): name another place with RANKZERO_PROGRESS."
-        ) from None
+        raise UserError(f"cannot write {path} ({error.strerror}): name another place with RANKZERO_PROGRESS.") from None
 
 
 def of_lab(lab: Lab) -> LabProgress:
@@ -80,11 +73,11 @@ def remember(report: Report) -> None:
 
 
 def first_open(exercises: Sequence[Exercise], points: dict[str, int]) -> Exercise:
-    """The first exercise that has not all of its points. LookupError if there is none."""
-    found = next((one for one in exercises if points.get(one.name, 0) < one.points), None)
-    if not found:
-        raise LookupError("every exercise is solved; nothing is left to hint at.")
-    return found
+    """Returns the first exercise without all of its points. UserError if there is none."""
+    exercise = next((exercise for exercise in exercises if points.get(exercise.name, 0) < exercise.points), None)
+    if not exercise:
+        raise UserError("every exercise is solved; nothing is left to hint at.")
+    return exercise
 
 
 def next_hint(lab: Lab, exercise: Exercise) -> int:

@@ -6,8 +6,8 @@ import textwrap
 from rich.console import Console
 from rich.text import Text
 
-from rankzero.cli.terminal import relative
-from rankzero.curriculum import Lab
+from rankzero.curriculum import Lab, path_from_here
+from rankzero.errors import UserError
 from rankzero.exercises.checks.check import Exercise
 from rankzero.exercises.checks.escape_text import visible_report
 from rankzero.exercises.checks.report import Diagnosis, Report, Result
@@ -82,8 +82,8 @@ def show_next(lab: Lab, report: Report, console: Console) -> None:
         return
     try:
         exercise = first_open(exercises_of(lab), of_lab(lab).points | report.by_exercise())
-    except LookupError:
-        paragraph(f"Lab {lab.number} is done. Next: Break It, in {relative(lab.page)}", 0, console, "green")
+    except UserError:
+        paragraph(f"Lab {lab.number} is done. Next: Break It, in {path_from_here(lab.page)}", 0, console, "green")
     else:
         paragraph(f"Next: rankzero watch {lab.number} {exercise.name}", 0, console, "green")
 

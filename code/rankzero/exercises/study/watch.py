@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from rankzero.curriculum import Lab
+from rankzero.errors import UserError
 from rankzero.exercises.checks.check import Exercise
 from rankzero.exercises.checks.report import Report
 from rankzero.exercises.checks.runner import check_file, new_seed
@@ -67,8 +68,8 @@ class Session:
         screen = display.make_console()
         try:
             exercise = progress.first_open(self.exercises, self._points())
-        except LookupError as nothing:
-            screen.print(str(nothing))
+        except UserError as error:
+            screen.print(str(error))
         else:
             display.show_hint(exercise, progress.next_hint(self.lab, exercise), screen)
 

@@ -5,11 +5,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from rankzero.curriculum import Lab
+from rankzero.errors import UserError
 from rankzero.exercises.study.progress import LabProgress, of_lab, write_progress
-
-
-class WorkspaceError(Exception):
-    """The work folder is not as it should be; the text says what to do."""
 
 
 def start(lab: Lab, folder: Path | None = None) -> tuple[Path, bool, Path | None]:
@@ -30,7 +27,7 @@ def start(lab: Lab, folder: Path | None = None) -> tuple[Path, bool, Path | None
             with file.open("xb") as copy:
                 copy.write(lab.stubs.read_bytes())
     except OSError as error:
-        raise WorkspaceError(f"cannot write {file} ({error.strerror}): choose another folder with --folder.") from None
+        raise UserError(f"cannot write {file} ({error.strerror}): choose another folder with --folder.") from None
     write_progress(lab.number, replace(known, file=str(file)))
     return file, new, before if before and before != file and before.exists() else None
 
@@ -40,15 +37,13 @@ def work_file(lab: Lab, named: Path | None = None) -> Path:
     if named:
         file = named / "exercises.py" if named.is_dir() else named
         if not file.is_file():
-            raise WorkspaceError(f"{file} does not exist: name your exercises.py, or make one with `rankzero start`.")
+            raise UserError(f"{file} does not exist: name your exercises.py, or make one with `rankzero start`.")
         return file
     known = of_lab(lab)
     if not known.file:
-        raise WorkspaceError(
-            f"lab {lab.number} is not started yet: `rankzero start {lab.number}` copies its exercises."
-        )
+        raise UserError(f"lab {lab.number} is not started yet: `rankzero start {lab.number}` copies its exercises.")
     if not Path(known.file).is_file():
-        raise WorkspaceError(
+        raise UserError(
             f"{known.file} is gone: `rankzero start {lab.number}` makes a new copy, or name your file with --file."
         )
     return Path(known.file)
