@@ -18,8 +18,8 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from torch import Tensor
 
-from rankzero.learn.machine.device import peak_flops
 from rankzero.errors import UserError
+from rankzero.learn.machine.device import peak_flops
 from rankzero.learn.profiling.memory import MIB, memory_now
 
 

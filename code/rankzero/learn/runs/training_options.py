@@ -13,15 +13,15 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from rankzero.learn.runs.checkpoints import check_training_state, read_checkpoint
-from rankzero.learn.data.corpus import Corpus
 from rankzero.errors import UserError, out_of_memory
-from rankzero.learn.profiling.memory import MIB, memory_now
-from rankzero.learn.runs.step_meter import StepMeter
-from rankzero.learn.runs.options import StarterParser, non_negative_int, positive_float, positive_int
+from rankzero.learn.data.corpus import Corpus
 from rankzero.learn.distributed.rank import join, launched_by_torchrun
-from rankzero.learn.runs.run_folder import latest_checkpoint
 from rankzero.learn.distributed.world import WorldError, run_world
+from rankzero.learn.profiling.memory import MIB, memory_now
+from rankzero.learn.runs.checkpoints import check_training_state, read_checkpoint
+from rankzero.learn.runs.options import StarterParser, non_negative_int, positive_float, positive_int
+from rankzero.learn.runs.run_folder import latest_checkpoint
+from rankzero.learn.runs.step_meter import StepMeter
 
 # What decides the losses. A checkpoint keeps these settings, so that `--resume` alone goes on with the same run.
 MODEL_SHAPE = ("hidden_dim", "layers", "heads", "block_size")
@@ -158,7 +158,7 @@ def end_of_run(
     options: argparse.Namespace, meter: StepMeter, folder: Path, checkpoint: Path, starter: str, device: torch.device
 ) -> int:
     """Draws the curves, says where everything is and how to go on with `starter`; returns the exit code."""
-    from rankzero.learn.runs.plots import plot_run  # half a second of matplotlib, which --help and most ranks never need
+    from rankzero.learn.runs.plots import plot_run  # imports matplotlib: half a second
 
     plot_run(folder / "log.jsonl").savefig(folder / "curves.png", dpi=110)
     same_file = ["--checkpoint", str(checkpoint)] if options.checkpoint else []

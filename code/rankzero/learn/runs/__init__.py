@@ -1,0 +1,1 @@
+"""One training run: its options, folder, log, checkpoints and plots."""
