@@ -6,6 +6,10 @@ import re
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
+from rankzero.learn.machine.lazy_dynamo import import_dynamo_lazily
+
+import_dynamo_lazily()  # for the tests that train in the process of pytest
+
 
 class ByLab(LoadScopeScheduling):  # type: ignore[misc]
     """Keeps the tests of one file in one process, which then starts its worker or its ranks once; a lab's likewise."""

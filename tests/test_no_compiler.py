@@ -1,11 +1,15 @@
-"""torch's compiler is imported when somebody compiles and not before, and it is torch's own then."""
+"""Lazy import of torch's compiler: eager training does without it, and torch's own module comes when it is needed."""
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-BEGIN = "import sys, torch\nimport rankzero.learn\n"
+BEGIN = """import sys, torch
+from rankzero.learn.machine.lazy_dynamo import import_dynamo_lazily
+import_dynamo_lazily()
+"""
 IS_HERE = "'torch._dynamo.symbolic_convert' in sys.modules"
 
 # What training starters do without a compiler.
@@ -59,9 +63,13 @@ def run(program: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_eager_training_does_not_import_it() -> None:
-    checked = [f"{part}assert not {IS_HERE}, {name!r}\n" for name, part in EAGER.items()]
-    run(f"{BEGIN}{''.join(checked)}{COMPILES}assert {IS_HERE}\n{OPTIMIZERS}{CHECKPOINTING}")
+def test_eager_training_does_not_import_it(tmp_path: Path) -> None:
+    starter = f"""import sys, torch
+from rankzero.curriculum import find_lab
+find_lab("02").import_starter().main(["--steps", "1", "--out", {str(tmp_path)!r}])
+"""
+    checked = [f"{part}assert not {IS_HERE}, {name!r}\n" for name, part in ({"a starter": starter} | EAGER).items()]
+    run(f"{''.join(checked)}{COMPILES}assert {IS_HERE}\n{OPTIMIZERS}{CHECKPOINTING}")
 
 
 @pytest.mark.parametrize(

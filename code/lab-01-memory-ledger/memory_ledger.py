@@ -22,6 +22,7 @@ import torch
 
 from rankzero.errors import UserError, out_of_memory
 from rankzero.learn.machine.device import choose_device, device_name
+from rankzero.learn.machine.lazy_dynamo import import_dynamo_lazily
 from rankzero.learn.models.gpt import GPTConfig
 from rankzero.learn.profiling.memory import MIB, check_fits, memory_now
 from rankzero.learn.runs.options import StarterParser, non_negative_int, positive_float, positive_int
@@ -193,6 +194,7 @@ def print_allocator(phase: str, device: str) -> None:
 
 
 def main(arguments: list[str] | None = None) -> int:
+    import_dynamo_lazily()
     parser = make_parser()
     options = parser.parse_args(arguments)
     try:

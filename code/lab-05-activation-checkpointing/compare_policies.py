@@ -26,6 +26,7 @@ from rankzero.errors import UserError
 from rankzero.learn.data.batches import random_batch, to_device
 from rankzero.learn.data.corpus import load_corpus
 from rankzero.learn.machine.device import choose_device, seed_everything
+from rankzero.learn.machine.lazy_dynamo import import_dynamo_lazily
 from rankzero.learn.models.gpt import GPTConfig
 from rankzero.learn.profiling.memory import MIB, PhaseMemory, check_fits
 from rankzero.learn.runs.options import StarterParser, positive_int
@@ -141,6 +142,7 @@ def draw(points: list[Point], title: str) -> Figure:
 
 def main(arguments: list[str] | None = None) -> int:
     """Returns the exit code."""
+    import_dynamo_lazily()
     parser = StarterParser(description="Lab 05: draws time against bytes for every way to recompute.")
     for name, value, words in (
         ("--layers", 16, "transformer blocks"),

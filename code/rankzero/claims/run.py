@@ -10,6 +10,7 @@ import torch
 
 from rankzero.claims.claim import Claim, Value
 from rankzero.claims.registry import find_claim
+from rankzero.learn.machine.lazy_dynamo import import_dynamo_lazily
 
 
 @dataclass(frozen=True)
@@ -39,12 +40,15 @@ def run_claim(slug: str) -> Outcome:
     return Outcome(slug, measured, time.perf_counter() - begin, claim.holds(measured))
 
 
+def _prepare_worker() -> None:
+    import_dynamo_lazily()
+    torch.set_num_threads(1)
+
+
 def run_claims(slugs: Iterable[str], jobs: int) -> Iterator[Outcome]:
     """Measures claims in `jobs` processes of one thread each; yields outcomes as they come."""
     context = multiprocessing.get_context("spawn")
-    pool = concurrent.futures.ProcessPoolExecutor(
-        max_workers=jobs, mp_context=context, initializer=torch.set_num_threads, initargs=(1,)
-    )
+    pool = concurrent.futures.ProcessPoolExecutor(max_workers=jobs, mp_context=context, initializer=_prepare_worker)
     with pool:
         try:
             for future in concurrent.futures.as_completed([pool.submit(run_claim, slug) for slug in slugs]):

@@ -19,6 +19,7 @@ from rankzero.cli.plan_command import commands as planning
 from rankzero.cli.study_commands import commands
 from rankzero.cli.terminal import Json, console, fail, sentences
 from rankzero.curriculum import ROOT, Lab, all_labs, find_lab, path_from_here
+from rankzero.learn.machine.lazy_dynamo import import_dynamo_lazily
 
 app = typer.Typer(
     name="rankzero",
@@ -28,6 +29,12 @@ app = typer.Typer(
     add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+@app.callback()
+def prepare() -> None:
+    """Prepares the process for any command."""
+    import_dynamo_lazily()  # plan, claims and sync make optimizers in this process
 
 
 @app.command()

@@ -12,11 +12,12 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from rankzero.atomic_write import write_atomically
 from rankzero.curriculum import find_lab
 from rankzero.errors import UserError
 from rankzero.exercises.checks.runner import new_seed
 from rankzero.grading.executors import run_locally, run_on_ray
-from rankzero.grading.grade import Grade, Submission, read_grade, write_grade, write_whole
+from rankzero.grading.grade import Grade, Submission, read_grade, write_grade
 from rankzero.grading.grader import Settings
 from rankzero.grading.intake import late_policy as late
 from rankzero.grading.intake.safe_names import safe_name
@@ -90,7 +91,7 @@ def seed_of(known: Mapping[str, Any], wanted: int | None) -> int:
 def write_run(settings: Settings, rules: Mapping[str, str], out: Path) -> None:
     """Keeps in OUT how this class is graded, and by which `rules`: the deadline, what lateness costs, the roster."""
     about = {**asdict(settings), "rules": dict(rules), "version": importlib.metadata.version("rankzero")}
-    write_whole(out / RUN, json.dumps(about, indent=1))
+    write_atomically(out / RUN, json.dumps(about, indent=1))
 
 
 def grade_all(

@@ -1,11 +1,11 @@
 """The grade of one submission to one lab: plain data, written whole to a file, and the same for the same seed."""
 
 import json
-import os
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from rankzero.atomic_write import write_atomically
 from rankzero.exercises.checks.report import Diagnosis, Report, Result
 
 SCHEMA = "rankzero-grade/1"
@@ -96,18 +96,7 @@ class Grade:
 
 def write_grade(grade: Grade, path: Path) -> None:
     """Writes the grade whole or not at all."""
-    write_whole(path, json.dumps(grade.as_dict(), indent=1))
-
-
-def write_whole(path: Path, data: str | bytes) -> None:
-    """Writes the file whole or not at all, and its folder if need be."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
-    try:
-        partial.write_bytes(data if isinstance(data, bytes) else data.encode())
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
+    write_atomically(path, json.dumps(grade.as_dict(), indent=1))
 
 
 def read_grade(path: Path) -> Grade:

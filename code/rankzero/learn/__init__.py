@@ -1,5 +1,1 @@
-"""What starters and notebooks import: everything that is not the lesson."""
-
-from rankzero.learn.machine.lazy_dynamo import keep_compiler_out
-
-keep_compiler_out()
+"""The parts of starters and notebooks that are not the lesson: data, models, runs, devices, memory, ranks."""

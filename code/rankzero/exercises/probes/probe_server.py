@@ -18,15 +18,17 @@ from rankzero.exercises.probes import probe_process
 from rankzero.exercises.probes.frames import read_frame, write_frame
 from rankzero.exercises.probes.supervisor import supervise
 from rankzero.exercises.probes.tamper_check import Untouched
+from rankzero.learn.machine.lazy_dynamo import import_dynamo_lazily
 
 
 def warm_up() -> None:
     """Imports what probes and learners' files use, once, so that no child has to."""
     import torch
 
+    import_dynamo_lazily()
     for name in ("models.gpt", "profiling.memory", "distributed.collectives", "distributed.rank", "distributed.world"):
         importlib.import_module(f"rankzero.learn.{name}")
-    importlib.import_module("torch._dynamo")  # learn's stand-in for it
+    importlib.import_module("torch._dynamo")  # the stand-in
     for name in ("run_in_fork", "forward_recorder", "untrusted_values"):
         importlib.import_module(f"rankzero.exercises.probes.{name}")
     importlib.import_module("rankzero.exercises.probes.rank_probes").keep_to_the_counter()

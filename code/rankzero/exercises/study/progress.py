@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from rankzero.atomic_write import write_atomically
 from rankzero.curriculum import ROOT, Lab
 from rankzero.errors import UserError
 from rankzero.exercises.checks.check import Exercise
@@ -46,13 +47,8 @@ def write_progress(number: str, lab: LabProgress) -> None:
     """Keeps one lab's progress, replacing the file whole."""
     everything = read_progress() | {number: lab}
     path = progress_file()
-    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        partial.write_text(
-            json.dumps({key: vars(value) for key, value in everything.items()}, indent=2), encoding="utf-8"
-        )
-        partial.replace(path)
+        write_atomically(path, json.dumps({key: vars(value) for key, value in everything.items()}, indent=2))
     except OSError as error:
         raise UserError(f"cannot write {path} ({error.strerror}): name another place with RANKZERO_PROGRESS.") from None
 

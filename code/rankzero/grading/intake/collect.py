@@ -25,9 +25,10 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
+from rankzero.atomic_write import write_atomically
 from rankzero.curriculum import Lab
 from rankzero.errors import UserError
-from rankzero.grading.grade import Student, Submission, write_whole
+from rankzero.grading.grade import Student, Submission
 from rankzero.grading.intake.archives import Archive, archive_stem
 from rankzero.grading.intake.folders import RefusedError
 from rankzero.grading.intake.layouts import Handin, read_shelf
@@ -146,9 +147,9 @@ def _submission(
     if picked.data is None:
         return Submission(student, lab.number, None, notes=notes)
     folder = out / "submissions" / lab.number / safe_name(student.student_id)
-    write_whole(folder / "exercises.py", picked.data)
+    write_atomically(folder / "exercises.py", picked.data)
     (folder / "exercises.py").chmod(0o644)  # whoever grades may be another user
     if notebook := pick_notebook(handins, lab, only):
-        write_whole(folder / "notebook.ipynb", notebook)
+        write_atomically(folder / "notebook.ipynb", notebook)
     digest = hashlib.sha256(picked.data).hexdigest()
     return Submission(student, lab.number, folder / "exercises.py", digest, picked.submitted_at, notes)

@@ -10,10 +10,11 @@ import json
 from pathlib import Path
 from typing import Any
 
+from rankzero.atomic_write import write_atomically
 from rankzero.curriculum import Lab
 from rankzero.exercises.checks.report import Report, Result
 from rankzero.exercises.checks.runner import exercises_of
-from rankzero.grading.grade import Grade, write_whole
+from rankzero.grading.grade import Grade
 from rankzero.grading.intake.safe_names import safe_name
 from rankzero.grading.report.feedback_text import first_failures, penalty, repeat, result_text, summary, taken_off
 
@@ -23,7 +24,7 @@ VERSION = 1
 def write(grade: Grade, lab: Lab, out: Path) -> None:
     """Writes out/classroom/LAB/STUDENT.json."""
     name = safe_name(grade.submission.student.student_id)
-    write_whole(out / "classroom" / lab.number / f"{name}.json", json.dumps(results(grade, lab), indent=1))
+    write_atomically(out / "classroom" / lab.number / f"{name}.json", json.dumps(results(grade, lab), indent=1))
 
 
 def results(grade: Grade, lab: Lab) -> dict[str, Any]:

@@ -11,8 +11,9 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
+from rankzero.atomic_write import write_atomically
 from rankzero.exercises.checks.escape_text import visible_name
-from rankzero.grading.grade import Grade, write_whole
+from rankzero.grading.grade import Grade
 
 COLUMNS = (
     "assignment",
@@ -42,7 +43,7 @@ def write_csv(grades: Sequence[Grade], path: Path, duedates: Mapping[str, str] |
     rows = csv.writer(text, quoting=csv.QUOTE_NONNUMERIC, lineterminator="\n")
     for grade in sorted(grades, key=lambda one: (one.submission.lab, one.submission.student.student_id)):
         rows.writerow(_row(grade, (duedates or {}).get(grade.submission.lab, "")))
-    write_whole(path, text.getvalue())
+    write_atomically(path, text.getvalue())
 
 
 def _row(grade: Grade, due: str) -> list[str | float]:

@@ -5,9 +5,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from rankzero.atomic_write import write_atomically
 from rankzero.curriculum import Lab
 from rankzero.exercises.checks.runner import exercises_of
-from rankzero.grading.grade import Grade, write_whole
+from rankzero.grading.grade import Grade
 from rankzero.grading.intake.safe_names import safe_name
 from rankzero.grading.report.feedback_text import first_failures, penalty, repeat, result_text, summary
 
@@ -17,7 +18,7 @@ SCHEMA = "rankzero-gradescope/1"
 def write(grade: Grade, lab: Lab, out: Path) -> None:
     """Writes out/gradescope/LAB/STUDENT.json."""
     name = safe_name(grade.submission.student.student_id)
-    write_whole(out / "gradescope" / lab.number / f"{name}.json", json.dumps(results(grade, lab), indent=1))
+    write_atomically(out / "gradescope" / lab.number / f"{name}.json", json.dumps(results(grade, lab), indent=1))
 
 
 def results(grade: Grade, lab: Lab, visibility: str = "visible") -> dict[str, Any]:

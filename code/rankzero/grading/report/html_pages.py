@@ -15,13 +15,14 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
+from rankzero.atomic_write import write_atomically
 from rankzero.curriculum import ROOT, Lab, find_lab
 from rankzero.errors import UserError
 from rankzero.exercises.checks.check import Exercise
 from rankzero.exercises.checks.escape_text import visible, visible_name
 from rankzero.exercises.checks.report import Report, Result
 from rankzero.exercises.checks.runner import exercises_of
-from rankzero.grading.grade import Grade, Student, write_whole
+from rankzero.grading.grade import Grade, Student
 from rankzero.grading.intake.safe_names import safe_name
 from rankzero.grading.report.class_statistics import by_lab
 from rankzero.grading.report.feedback_text import NOTE_LIMIT, notes
@@ -56,8 +57,8 @@ def write_pages(grades: Sequence[Grade], out: Path, settings: Settings | None = 
     labs = [find_lab(number) for number in sorted({grade.submission.lab for grade in grades})]
     students = _by_student(grades)
     for student, own in students.items():
-        write_whole(out / "students" / f"{safe_name(student)}.html", student_page(own, settings))
-    write_whole(out / "index.html", class_page(students, labs, grades, settings))
+        write_atomically(out / "students" / f"{safe_name(student)}.html", student_page(own, settings))
+    write_atomically(out / "index.html", class_page(students, labs, grades, settings))
 
 
 def student_page(grades: Sequence[Grade], settings: Settings) -> str:

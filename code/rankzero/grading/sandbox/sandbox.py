@@ -23,7 +23,8 @@ NOBODY = 65534
 LAB = "/lab"  # where the repository lies, inside
 # The files of the library that probes and learners' files use. The judges, in exercises/checks/, stay outside.
 INSIDE = (
-    *("__init__.py", "errors.py", "learn", "exercises/__init__.py", "exercises/probes", "grading/__init__.py"),
+    *("__init__.py", "atomic_write.py", "errors.py", "learn"),
+    *("exercises/__init__.py", "exercises/probes", "grading/__init__.py"),
     *(f"grading/sandbox/{name}.py" for name in ("__init__", "namespaces", "sandbox_server")),
 )
 

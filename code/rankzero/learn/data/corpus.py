@@ -3,7 +3,6 @@
 import hashlib
 import math
 import os
-import tempfile
 import urllib.error
 import urllib.request
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from rankzero.atomic_write import write_atomically
 from rankzero.errors import UserError
 
 TINYSHAKESPEARE_URL = "https://raw.githubusercontent.com/karpathy/char-rnn/master/data/tinyshakespeare/input.txt"
@@ -136,12 +136,8 @@ def cache_folder() -> Path:
 
 
 def _keep(content: bytes, path: Path) -> None:
-    # Written beside its place and renamed, so that a second process never reads half a file.
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
-            file.write(content)
-        os.replace(file.name, path)
+        write_atomically(path, content)
     except OSError as error:
         raise UserError(
             f"could not keep TinyShakespeare in {path.parent} ({error.strerror}): "

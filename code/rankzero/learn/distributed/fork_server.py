@@ -1,19 +1,22 @@
-"""What the fork server of worlds loads once, so that no rank has to."""
+"""Preload of the fork server: modules that ranks share, and the handling of Ctrl-C in the server.
+
+A fork server can be told only names of modules to import before it forks (`set_forkserver_preload` in world.py), no
+function to call. So this file, alone in the library, does its work when it is imported, and no other file imports it.
+"""
 
 import importlib
 import os
 import signal
 
-signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for whoever starts worlds; a rank listens again when it is up
+from rankzero.learn.distributed.rank_process import QUIET_LOGS
 
-# Read when torch is loaded: c10d's log of an error, which a world's report says better, and announcements of profiles.
-QUIET = {"TORCH_CPP_LOG_LEVEL": "FATAL", "KINETO_LOG_LEVEL": "99"}
-os.environ.update(QUIET | os.environ)
+signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent process handles Ctrl-C; each rank resets its own handler
+os.environ.update(QUIET_LOGS | os.environ)  # read when torch is loaded
 for name in (
-    "torch._dynamo.utils",  # optimizers, DDP and fully_shard import it when they begin: 1.5 s
+    "torch._dynamo.utils",  # imported by the first optimizer, DDP or fully_shard: 1.5 s
     "torch.distributed.fsdp",
     "torch.distributed.checkpoint",
     "torch.optim",
-    "rankzero.learn.runs.training_options",  # what every starter imports
+    "rankzero.learn.runs.training_options",  # imported by every starter
 ):
     importlib.import_module(name)

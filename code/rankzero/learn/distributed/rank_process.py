@@ -20,6 +20,8 @@ from rankzero.errors import UserError
 from rankzero.learn.distributed.rank_failures import is_consequence, place_of, summary_of, text_of
 
 LINGER_S = 0.5  # how long a rank that is done keeps its connections while others are not
+# c10d's log of an error, which a world's report states better, and announcements of profiles.
+QUIET_LOGS = {"TORCH_CPP_LOG_LEVEL": "FATAL", "KINETO_LOG_LEVEL": "99"}
 NOT_UP, NO_STEP = -2, -1  # in the place of a step's number: not to be interrupted yet, and in no step yet
 WHERE_SIGNAL = signal.SIGUSR1  # makes a rank write down where it is, even inside C
 KINDS = {kind.__name__: kind for kind in (UserError, NotImplementedError, KeyboardInterrupt, MemoryError)}
@@ -38,10 +40,8 @@ def live(
     if not settings["forked"]:
         os.setpgid(0, 0)  # Ctrl-C is for whoever started the world, and comes on from there, once
         threading.Thread(target=_end_with_parent, args=(folder,), daemon=True).start()
-        from rankzero.learn.distributed.fork_server import QUIET
-
         os.environ.clear()
-        os.environ.update(QUIET | settings["environment"])
+        os.environ.update(QUIET_LOGS | settings["environment"])
     received, wakes = os.pipe()  # the signals that came, whoever handles them
     os.set_blocking(received, False)
     os.set_blocking(wakes, False)

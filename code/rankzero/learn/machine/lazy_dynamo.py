@@ -1,8 +1,9 @@
-"""Keeps torch's compiler from being imported before somebody compiles: a second and a half of every run and notebook.
+"""Lazy import of torch's compiler: `torch._dynamo` takes 1.5 s to import, and eager training never needs it.
 
-The first optimizer of a process imports `torch._dynamo` to call two functions of it, which do nothing outside compiled
-code; a process group that starts calls a third, and DDP a fourth; checkpointing reads the compiler's settings. A
-stand-in has these. Asked for anything else, it becomes the real module: `torch.compile` works as ever.
+The first optimizer of a process imports `torch._dynamo` to call two of its functions, which do nothing outside compiled
+code. A process group that starts calls a third function, DDP a fourth, and checkpointing reads the compiler's settings.
+A stand-in has these. It becomes the real module when any other attribute or submodule is needed: by `torch.compile`,
+`torch.export`, `fully_shard`, or an import of a part.
 """
 
 import importlib
@@ -14,64 +15,74 @@ from types import ModuleType
 from typing import Any
 
 NAME = "torch._dynamo"
-KEPT = "__dynamo_disable"  # where torch/_compile.py keeps what `disable` has made of a function
-SETTINGS = f"{NAME}.config"  # torch's own, which needs nothing else of the compiler
+WRAPPED = "__dynamo_disable"  # the attribute in which torch/_compile.py caches the result of `disable`
+CONFIG = f"{NAME}.config"  # torch's own module, which imports nothing else of the compiler
 
 
-def _nothing(*_: Any, **__: Any) -> None:
+def import_dynamo_lazily() -> None:
+    """Makes every later import of `torch._dynamo` in this process give the stand-in first.
+
+    Called by programs that train: starters, the command line, probe servers, workers that measure claims. Does nothing
+    where `torch._dynamo` is imported already.
+    """
+    if not any(isinstance(finder, _StandInFinder) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _StandInFinder())
+
+
+def _do_nothing(*_: Any, **__: Any) -> None:
     pass
 
 
-class _Part:
-    """A function of one of its submodules; asked for anything else, all becomes real."""
+class _Submodule:
+    """The functions of one submodule that eager code calls; any other attribute makes the whole stand-in real."""
 
-    def __init__(self, whole: "_StandIn", name: str, **functions: Callable[..., Any]) -> None:
-        self.__whole, self.__name = whole, name
+    def __init__(self, package: "_StandIn", name: str, **functions: Callable[..., Any]) -> None:
+        self.__package, self.__name = package, name
         vars(self).update(functions)
 
     def __getattr__(self, name: str) -> Any:
-        self.__whole.become_real()
-        return getattr(getattr(self.__whole, self.__name), name)
+        self.__package.become_real()
+        return getattr(getattr(self.__package, self.__name), name)
 
 
 class _StandIn(ModuleType):
-    """`torch._dynamo` as far as eager code calls it. `real` is where that is."""
+    """The functions of `torch._dynamo` that eager code calls. `real` is the spec of torch's own module."""
 
     def __init__(self, real: ModuleSpec) -> None:
         super().__init__(NAME)
         self.__real = real
-        self.__as_they_are: list[Callable[..., Any]] = []
-        self.graph_break = _nothing  # what torch.optim calls in every step
-        self.trace_rules = _Part(self, "trace_rules", clear_lru_cache=_nothing)  # what init_process_group calls
-        self.utils = _Part(self, "utils", get_optimize_ddp_mode=lambda: "ddp_optimizer")  # what DDP asks
+        self.__disabled: list[Callable[..., Any]] = []
+        self.graph_break = _do_nothing  # called by torch.optim in every step
+        self.trace_rules = _Submodule(self, "trace_rules", clear_lru_cache=_do_nothing)  # called by init_process_group
+        self.utils = _Submodule(self, "utils", get_optimize_ddp_mode=lambda: "ddp_optimizer")  # called by DDP
 
     def disable(self, function: Callable[..., Any], *_: Any, **__: Any) -> Callable[..., Any]:
-        """What torch.optim wraps its methods in, and keeps."""
-        self.__as_they_are.append(function)
+        """Returns `function` itself. torch.optim wraps its methods in `disable` and caches the result."""
+        self.__disabled.append(function)
         return function
 
     def become_real(self) -> None:
-        """Runs the real module's code in this module. Whoever was given back as it is asks again."""
+        """Executes torch's module in this module object and clears the cached results of `disable`."""
         real = self.__real
         assert real.loader is not None
         self.__class__ = ModuleType  # type: ignore[assignment]
-        del self.trace_rules, self.utils  # the modules of these names are imported instead
+        del self.trace_rules, self.utils  # the real submodules of these names are imported instead
         self.__spec__, self.__loader__ = real, real.loader
-        for function in self.__as_they_are:
-            vars(function).pop(KEPT, None)
+        for function in self.__disabled:
+            vars(function).pop(WRAPPED, None)
         real.loader.exec_module(self)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        if f"{NAME}.{name}" == SETTINGS:
-            return importlib.import_module(SETTINGS)
+        if f"{NAME}.{name}" == CONFIG:
+            return importlib.import_module(CONFIG)
         self.become_real()
         return getattr(self, name)
 
 
-class _Keeper(MetaPathFinder, Loader):
-    """Gives the stand-in to who imports `torch._dynamo`, and makes it real before one of its submodules is imported."""
+class _StandInFinder(MetaPathFinder, Loader):
+    """Imports the stand-in as `torch._dynamo`, and makes it real before one of its submodules is imported."""
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
         if name == NAME:
@@ -83,7 +94,7 @@ class _Keeper(MetaPathFinder, Loader):
             spec.submodule_search_locations, spec.has_location = real.submodule_search_locations, True
             return spec
         package = sys.modules.get(NAME)
-        if name.startswith(f"{NAME}.") and name != SETTINGS and isinstance(package, _StandIn):
+        if name.startswith(f"{NAME}.") and name != CONFIG and isinstance(package, _StandIn):
             package.become_real()
             if name in sys.modules:
                 return ModuleSpec(name, self)
@@ -93,10 +104,4 @@ class _Keeper(MetaPathFinder, Loader):
         return sys.modules.get(spec.name) or _StandIn(self._real)
 
     def exec_module(self, module: ModuleType) -> None:
-        """It has run already, or need not yet."""
-
-
-def keep_compiler_out() -> None:
-    """From now on, `torch._dynamo` is imported as the stand-in first."""
-    if not any(isinstance(finder, _Keeper) for finder in sys.meta_path):
-        sys.meta_path.insert(0, _Keeper())
+        """Executes nothing: the stand-in is complete, and a submodule was executed by `become_real`."""

@@ -1,7 +1,6 @@
 """Writing a checkpoint, and reading one that somebody else may have written, or damaged."""
 
 import io
-import os
 import zipfile
 from collections.abc import Collection
 from pathlib import Path
@@ -11,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from rankzero.atomic_write import replace_atomically
 from rankzero.errors import UserError
 
 KEYS = ("model", "optimizer", "step", "settings", "corpus_sha256")
@@ -18,14 +18,11 @@ KEYS = ("model", "optimizer", "step", "settings", "corpus_sha256")
 
 def save_checkpoint(path: Path, model: nn.Module, optimizer: Optimizer, **state: Any) -> None:
     """Writes everything the next step depends on, as Lab 02's starter does, where it is explained."""
-    partial = path.with_name(f".{os.getpid()}.partial")
     try:
-        torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), **state}, partial)
-        partial.replace(path)  # one atomic rename
+        with replace_atomically(path) as partial:
+            torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), **state}, partial)
     except (OSError, RuntimeError) as error:  # torch reports a full disk as a RuntimeError
         raise UserError(f"could not save {path} ({error}): free some space or choose another --checkpoint.") from None
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def read_checkpoint(path: Path, *, settings: Collection[str]) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from rankzero.errors import UserError, out_of_memory
 from rankzero.learn.data.corpus import Corpus
 from rankzero.learn.distributed.rank import join, launched_by_torchrun
 from rankzero.learn.distributed.world import WorldError, run_world
+from rankzero.learn.machine.lazy_dynamo import import_dynamo_lazily
 from rankzero.learn.profiling.memory import MIB, memory_now
 from rankzero.learn.runs.checkpoints import check_training_state, read_checkpoint
 from rankzero.learn.runs.options import StarterParser, non_negative_int, positive_float, positive_int
@@ -97,6 +98,7 @@ def run_starter(
     A checkpoint's settings become the options' defaults; what the command line names still wins. A mistake of the
     user's, and memory that ran out, become one sentence and exit code 2.
     """
+    import_dynamo_lazily()
     options = parser.parse_args(arguments)
     try:
         saved = None
