@@ -2,8 +2,8 @@
 
 A submission runs in one process with the probes, and may send whatever it likes in their place. So a judge takes only
 what the right code computes from this seed's inputs, and takes anything at all without breaking. And a probe brings
-back what is there, whatever an object says of itself: `tests/attacks/lab-NN/` has files that try to look right, each
-with the points that it earns honestly (`EARNS`: 0, or points by exercise).
+back what is there, whatever an object says of itself: `tests/lab-NN-name/attacks/` has files that try to look right,
+each with the points that it earns honestly (`EARNS`: 0, or points by exercise).
 """
 
 import ast
@@ -22,8 +22,8 @@ from rankzero.exercises.checks.runner import _Read, check_file, exercises_of
 from rankzero.exercises.probes.answers import Answers
 from rankzero.exercises.probes.probe_client import Reply, Worker
 
-ATTACKS = sorted(Path(__file__).parent.glob("attacks/lab-*/*.py"))
 LABS = [lab for lab in all_labs() if lab.checks.exists()]
+ATTACKS = [(lab, file) for lab in LABS for file in sorted(lab.attacks.glob("*.py"))]
 OPEN: set[str] = set()  # not mended yet
 SEEDS = (1, 2)
 
@@ -160,9 +160,8 @@ def earns(file: Path) -> dict[str, int]:
     return ast.literal_eval(values[0]) or {}
 
 
-@pytest.mark.parametrize("file", ATTACKS, ids=lambda file: f"{file.parent.name}-{file.stem}")
-def test_a_file_that_tries_to_look_right_earns_what_it_does_right(file: Path, worker: Worker) -> None:
-    lab = next(one for one in LABS if one.slug.startswith(file.parent.name))
+@pytest.mark.parametrize(("lab", "file"), ATTACKS, ids=[f"{lab.slug}-{file.stem}" for lab, file in ATTACKS])
+def test_a_file_that_tries_to_look_right_earns_what_it_does_right(lab: Lab, file: Path, worker: Worker) -> None:
     report = check_file(lab, file, exercises_of(lab), seed=SEEDS[0], worker=worker, explain=False)
     assert report.unusable == ""
     points = {exercise.name: 0 for exercise in exercises_of(lab)}

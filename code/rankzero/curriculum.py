@@ -95,14 +95,24 @@ class Lab:
         return self.folder / "exercises.py"
 
     @property
+    def tests(self) -> Path:
+        """The folder of the lab's probes, checks, claims and attacks, and of its starter's test."""
+        return self.root / "tests" / self.slug
+
+    @property
     def probes(self) -> Path:
-        """What runs beside the learner's code."""
-        return self.root / "tests" / self.slug / "probes.py"
+        """The functions that run beside the learner's code."""
+        return self.tests / "probes.py"
 
     @property
     def checks(self) -> Path:
         """The exercises' checks, with points, hints and judges."""
-        return self.root / "tests" / self.slug / "checks.py"
+        return self.tests / "checks.py"
+
+    @property
+    def attacks(self) -> Path:
+        """The folder of files that try to look right to this lab's checks."""
+        return self.tests / "attacks"
 
     def import_starter(self) -> ModuleType:
         """The starter as a module, so that notebooks and tests use its functions instead of copies."""

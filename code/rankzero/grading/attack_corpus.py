@@ -13,7 +13,8 @@ from the lab's stubs or its reference. Its docstring says what it tries, and con
     RECORDS = True                # wants the reference's answers for another seed, as `RECORDED`
     FILE = [("(", 100000), ...]   # the whole file: texts, and how often each
 
-Those in `lab-NN/` are on the checks of that lab: whole files, and `EARNS` may say what each exercise does.
+An attack on the checks of one lab is `tests/lab-NN-name/attacks/NAME.py`: a whole file, whose `EARNS` may map
+exercises to points.
 What `_tools.py` holds comes before it: an attack that gets what it wants says so with `won`.
 """
 
@@ -31,7 +32,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from rankzero.curriculum import ROOT, Lab, find_lab
+from rankzero.curriculum import ROOT, Lab, all_labs, find_lab
 from rankzero.exercises.checks.runner import Asks, exercises_of
 from rankzero.exercises.probes.answers import encode
 from rankzero.grading.grade import Grade
@@ -46,6 +47,7 @@ class Attack:
     """One file of the corpus."""
 
     name: str
+    path: Path
     tries: str
     on: str
     earns: int
@@ -65,26 +67,23 @@ class Attack:
         named = places | {"ROOT": str(ROOT), "RECORDED": dict(recorded or {})}
         tools = "".join(f"{name} = {json.dumps(value)}\n" for name, value in named.items())
         tools += (FOLDER / "_tools.py").read_text(encoding="utf-8")
-        return "\n\n".join([_base(find_lab(self.lab), self.on), tools, _text(self.name)]).encode()
+        return "\n\n".join([_base(find_lab(self.lab), self.on), tools, self.path.read_text(encoding="utf-8")]).encode()
 
 
 @functools.cache
 def attacks() -> tuple[Attack, ...]:
     """The corpus, read without running any of it. ValueError for a file that lacks a constant."""
-    ours = [_read(file) for file in sorted(FOLDER.glob("[!_]*.py"))]
-    return (*ours, *(_read(file) for file in sorted(FOLDER.glob("lab-*/*.py"))))
+    general = [_read(file) for file in sorted(FOLDER.glob("[!_]*.py"))]
+    return (*general, *(_read(file, lab) for lab in all_labs() for file in sorted(lab.attacks.glob("*.py"))))
 
 
 def _base(lab: Lab, on: str) -> str:
     return {"stubs": lab.stubs, "reference": lab.reference}[on].read_text(encoding="utf-8") if on != "nothing" else ""
 
 
-def _text(name: str) -> str:
-    return (FOLDER / f"{name}.py").read_text(encoding="utf-8")
-
-
-def _read(file: Path) -> Attack:
-    tree = ast.parse(_text(_name(file)))
+def _read(file: Path, lab: Lab | None = None) -> Attack:
+    """Reads one attack; `lab` is the lab whose checks it attacks, if it attacks one lab's checks only."""
+    tree = ast.parse(file.read_text(encoding="utf-8"))
     constants: dict[str, Any] = {}
     for node in tree.body:
         if (
@@ -97,15 +96,12 @@ def _read(file: Path) -> Attack:
     if not tries or "earns" not in constants or constants.get("on", "nothing") not in ("stubs", "reference", "nothing"):
         raise ValueError(f"{file}: it needs a docstring, EARNS and ON.")
     constants |= {"on": constants.get("on", "nothing"), "file": tuple(constants.get("file", ()))}
-    if file.parent != FOLDER:
-        constants |= {"lab": file.parent.name.removeprefix("lab-"), "slow": True}
+    if lab:
+        constants |= {"lab": lab.number, "slow": True}
     if isinstance(earned := constants["earns"], dict):
         constants["earns"] = sum(earned.values())
-    return Attack(name=_name(file), tries=" ".join(tries.split()), **constants)
-
-
-def _name(file: Path) -> str:
-    return str(file.relative_to(FOLDER).with_suffix(""))
+    name = f"lab-{lab.number}/{file.stem}" if lab else file.stem
+    return Attack(name=name, path=file, tries=" ".join(tries.split()), **constants)
 
 
 def recorded(lab: Lab, seed: int, worker: Asks) -> dict[str, str]:
