@@ -5,6 +5,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
   $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 BIN := .venv/bin
 READY := .venv/ready
+SITE_READY := .venv/site/ready
 ARGS ?=
 
 .DEFAULT_GOAL := help
@@ -25,7 +26,7 @@ test: lint ## check everything: style, types, pages, starters, notebooks (twenty
 prove: $(READY) ## prove the checks: every known-wrong solution on 20 random inputs, every changed line (many minutes)
 	@OMP_NUM_THREADS=1 RANKZERO_SEEDS=20 $(BIN)/pytest -n auto tests/test_exercises.py tests/test_changes.py tests/test_grading_attacks.py $(ARGS)
 
-test-site: .venv/site ## build the site and check it in a real browser, Chromium (minutes)
+test-site: $(SITE_READY) ## build the site and check it in a real browser, Chromium (minutes)
 	@$(BIN)/rankzero site
 	@OMP_NUM_THREADS=1 RANKZERO_SITE=site $(BIN)/pytest --override-ini addopts=-q -n auto tests/site $(ARGS)
 
@@ -41,10 +42,10 @@ claims: $(READY) ## measure every number of the text again and write handbook/cl
 sync: $(READY) ## regenerate notebooks and the excerpts in pages from their sources
 	@$(BIN)/rankzero sync $(ARGS)
 
-site: .venv/site ## build the site, handbook and labs and source, into site/
+site: $(SITE_READY) ## build the site, handbook and labs and source, into site/
 	@$(BIN)/rankzero site $(ARGS)
 
-serve: .venv/site ## build the site, open it in a browser, and build it again as files change
+serve: $(SITE_READY) ## build the site, open it in a browser, and build it again as files change
 	@$(BIN)/rankzero site --serve $(ARGS)
 
 doctor: $(READY) ## say what this machine can run
@@ -72,12 +73,14 @@ $(READY): requirements.txt pyproject.toml
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[test]'
 	@touch $@
 
+# The stamp is removed first and written last: an installation that is interrupted is done again.
 SITE := code/rankzero/publish/site
-.venv/site: $(READY) $(SITE)/package-lock.json
+$(SITE_READY): $(READY) $(SITE)/package-lock.json
 	@echo 'Adding to .venv what the site is made with (once)'
+	@rm -f $@
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[site]'
-	@mkdir -p $@ && cp $(SITE)/package.json $(SITE)/package-lock.json $@
-	@PATH="$(abspath $(BIN)):$$PATH" npm ci --prefix $@ --ignore-scripts --no-audit --no-fund --loglevel=error
+	@mkdir -p $(@D) && cp $(SITE)/package.json $(SITE)/package-lock.json $(@D)
+	@PATH="$(abspath $(BIN)):$$PATH" npm ci --prefix $(@D) --ignore-scripts --no-audit --no-fund --loglevel=error
 	@touch $@
 
 .venv/benchmark: $(READY)

@@ -1,11 +1,13 @@
 """Generated files equal their sources, and the machinery that makes them refuses what is malformed."""
 
+import shutil
+import subprocess
 from pathlib import Path
 
 import nbformat
 import pytest
 
-from rankzero.curriculum import Lab, all_labs
+from rankzero.curriculum import ROOT, Lab, all_labs
 from rankzero.errors import UserError
 from rankzero.publish import excerpts, notebooks
 from rankzero.publish.sync import sync
@@ -15,6 +17,7 @@ def test_nothing_generated_is_stale() -> None:
     assert sync(check=True) == [], "run `make sync` and commit what it writes"
 
 
+SITE = "code/rankzero/publish/site"
 SOURCE = '''"""A module."""
 
 
@@ -185,3 +188,23 @@ def test_sync_check_writes_nothing_and_names_the_stale(tmp_path: Path) -> None:
     assert page.read_text() == before
     assert sync(tmp_path) == [page]
     assert sync(tmp_path) == []
+
+
+def test_an_interrupted_installation_of_the_sites_packages_is_repeated(tmp_path: Path) -> None:
+    shutil.copy(ROOT / "Makefile", tmp_path)
+    folder = tmp_path / SITE
+    folder.mkdir(parents=True)
+    for name in ("requirements.txt", "pyproject.toml", f"{SITE}/package.json", f"{SITE}/package-lock.json"):
+        (tmp_path / name).touch()
+    commands = tmp_path / ".venv/bin"
+    commands.mkdir(parents=True)
+    for name, script in {"python": "", "rankzero": "", "npm": "echo installs >> npm.log; test -e online"}.items():
+        (commands / name).write_text(f"#!/bin/sh\n{script}\n")
+        (commands / name).chmod(0o755)
+    (tmp_path / ".venv/ready").touch()
+    make = ["make", "-C", str(tmp_path), "PYTHON=python3", "site"]
+    assert subprocess.run(make, capture_output=True).returncode != 0
+    (tmp_path / "online").touch()
+    for _ in range(2):
+        subprocess.run(make, capture_output=True, check=True)
+    assert (tmp_path / "npm.log").read_text() == 2 * "installs\n"

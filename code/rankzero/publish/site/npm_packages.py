@@ -36,9 +36,9 @@ def path(name: str) -> Path:
 
 
 def check() -> None:
-    """UserError if something is not installed."""
-    if not path("katex").is_dir() or not NODE.exists():
-        raise UserError(f"{FOLDER} does not hold the site's packages: run `make site`, which installs them.")
+    """UserError if `make site` has not installed all packages."""
+    if not (FOLDER / "ready").exists() or not NODE.exists():
+        raise UserError(f"{FOLDER} does not hold all of the site's packages: run `make site`, which installs them.")
 
 
 def serve(static: Path) -> None:
