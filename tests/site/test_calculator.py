@@ -27,7 +27,7 @@ from rankzero.ledger.recipes import OPTIMIZERS, RECIPES
 from rankzero.publish.site import npm_packages as packages
 from rankzero.publish.site.views import calculator
 
-FORMULAS = Path(calculator.__file__).parent / "static" / "ledger.js"
+FORMULAS = Path(calculator.__file__).parents[1] / "static" / "ledger.js"
 TRAINING = [kind for kind in Kind if kind is not Kind.KV_CACHE]
 
 

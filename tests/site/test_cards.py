@@ -321,7 +321,7 @@ def test_a_card_that_cannot_be_made_is_a_warning(tmp_path: Path, text: str, warn
     settings = {
         "extensions": ["myst_parser", "rankzero.publish.site.markdown.cards"],
         "html_theme": "furo",
-        "templates_path": [str(Path(cards.__file__).parent / "templates")],
+        "templates_path": [str(Path(cards.__file__).parents[1] / "templates")],
     }
     folders = [tmp_path, None, tmp_path / "out", tmp_path / "trees"]
     Sphinx(*folders, "html", confoverrides=settings, status=None, warning=warnings).build()

@@ -96,7 +96,7 @@ def _texts(value: ast.expr | None) -> Iterator[str]:
 @cache
 def _helpers(root: Path = ROOT) -> dict[str, str]:
     """The repository's functions that return a figure, and what each says of itself."""
-    files = [*(root / "code").glob("rankzero/l*/*.py"), *(root / "code").glob("lab-*/*.py")]
+    files = [*(root / "code").glob("rankzero/**/*.py"), *(root / "code").glob("lab-*/*.py")]
     texts = [text for file in files if "-> Figure" in (text := file.read_text(encoding="utf-8"))]
     functions = [node for text in texts for node in ast.walk(ast.parse(text)) if isinstance(node, ast.FunctionDef)]
     return {

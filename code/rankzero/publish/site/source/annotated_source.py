@@ -146,7 +146,7 @@ def _show(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
 
 def setup(app: Sphinx) -> dict[str, bool]:
     """Called by Sphinx."""
-    for part in ("captions", "linetables"):
+    for part in ("markdown.excerpt_captions", "markdown.line_tables"):
         app.setup_extension(f"{packages.ROOM}.{part}")
     app.connect("html-collect-pages", _show)
     app.add_css_file("annotated.css")

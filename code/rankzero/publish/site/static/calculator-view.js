@@ -186,7 +186,7 @@ function LedgerView(root, ledger) {
     const [name, module] = config.family === "gpt" ? ["GPTConfig", "gpt"] : ["LlamaConfig", "llama"];
     const sizes = Object.entries(facts.sizes[config.family]).map(([own, python]) => `${python}=${config[own]}`);
     return [
-      `from rankzero.learn.${module} import ${name}`,
+      `from rankzero.learn.models.${module} import ${name}`,
       "from rankzero.ledger.plan.layout import Layout",
       "from rankzero.ledger.predict import predict",
       "from rankzero.ledger.recipes import OPTIMIZERS, RECIPES",
