@@ -1,14 +1,16 @@
 """Claims: each one holds on this machine, pages and registry agree, and the table is what they make."""
 
+import importlib
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
 from rankzero.claims import measurements, registry, report, run
-from rankzero.claims.claim import Claim, Value, claim, text_of
+from rankzero.claims.claim import Claim, Value, text_of
 from rankzero.claims.measurements import Measurement, read_measurements, write_measurements
 from rankzero.claims.page_links import bare_figures, claim_links
 from rankzero.claims.run import Outcome, can_measure, run_claim, run_claims
@@ -60,13 +62,13 @@ def _row_of(slug: str) -> str:
 
 
 # ------------------------------------------------------------------------------------------------------- the engine
-def make(measured: Value = 3, **facts: object) -> Claim:
+def make(measured: Value = 3, **facts: Any) -> Claim:
     def measure() -> Value:
         """Hands out a number."""
         return measured
 
-    fields = {"page": "README.md", "expected": 3, "unit": "B"} | facts
-    return claim(str(fields.pop("slug", "three-bytes")), "Three bytes.", **fields)(measure)
+    fields: dict[str, Any] = {"slug": "three-bytes", "page": "README.md", "expected": 3, "unit": "B"} | facts
+    return Claim(statement="Three bytes.", measure=measure, **fields)
 
 
 @pytest.mark.parametrize(
@@ -93,15 +95,14 @@ def test_a_claim_holds_within_its_tolerance(expected: Value, tolerance: float, m
 
 
 def test_a_claim_without_a_docstring_or_with_a_bad_slug_is_refused() -> None:
-    with pytest.raises(UserError, match="needs a docstring that says how"):
-        claim("a", "b", page="README.md", expected=1, unit="")(lambda: 1)
-    with pytest.raises(UserError, match="'Not A Slug'"):
+    with pytest.raises(match="needs a docstring that says how"):
+        Claim("a", "b", page="README.md", expected=1, unit="", measure=lambda: 1)
+    with pytest.raises(match="'Not A Slug'"):
         make(slug="Not A Slug")
 
 
 def test_two_claims_may_not_share_a_slug_and_pages_must_exist(monkeypatch: pytest.MonkeyPatch) -> None:
-    from rankzero.claims.about import training_loop
-
+    training_loop = importlib.import_module("rankzero.claims.content.training_loop")
     original = next(one for one in vars(training_loop).values() if isinstance(one, Claim))
     monkeypatch.setattr(training_loop, "again", original, raising=False)
     with pytest.raises(UserError, match="two claims have this slug"):
@@ -116,7 +117,7 @@ def test_an_error_in_a_claim_is_an_outcome(monkeypatch: pytest.MonkeyPatch) -> N
         """Divides."""
         return 1 / 0
 
-    monkeypatch.setattr(run, "find_claim", lambda slug: claim("a", "b", page="c", expected=1, unit="")(breaks))
+    monkeypatch.setattr(run, "find_claim", lambda slug: Claim("a", "b", "c", 1, "", breaks))
     outcome = run_claim("a")
     assert (outcome.holds, outcome.measured) == (False, None)
     assert outcome.error == "ZeroDivisionError: division by zero"

@@ -240,7 +240,7 @@ def test_github_classroom(tmp_path: Path) -> None:
     stub: Tree = {
         "code/lab-02-single-gpu-training/exercises.py": STUB,
         "solutions/lab-02-single-gpu-training/exercises.py": "!",
-        "code/rankzero/claims/about/lab_02.py": "ours",
+        "tests/lab-02-single-gpu-training/claims.py": "ours",
     }
     tree: dict[str, str | bytes] = {
         f"lab-02-{user}/{name}": text for user in ("Countess", "bob-b", "x-bob-b") for name, text in stub.items()

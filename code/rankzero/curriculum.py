@@ -114,6 +114,11 @@ class Lab:
         """The folder of files that try to look right to this lab's checks."""
         return self.tests / "attacks"
 
+    @property
+    def claims(self) -> Path:
+        """Claims of the lab's page, each with the function that measures its number."""
+        return self.root / "tests" / self.slug / "claims.py"
+
     def import_starter(self) -> ModuleType:
         """The starter as a module, so that notebooks and tests use its functions instead of copies."""
         name = self.starter.stem

@@ -1,6 +1,5 @@
 """What a claim is: a statement with a number, and the function that measures the number."""
 
-import hashlib
 import inspect
 import re
 from collections.abc import Callable, Mapping
@@ -8,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rankzero.claims.digest import digest
+from rankzero.curriculum import ROOT
 from rankzero.errors import UserError
 
 # One number; yes or no; or several numbers with names, such as the cells of a table.
@@ -47,9 +48,8 @@ class Claim:
 
     @property
     def digest(self) -> str:
-        """Changes when what is claimed, or the function that measures it, changes."""
-        text = repr((self.statement, self.expected, self.unit, self.tolerance)) + inspect.getsource(self.measure)
-        return hashlib.sha256(text.encode()).hexdigest()[:12]
+        """Changes when what is claimed, or the code that measures it, changes."""
+        return digest((self.statement, self.expected, self.unit, self.tolerance), self.measure)
 
     def holds(self, measured: Value) -> bool:
         """Whether a measured value is within the tolerance."""
@@ -69,12 +69,22 @@ def _close(measured: float, expected: float, tolerance: float) -> bool:
 
 
 def claim(slug: str, statement: str, **facts: Any) -> Callable[[Callable[[], Value]], Claim]:
-    """Makes a claim of the function below it. `facts` are the other fields of Claim."""
+    """Makes a claim of the function below it. `facts` are the other fields of Claim; the file's place gives `page`."""
 
     def make(measure: Callable[[], Value]) -> Claim:
-        return Claim(slug=slug, statement=statement, measure=measure, **facts)
+        return Claim(slug, statement, page_of(Path(inspect.getfile(inspect.unwrap(measure)))), measure=measure, **facts)
 
     return make
+
+
+def page_of(file: Path) -> str:
+    """The page whose claims a file holds: handbook/claims/NAME.py or /NAME/*.py, or tests/lab-NN-name/claims.py."""
+    match file.relative_to(ROOT).with_suffix("").parts:
+        case ("handbook", "claims", chapter, *_):
+            return f"handbook/{chapter.replace('_', '-')}.md"
+        case ("tests", lab, "claims"):
+            return f"labs/{lab}.md"
+    raise UserError(f"{file}: claims lie in handbook/claims/ or in tests/lab-NN-name/claims.py.")
 
 
 def text_of(value: Value | None) -> str:

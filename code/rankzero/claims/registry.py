@@ -1,21 +1,27 @@
-"""Which claims there are: all that the modules in `about/` define."""
+"""Registry of claims: all that the modules beside the chapters and in the labs' folders define."""
 
 import functools
 import importlib
-import pkgutil
 
-from rankzero.claims import about
+from rankzero.claims import content
 from rankzero.claims.claim import Claim
-from rankzero.curriculum import ROOT
+from rankzero.curriculum import ROOT, all_labs
 from rankzero.errors import UserError
+
+
+def content_modules() -> list[str]:
+    """Names, under `rankzero.claims.content`, of the modules that hold claims: chapters by name, then labs."""
+    folder = ROOT / "handbook" / "claims"
+    chapters = [".".join(file.relative_to(folder).with_suffix("").parts) for file in sorted(folder.rglob("*.py"))]
+    return chapters + [f"{lab.slug}.claims" for lab in all_labs() if lab.claims.exists()]
 
 
 @functools.cache
 def all_claims() -> dict[str, Claim]:
     """Claims by slug, in the order of their modules. UserError if two share a slug or a page is missing."""
     found: dict[str, Claim] = {}
-    for info in pkgutil.iter_modules(about.__path__):
-        module = importlib.import_module(f"{about.__name__}.{info.name}")
+    for name in content_modules():
+        module = importlib.import_module(f"{content.__name__}.{name}")
         for claim in vars(module).values():
             if not isinstance(claim, Claim):
                 continue

@@ -1,1 +1,0 @@
-"""The claims themselves, one module for each chapter or lab."""

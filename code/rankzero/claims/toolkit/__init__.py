@@ -1,0 +1,1 @@
+"""Models, batches, gradients and counters that claims of several pages share."""

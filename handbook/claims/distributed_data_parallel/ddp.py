@@ -1,0 +1,275 @@
+"""Claims of handbook/distributed-data-parallel.md on DDP's start, its buckets and its options."""
+
+import contextlib
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch._C._distributed_c10d import GradBucket
+from torch.nn.parallel import DistributedDataParallel
+from torch.optim import SGD
+
+from rankzero.claims.claim import claim
+from rankzero.learn.distributed.collectives import CollectiveCounter
+from rankzero.learn.distributed.world import run_world
+from rankzero.learn.models.gpt import GPT
+
+from ..errata.shared import LAB_02, TINY, flat, gradient, off_by, seeded_gpt, token_loss
+from .strategies import MIB, own_part
+
+
+def gathered(tensor: Tensor) -> list[Tensor]:
+    """Every rank's tensor, by rank."""
+    copies = [torch.empty_like(tensor) for _ in range(dist.get_world_size())]
+    dist.all_gather(copies, tensor)
+    return copies
+
+
+# ------------------------------------------------------------------------------------------------------ start, buckets
+def apart_after(wrapped: bool) -> float:
+    """How far two replicas of different seeds are apart after 3 steps, beside the start."""
+    torch.manual_seed(dist.get_rank())
+    model = nn.Linear(8, 8, dtype=torch.float64)
+
+    def apart() -> float:
+        first, second = gathered(flat(list(model.parameters())))
+        return (first - second).norm().item()
+
+    start = apart()
+    runs = DistributedDataParallel(model) if wrapped else model
+    optimizer = SGD(model.parameters(), lr=0.1)
+    for _ in range(3):
+        optimizer.zero_grad()
+        runs(torch.ones(4, 8, dtype=torch.float64)).square().mean().backward()
+        for p in model.parameters():  # what DDP would do, without its start
+            if not wrapped and p.grad is not None:
+                dist.all_reduce(p.grad)
+                p.grad /= dist.get_world_size()
+        optimizer.step()
+    return apart() / start
+
+
+@claim(
+    "replicas-start-alike",
+    "DDP copies rank 0's weights to all. Averaged gradients alone leave replicas exactly as far apart as they began.",
+    expected={"DDP": 0, "averaged gradients alone": 1},
+    tolerance=1e-9,
+    unit="of the distance at the start",
+)
+def replicas_start_alike() -> Mapping[str, float]:
+    """Seeds two ranks differently, takes 3 steps of SGD with DDP and with an all-reduce by hand, compares weights."""
+    with_ddp, without = run_world(lambda: (apart_after(wrapped=True), apart_after(wrapped=False)), 2)[0]
+    return {"DDP": with_ddp, "averaged gradients alone": without}
+
+
+class Chain(nn.Module):
+    """33 matrices of 4 MiB in a row."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weights = nn.ParameterList(torch.zeros(1024, 1024) for _ in range(33))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x [1, 1024]."""
+        for weight in self.weights:
+            x = x @ weight
+        return x
+
+
+def buckets_of_two_steps() -> list[list[float]]:
+    """MiB of each bucket that DDP hands out, in the first and the second step. Nothing is sent."""
+    wrapped = DistributedDataParallel(Chain(), init_sync=False)
+    steps: list[list[float]] = []
+
+    def note(state: None, bucket: GradBucket) -> torch.futures.Future[Tensor]:
+        steps[-1].append(bucket.buffer().nbytes / MIB)
+        done: torch.futures.Future[Tensor] = torch.futures.Future()
+        done.set_result(bucket.buffer())
+        return done
+
+    wrapped.register_comm_hook(None, note)
+    for _ in range(2):
+        steps.append([])
+        wrapped(torch.ones(1, 1024)).sum().backward()
+    return steps
+
+
+@claim(
+    "bucket-sizes",
+    "33 gradients of 4 MiB travel in one bucket of 132 MiB at first, then in 4, 28, 28, 28, 28 and 16 MiB.",
+    expected={
+        "step 1, bucket 0": 132,
+        **{f"step 2, bucket {i}": size for i, size in enumerate((4, 28, 28, 28, 28, 16))},
+    },
+    unit="MiB",
+)
+def bucket_sizes() -> Mapping[str, float]:
+    """Wraps 33 matrices with DDP's defaults on one rank, and has a communication hook note each bucket."""
+    (steps,) = run_world(buckets_of_two_steps, 1)
+    return {f"step {s}, bucket {i}": size for s, sizes in enumerate(steps, 1) for i, size in enumerate(sizes)}
+
+
+def calls_with(options: Mapping[str, Any]) -> int:
+    """All-reduces of the third step of Lab 02's model."""
+    torch.manual_seed(0)
+    wrapped = DistributedDataParallel(GPT(LAB_02), init_sync=False, **options)
+    tokens = torch.randint(96, (1, 9))
+    for step in range(3):
+        with CollectiveCounter() if step == 2 else contextlib.nullcontext() as counted:
+            token_loss(wrapped, tokens).backward()
+    assert counted is not None
+    return counted.calls["all_reduce"]
+
+
+@claim(
+    "calls-with-buckets",
+    "Lab 02's model needs 2 all-reduces a step with DDP's buckets, and 27, one a tensor, with buckets of nothing.",
+    expected={"default": 2, "a bucket a tensor": 27},
+    unit="all-reduces",
+)
+def calls_with_buckets() -> Mapping[str, float]:
+    """Counts in the third step, with the default cap and with one below the smallest tensor."""
+    caps: dict[str, dict[str, Any]] = {"default": {}, "a bucket a tensor": {"bucket_cap_mb": 1e-6}}
+    return run_world(lambda: {name: calls_with(options) for name, options in caps.items()}, 2)[0]
+
+
+def gradients_missing_at_each_bucket() -> list[int]:
+    """For each bucket that leaves, how many of 6 gradients are still to come."""
+    layers = [nn.Linear(256, 256, bias=False) for _ in range(6)]
+    wrapped = DistributedDataParallel(nn.Sequential(*layers), bucket_cap_mb=0.5)  # two layers of 256 KiB
+    ready, missing = 0, []
+
+    def count(_: Tensor) -> None:
+        nonlocal ready
+        ready += 1
+
+    for layer in layers:
+        layer.weight.register_post_accumulate_grad_hook(count)
+
+    def note(state: None, bucket: GradBucket) -> torch.futures.Future[Tensor]:
+        missing.append(len(layers) - ready)
+        done: torch.futures.Future[Tensor] = torch.futures.Future()
+        done.set_result(bucket.buffer())
+        return done
+
+    wrapped.register_comm_hook(None, note)
+    for _ in range(2):
+        ready, missing = 0, []
+        wrapped(torch.ones(1, 256)).sum().backward()
+    return missing
+
+
+@claim(
+    "buckets-leave-early",
+    "Three buckets of two layers each leave while 4, 2 and 0 of 6 gradients are still to be computed.",
+    expected={"bucket 0": 4, "bucket 1": 2, "bucket 2": 0},
+    unit="gradients to come",
+)
+def buckets_leave_early() -> Mapping[str, float]:
+    """Counts in hooks which gradients are ready at the moment when DDP hands out a bucket."""
+    missing = run_world(gradients_missing_at_each_bucket, 2)[0]
+    return {f"bucket {i}": n for i, n in enumerate(missing)}
+
+
+# ------------------------------------------------------------------------------------------------------------- options
+def accumulated(quiet: str) -> tuple[int, Tensor]:
+    """All-reduces and gradient of 8 micro-batches; `quiet` says where no_sync is: nowhere, around all, or too late."""
+    model, tokens = seeded_gpt(TINY)
+    wrapped = DistributedDataParallel(model)
+    gradient(wrapped, lambda: token_loss(wrapped, tokens))  # the first step, before buckets are final
+    model.zero_grad()
+    parts = own_part(tokens).chunk(8)
+    with CollectiveCounter() as counted:
+        for i, part in enumerate(parts):
+            last = i == len(parts) - 1
+            with wrapped.no_sync() if quiet == "around both" and not last else contextlib.nullcontext():
+                loss = token_loss(wrapped, part) / len(parts)
+                with wrapped.no_sync() if quiet == "around backward" and not last else contextlib.nullcontext():
+                    loss.backward()
+    return counted.calls["all_reduce"], flat([p.grad for p in model.parameters() if p.grad is not None])
+
+
+@claim(
+    "no-sync-once",
+    "For 8 micro-batches no_sync sends 1 gradient instead of 8, the same one; around backward alone it does nothing.",
+    expected={"without": 8, "around both": 1, "around backward": 8, "gradients differ": 0},
+    tolerance=1e-12,
+    unit="all-reduces, or times the gradient's length",
+)
+def no_sync_once() -> Mapping[str, float]:
+    """Accumulates 8 micro-batches of a small GPT on 2 ranks in three ways, counts, and compares the gradients."""
+    ways = ("without", "around both", "around backward")
+    found = run_world(lambda: {way: accumulated(way) for way in ways}, 2)[0]
+    right = found["without"][1]
+    differ = max(off_by(accumulated_gradient, right) for _, accumulated_gradient in found.values())
+    return {**{way: calls for way, (calls, _) in found.items()}, "gradients differ": differ}
+
+
+class OneOfTwo(nn.Module):
+    """Has two layers and uses one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.used, self.unused = nn.Linear(4, 4), nn.Linear(4, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x [B, 4]."""
+        return self.used(x)
+
+
+def steps_with_unused(options: Mapping[str, Any]) -> int:
+    """How many of 3 steps DDP takes."""
+    wrapped = DistributedDataParallel(OneOfTwo(), **options)
+    for step in range(3):
+        try:
+            wrapped(torch.ones(1, 4)).sum().backward()
+        except RuntimeError as error:
+            if "find_unused_parameters=True" not in str(error):
+                raise
+            return step
+    return 3
+
+
+@claim(
+    "unused-parameters",
+    "A layer that takes no part stops DDP in its second step; find_unused_parameters or static_graph lets all 3 pass.",
+    expected={"default": 1, "find_unused_parameters": 3, "static_graph": 3},
+    unit="of 3 steps",
+)
+def unused_parameters() -> Mapping[str, float]:
+    """Trains a module with an idle layer on 2 ranks under each option and counts the steps before the error."""
+    options: dict[str, dict[str, Any]] = {
+        "default": {},
+        "find_unused_parameters": {"find_unused_parameters": True},
+        "static_graph": {"static_graph": True},
+    }
+    return run_world(lambda: {name: steps_with_unused(chosen) for name, chosen in options.items()}, 2)[0]
+
+
+def running_means() -> list[float]:
+    """Distance of two ranks' running means after a step, and after the next forward pass in evaluation mode."""
+    torch.manual_seed(dist.get_rank())
+    norm = nn.BatchNorm1d(4, momentum=1.0)
+    wrapped = DistributedDataParallel(norm)
+    apart = []
+    for training in (True, False):
+        wrapped.train(training)
+        wrapped(torch.randn(8, 4))
+        assert norm.running_mean is not None
+        first, second = gathered(norm.running_mean)
+        apart.append((first - second).norm().item())
+    return apart
+
+
+@claim(
+    "buffers-of-rank-0",
+    "BatchNorm's running means differ between ranks after a step; the next forward replaces them by rank 0's.",
+    expected={"after a step": True, "after the next forward": False},
+    unit="ranks differ",
+)
+def buffers_of_rank_0() -> Mapping[str, float]:
+    """Gives two ranks different inputs, and compares their running means."""
+    after_step, after_forward = run_world(running_means, 2)[0]
+    return {"after a step": after_step > 0.1, "after the next forward": after_forward > 0}

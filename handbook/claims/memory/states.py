@@ -1,0 +1,210 @@
+"""Claims of handbook/memory.md: the step, its states and the optimizers."""
+
+import functools
+
+from rankzero.claims.claim import claim
+from rankzero.learn.models.gpt import GPT
+from rankzero.ledger.ledger import BEGIN, UPDATE, Kind, Ledger, compare
+from rankzero.ledger.measure import measure
+from rankzero.ledger.models import PRESETS, parameter_count
+from rankzero.ledger.predict import predict
+from rankzero.ledger.recipes import OPTIMIZERS, RECIPES
+
+from .shared import ADAMW, PLAYBOOK, SMALL, STEP, bytes_of, gpt2_step, per_parameter, states
+
+
+@claim(
+    "predicted-is-measured",
+    "For a GPT of 1.4 million parameters, prediction and measurement differ by 0 bytes in every kind of memory.",
+    expected=dict.fromkeys(("weights", "gradients", "optimizer state", "activations", "temporary", "KV cache"), 0),
+    unit="B of difference",
+)
+def predicted_is_measured() -> dict[str, float]:
+    """Predicts from sizes alone, runs two steps, and subtracts kind by kind."""
+    lines = compare(predict(SMALL, RECIPES["fp32"], ADAMW, **STEP), measure(SMALL, RECIPES["fp32"], ADAMW, **STEP))
+    return {line.kind.value: line.difference for line in lines}
+
+
+@claim(
+    "gpt2-peak",
+    "GPT-2 (124M) in fp32 has 0.50 GB of weights; a step on 8 sequences of 1,024 tokens keeps 6.54 GB of activations "
+    "and peaks at 11.32 GB.",
+    expected={"weights": 0.50, "activations": 6.54, "peak": 11.32},
+    unit="GB",
+    tolerance=0.005,
+)
+def gpt2_peak() -> dict[str, float]:
+    """Runs a whole step on fake tensors, which have shapes but no data, and takes its fullest moment."""
+    ledger = gpt2_step("none")
+    sizes = {
+        "weights": ledger.total(Kind.WEIGHTS),
+        "activations": ledger.total(Kind.ACTIVATIONS),
+        "peak": ledger.peak()[1],
+    }
+    return {name: size / 1e9 for name, size in sizes.items()}
+
+
+def all_states(recipe: str) -> float:
+    """Bytes a parameter of weights, gradients and optimizer state."""
+    return per_parameter(states(recipe), Kind.WEIGHTS, Kind.GRADIENTS, Kind.OPTIMIZER)
+
+
+@claim(
+    "bytes-per-parameter",
+    "With AdamW, weights, gradients and optimizer state take 8 to 20 bytes a parameter, depending on the recipe.",
+    expected={
+        "bf16": 8,
+        "bf16-fp32-accum": 12,
+        "fp32": 16,
+        "mixed": 16,
+        "mixed-fp32-grad": 18,
+        "mixed-fp32-accum": 20,
+    },
+    unit="B a parameter",
+)
+def bytes_per_parameter() -> dict[str, float]:
+    """Trains the small model for a step under each recipe and counts the bytes of its tensors."""
+    return {name: all_states(name) for name in RECIPES if name != "amp"}
+
+
+@claim(
+    "autocast-18",
+    "fp32 under autocast takes 17.99 bytes a parameter: 18 for all but position embedding and norms, which it never "
+    "copies.",
+    expected=17.99,
+    unit="B a parameter",
+    tolerance=0.005,
+)
+def autocast_18() -> float:
+    """Counts the bf16 copies that autocast makes during a forward pass, with weights, gradients and state."""
+    return all_states("amp")
+
+
+@claim(
+    "megatron-distributed",
+    "By Megatron-LM's count a distributed optimizer leaves 6 + 12/dp bytes a parameter: 7.5 on 8 data-parallel ranks.",
+    expected={"one rank": 18, "8 ranks": 7.5},
+    unit="B a parameter",
+    source="[Megatron-LM](https://github.com/NVIDIA/Megatron-LM/blob/main/megatron/training/theoretical_memory_usage.py)",
+)
+def megatron_distributed() -> dict[str, float]:
+    """Counts bf16 weights, fp32 gradients and state after a step, and divides the state by the ranks."""
+    ledger = states("mixed-fp32-grad")
+    kept = per_parameter(ledger, Kind.WEIGHTS, Kind.GRADIENTS)
+    state = per_parameter(ledger, Kind.OPTIMIZER)
+    return {"one rank": kept + state, "8 ranks": kept + state / 8}
+
+
+@claim(
+    "seven-billion",
+    "Before activations, 7 billion parameters take 112 GB in fp32 and in mixed precision, 140 with gradients summed "
+    "in fp32; 70 billion take ten times that.",
+    expected={"7B fp32": 112, "7B mixed": 112, "7B fp32 sum": 140, "70B mixed": 1120, "70B fp32 sum": 1400},
+    unit="GB",
+    source=PLAYBOOK,
+)
+def seven_billion() -> dict[str, float]:
+    """Multiplies the bytes a parameter that a small model was measured to take."""
+    names = {"fp32": "fp32", "mixed": "mixed", "fp32 sum": "mixed-fp32-accum"}
+    cases = ((7, "fp32"), (7, "mixed"), (7, "fp32 sum"), (70, "mixed"), (70, "fp32 sum"))
+    return {f"{billions}B {name}": billions * all_states(names[name]) for billions, name in cases}
+
+
+@claim(
+    "adam-state-7b",
+    "The Adam state of 7 billion parameters, m and v, is 56 GB in fp32; 84 GB with master weights.",
+    expected={"m and v": 56, "with masters": 84},
+    unit="GB",
+)
+def adam_state_7b() -> dict[str, float]:
+    """Counts m, v and master weights of the small model, and multiplies bytes a parameter by 7e9."""
+    ledger = states("mixed")
+    averages = (bytes_of(ledger, "m") + bytes_of(ledger, "v")) / parameter_count(SMALL)
+    return {"m and v": 7 * averages, "with masters": 7 * per_parameter(ledger, Kind.OPTIMIZER)}
+
+
+@claim(
+    "six-bytes-are-weights",
+    "In mixed precision 6 bytes a parameter are the bf16 weights and their fp32 masters alone; in all it is 16.",
+    expected={"weights and masters": 6, "all": 16},
+    unit="B a parameter",
+)
+def six_bytes_are_weights() -> dict[str, float]:
+    """Counts both copies of the weights after a step of the mixed recipe, and then everything that stays."""
+    ledger = states("mixed")
+    both = ledger.total(Kind.WEIGHTS) + bytes_of(ledger, "master weights")
+    return {"weights and masters": both / parameter_count(SMALL), "all": all_states("mixed")}
+
+
+@functools.cache
+def four_sequences() -> Ledger:
+    """A step of the mixed recipe on a batch of 4, temporary buffers included."""
+    return measure(SMALL, RECIPES["mixed"], ADAMW, batch_size=4, seq_len=64)
+
+
+@claim(
+    "update-converts-gradients",
+    "An update of fp32 masters that first converts every bf16 gradient holds 4 bytes a parameter more for that moment.",
+    expected=4,
+    unit="B a parameter",
+)
+def update_converts_gradients() -> float:
+    """Takes the buffers of the update at their peak, and subtracts AdamW's own two of the largest weight."""
+    largest = 5000 * 128
+    peak = bytes_of(four_sequences(), "peak of the update")
+    return (peak - 2 * 4 * largest) / parameter_count(SMALL)
+
+
+@claim(
+    "peak-moves-to-update",
+    "With 4 sequences that conversion makes the update the fullest moment, 33.84 MB against 32.14 MB as backward "
+    "begins; without it the update would hold 28.09 MB.",
+    expected={"backward begins": 32.14, "update": 33.84, "without conversion": 28.09},
+    unit="MB",
+    tolerance=0.005,
+)
+def peak_moves_to_update() -> dict[str, float]:
+    """Measures a step of the small model under the mixed recipe, and leaves 4 bytes a parameter out of the update."""
+    backward, update = (sum(four_sequences().at(phase).values()) / 1e6 for phase in (BEGIN, UPDATE))
+    return {
+        "backward begins": backward,
+        "update": update,
+        "without conversion": update - 4 * parameter_count(SMALL) / 1e6,
+    }
+
+
+@claim(
+    "optimizer-state",
+    "In fp32, SGD keeps 0, momentum 4 and AdamW 8 bytes a parameter.",
+    expected={"sgd": 0, "momentum": 4, "adamw": 8},
+    unit="B a parameter",
+)
+def optimizer_state() -> dict[str, float]:
+    """Takes a step with each optimizer and counts the tensors in its state, AdamW's step counts left out."""
+    return {name: per_parameter(states("fp32", name), Kind.OPTIMIZER) for name in ("sgd", "momentum", "adamw")}
+
+
+@claim(
+    "adamw-step-counts",
+    "AdamW also keeps a step count of 4 bytes for each tensor.",
+    expected=4,
+    unit="B a tensor",
+)
+def adamw_step_counts() -> float:
+    """Divides the bytes of all step counts by the number of the model's parameter tensors."""
+    return bytes_of(states("fp32"), "step counts") / len(list(GPT(SMALL).parameters()))
+
+
+@claim(
+    "adam-8-bit",
+    "8-bit Adam keeps 2.03 bytes a parameter of Llama-2-7B: 1 for each average, an fp32 scale for each 256 numbers.",
+    expected=2.03,
+    unit="B a parameter",
+    tolerance=0.005,
+    source="[bitsandbytes](https://github.com/bitsandbytes-foundation/bitsandbytes/blob/main/bitsandbytes/optim/optimizer.py)",
+)
+def adam_8_bit() -> float:
+    """Predicts tensor by tensor, with tensors of fewer than 4,096 numbers in fp32; the library needs a GPU."""
+    config = PRESETS["llama-2-7b"]
+    predicted = predict(config, RECIPES["fp32"], OPTIMIZERS["adam8bit"], batch_size=1, seq_len=1)
+    return predicted.total(Kind.OPTIMIZER) / parameter_count(config)

@@ -1,0 +1,416 @@
+"""Claims of labs/lab-08-fsdp.md."""
+
+import contextlib
+import functools
+import io
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.distributed.fsdp import fully_shard
+from torch.nn.parallel import DistributedDataParallel
+from torch.optim import AdamW
+
+from rankzero.claims.claim import claim
+from rankzero.claims.toolkit.lab_model import make_batch, make_model
+from rankzero.curriculum import find_lab
+from rankzero.exercises.probes.loader import load
+from rankzero.learn.distributed.collectives import CollectiveCounter
+from rankzero.learn.distributed.rank_sync import my_rows
+from rankzero.learn.distributed.world import run_world
+from rankzero.learn.models.gpt import GPT, GPTConfig
+from rankzero.learn.profiling.sharded_memory import Measured, local_bytes, measure, whole
+from rankzero.learn.runs.plots import read_log
+
+WAYS = ("reshard", "no reshard", "DDP")
+
+
+def starter() -> Any:
+    """The functions of the lab's starter, for ranks."""
+    module = find_lab("08").import_starter()
+    return SimpleNamespace(**{name: getattr(module, name) for name in ("shard", "train_step", "save", "restore")})
+
+
+def small_model() -> GPT:
+    """Two layers, 32 wide, float64; its sizes divide by 2 and by 4."""
+    torch.manual_seed(0)
+    return GPT(GPTConfig(24, block_size=8, n_layer=2, n_head=2, hidden_dim=32)).double()
+
+
+def small_batch(step: int = 0) -> tuple[Tensor, Tensor]:
+    """A batch of 12 sequences, the same on every rank."""
+    x, y = torch.randint(24, (2, 12, 8), generator=torch.Generator().manual_seed(step))
+    return x, y
+
+
+# -------------------------------------------------------------------------------------------------- bytes and messages
+def _measured(lab: Any) -> dict[str, Measured]:
+    """On one rank: the first step of Lab 02's GPT, three ways."""
+    x, y = my_rows(*make_batch())
+    replica = DistributedDataParallel(make_model())
+    ways: dict[str, tuple[nn.Module, AdamW]] = {
+        "reshard": lab.shard(make_model(), 1e-3),
+        "no reshard": lab.shard(make_model(), 1e-3, reshard=False),
+        "DDP": (replica, AdamW(replica.parameters())),
+        "root resharded too": _with_root(reshard=True),
+    }
+    return {name: measure(lab.train_step, *way, x, y) for name, way in ways.items()}
+
+
+def _with_root(reshard: bool | None) -> tuple[GPT, AdamW]:
+    """Lab 02's GPT with blocks that reshard; the root resharded too, or, with None, not made a group at all."""
+    model = make_model()
+    for block in model.blocks:
+        fully_shard(block, reshard_after_forward=True)
+    if reshard is not None:
+        fully_shard(model, reshard_after_forward=reshard)
+    return model, AdamW(model.parameters(), lr=1e-3)
+
+
+@functools.cache
+def measured(ranks: int) -> list[dict[str, Measured]]:
+    """The same by rank."""
+    return run_world(_measured, ranks, starter())
+
+
+@claim(
+    "lab-08-shares-of-a-rank",
+    "Of Lab 02's GPT, 808,064 parameters in fp32, each of 2 ranks holds after a step half of 4P bytes of weights, half "
+    "of 4P of gradients and half of 8P of AdamW's averages, to the byte; with DDP all of each.",
+    expected={
+        "sharded, weights": 4 * 808_064 / 2,
+        "sharded, gradients": 4 * 808_064 / 2,
+        "sharded, averages": 8 * 808_064 / 2,
+        "DDP, all three": 16 * 808_064,
+    },
+    unit="bytes",
+)
+def shares() -> Mapping[str, float]:
+    """Runs the starter's step in two processes and adds up the local tensors' bytes on the rank that has most."""
+    ways = {name: max((one[name] for one in measured(2)), key=lambda one: one.weights) for name in WAYS}
+    sharded, replica = ways["reshard"], ways["DDP"]
+    return {
+        "sharded, weights": sharded.weights,
+        "sharded, gradients": sharded.gradients,
+        "sharded, averages": sharded.averages,
+        "DDP, all three": replica.weights + replica.gradients + replica.averages,
+    }
+
+
+@claim(
+    "lab-08-collectives-of-a-step",
+    "A step of four blocks and the root: 5 all-gathers in forward and 4 in backward with resharding, 5 and 0 without; "
+    "5 reduce-scatters either way. Resharding the root too makes it 5 and 5. DDP of this size: one all-reduce.",
+    expected={
+        "reshard, gathers, forward": 5,
+        "reshard, gathers, backward": 4,
+        "reshard, scatters": 5,
+        "no reshard, gathers, forward": 5,
+        "no reshard, gathers, backward": 0,
+        "no reshard, scatters": 5,
+        "root resharded too, gathers, forward": 5,
+        "root resharded too, gathers, backward": 5,
+        "root resharded too, scatters": 5,
+        "DDP, all-reduces": 1,
+    },
+    unit="collectives",
+)
+def collectives() -> Mapping[str, float]:
+    """Counts the operations of c10d in the starter's first step, by phase, on rank 0 of 2."""
+    found: dict[str, float] = {}
+    for name in ("reshard", "no reshard", "root resharded too"):
+        calls = measured(2)[0][name].calls
+        found[f"{name}, gathers, forward"] = calls["forward"]["all_gather"]
+        found[f"{name}, gathers, backward"] = calls["backward"]["all_gather"]
+        found[f"{name}, scatters"] = calls["backward"]["reduce_scatter"]
+    return found | {"DDP, all-reduces": measured(2)[0]["DDP"].calls["backward"]["all_reduce"]}
+
+
+@claim(
+    "lab-08-messages-of-a-step",
+    "The messages of a step of Lab 02's GPT in units of the weights: with resharding 3, but for the root's second "
+    "gather, 2 without, and DDP's 1, which a ring sends twice.",
+    expected={"reshard": 2.974, "no reshard": 2.0, "DDP": 1.0},
+    tolerance=0.001,
+    unit="times 4P bytes",
+)
+def messages() -> Mapping[str, float]:
+    """Adds up the tensors of all collectives: the whole output of a gather, the whole input of a reduction."""
+    return {name: measured(2)[0][name].messages / (4 * 808_064) for name in WAYS}
+
+
+@claim(
+    "lab-08-whole-after-forward",
+    "When forward ends, 82,432 bytes of Lab 02's GPT, the root's weights, are whole on a rank with resharding, and "
+    "all 3,232,256 without.",
+    expected={"reshard": 82_432, "no reshard": 3_232_256},
+    unit="bytes",
+)
+def whole_after_forward() -> Mapping[str, float]:
+    """Between forward and backward, adds up the parameters that are plain tensors at that moment, and not DTensors."""
+    return {name: measured(2)[0][name].whole for name in ("reshard", "no reshard")}
+
+
+@claim(
+    "lab-08-rows-of-three-ranks",
+    "On 3 ranks, rows of 128, 384 and 512 numbers do not divide: of 808,064 parameters ranks 0 and 1 hold more than "
+    "rank 2, and all together each once.",
+    expected={"rank 0": 270_467, "rank 1": 270_467, "rank 2": 267_130, "all": 808_064},
+    unit="parameters",
+)
+def uneven() -> Mapping[str, float]:
+    """Shards the model in three processes and counts the local numbers on each."""
+    held = run_world(_parameters_held, 3, starter())
+    return {f"rank {rank}": count for rank, count in enumerate(held)} | {"all": sum(held)}
+
+
+def _parameters_held(lab: Any) -> int:
+    model, _ = lab.shard(make_model(), 1e-3)
+    return local_bytes(model.parameters()) // 4
+
+
+def _bytes_by_dtype(lab: Any) -> dict[str, float]:
+    model, optimizer = lab.shard(small_model().float(), 1e-3, precision="bf16")
+    with CollectiveCounter() as counter:
+        lab.train_step(model, optimizer, *my_rows(*small_batch()))
+    gathers = [record for record in counter.records if record.collective == "all_gather"]
+    scatters = [record for record in counter.records if record.collective == "reduce_scatter"]
+    return {
+        "gather": gathers[1].bytes / (12 * 32**2 + 2 * 32),
+        "scatter": scatters[0].bytes / (12 * 32**2 + 2 * 32),
+        "kept": local_bytes(model.parameters()) * 2 / sum(p.numel() for p in small_model().parameters()),
+    }
+
+
+@claim(
+    "lab-08-bf16-on-the-wire",
+    "With --precision bf16 a block's gather sends 2 bytes a parameter, its reduce-scatter 4; kept are 4.",
+    expected={"gather": 2, "scatter": 4, "kept": 4},
+    unit="bytes a parameter",
+)
+def bf16_bytes() -> Mapping[str, float]:
+    """Counts the messages of the first block's group in one step of a small GPT, and the local bytes times ranks."""
+    found = run_world(_bytes_by_dtype, 2, starter())[0]
+    return {name: found[name] for name in ("gather", "scatter", "kept")}
+
+
+# --------------------------------------------------------------------------------------------------------- the equality
+def _three_steps(lab: Any) -> dict[str, float]:
+    """The largest difference, of the largest weight, after three steps: to one process, and to DDP."""
+    alone = small_model()
+    optimizer = AdamW(alone.parameters(), lr=1e-3)
+    model, sharded = lab.shard(small_model(), 1e-3)
+    replica = DistributedDataParallel(small_model())
+    both = AdamW(replica.parameters(), lr=1e-3)
+    for step in range(3):
+        x, y = small_batch(step)
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(alone(x).flatten(0, 1), y.flatten()).backward()
+        optimizer.step()
+        lab.train_step(model, sharded, *my_rows(x, y))
+        lab.train_step(replica, both, *my_rows(x, y))
+    mine = whole(model.parameters())
+
+    def apart(other: nn.Module) -> float:
+        right = whole(other.parameters())
+        return ((mine - right).abs().max() / right.abs().max()).item()
+
+    return {"one process": apart(alone), "DDP": apart(replica)}
+
+
+@claim(
+    "lab-08-three-steps-equal",
+    "In float64, after three AdamW steps on 2, 3 and 4 ranks, the sharded weights are those of one process with the "
+    "whole batch, and on 2 those of DDP, in 12 digits.",
+    expected={"2 ranks": 0, "3 ranks": 0, "4 ranks": 0, "DDP on 2": 0},
+    tolerance=1e-12,
+    unit="largest difference, of the largest weight",
+)
+def three_steps_equal() -> Mapping[str, float]:
+    """Trains a small GPT each way, in real processes, and compares weight by weight on rank 0."""
+    found = {ranks: run_world(_three_steps, ranks, starter())[0] for ranks in (2, 3, 4)}
+    return {f"{ranks} ranks": one["one process"] for ranks, one in found.items()} | {"DDP on 2": found[2]["DDP"]}
+
+
+# ------------------------------------------------------------------------------------------------------- the checkpoint
+def _train_and_save(lab: Any, run: Path, steps: int) -> list[float]:
+    model, optimizer = lab.shard(small_model(), 1e-3)
+    losses = []
+    for step in range(steps):
+        losses.append(lab.train_step(model, optimizer, *my_rows(*small_batch(step))).item())
+        if step == 1:
+            lab.save(run, model, optimizer, step=2, settings={}, corpus_sha256="")
+    return losses
+
+
+def _go_on(lab: Any, folder: Path, steps: int) -> list[float]:
+    model, optimizer = lab.shard(small_model(), 1e-3)
+    first = lab.restore({"path": folder, "step": 2}, model, optimizer)
+    return [lab.train_step(model, optimizer, *my_rows(*small_batch(step))).item() for step in range(first, steps)]
+
+
+@claim(
+    "lab-08-other-ranks-go-on",
+    "A run saved on 2 ranks and loaded on 1, 3 or 4 has the losses that it would have had on 2.",
+    expected={"on 1": 0, "on 3": 0, "on 4": 0},
+    tolerance=1e-12,
+    unit="largest difference of two losses after it, in nats",
+)
+def other_ranks_go_on() -> Mapping[str, float]:
+    """Saves a small float64 GPT with AdamW after 2 steps, and takes steps 3 and 4 in worlds of other sizes."""
+    with tempfile.TemporaryDirectory() as name:
+        losses = run_world(_train_and_save, 2, starter(), Path(name), 4)[0]
+        folder = Path(name) / "step-000002"
+        rest = {ranks: run_world(_go_on, ranks, starter(), folder, 4)[0] for ranks in (1, 3, 4)}
+    return {
+        f"on {ranks}": max(abs(a - b) for a, b in zip(found, losses[2:], strict=True)) for ranks, found in rest.items()
+    }
+
+
+def _save(lab: Any, run: Path) -> None:
+    model, optimizer = lab.shard(make_model(), 1e-3)
+    lab.train_step(model, optimizer, *my_rows(*make_batch()))
+    lab.save(run, model, optimizer, step=1, settings={}, corpus_sha256="")
+
+
+@claim(
+    "lab-08-file-of-a-rank",
+    "Each of 2 ranks writes its own 12 bytes a parameter, weights and two averages: half of the whole, and a few "
+    "percent for names and headers.",
+    expected={"rank 0": 0.5, "rank 1": 0.5},
+    tolerance=0.03,
+    unit="of 12P bytes",
+)
+def file_of_a_rank() -> Mapping[str, float]:
+    """Saves Lab 02's GPT after one step in two processes and takes the sizes of the two files."""
+    with tempfile.TemporaryDirectory() as name:
+        run_world(_save, 2, starter(), Path(name))
+        files = sorted((Path(name) / "step-000001").glob("*.distcp"))
+        return {f"rank {rank}": file.stat().st_size / (12 * 808_064) for rank, file in enumerate(files)}
+
+
+# ------------------------------------------------------------------------------------------------------ what goes wrong
+def _optimizer_first(lab: Any) -> dict[str, float]:
+    model = small_model()
+    before = whole(model.parameters()).clone()
+    early = AdamW(model.parameters(), lr=1e-3)
+    model, _ = lab.shard(model, 1e-3)
+    lab.train_step(model, early, *my_rows(*small_batch()))
+    found = {"changed": int((whole(model.parameters()) != before).sum()), "state": len(early.state)}
+    kept = sum(p.numel() for group in early.param_groups for p in group["params"])
+    return found | {"kept whole": kept / before.numel()}
+
+
+@claim(
+    "lab-08-optimizer-made-first",
+    "An AdamW made before sharding changes no weight of a small GPT, has no state, and still holds the whole model.",
+    expected={"weights changed": 0, "parameters with state": 0, "of the model kept whole": 1},
+    unit="",
+)
+def optimizer_first() -> Mapping[str, float]:
+    """Makes the optimizer, then shards, then takes the starter's step on two ranks, and looks at all three."""
+    found = run_world(_optimizer_first, 2, starter())[0]
+    return {
+        "weights changed": found["changed"],
+        "parameters with state": found["state"],
+        "of the model kept whole": found["kept whole"],
+    }
+
+
+def _zero1(exercises: Any) -> tuple[list[float], int]:
+    torch.manual_seed(dist.get_rank())
+    parameters = [nn.Parameter(torch.full((5, 3), 0.5, dtype=torch.float64)), nn.Parameter(torch.ones(9).double())]
+    part = exercises.make_part(parameters)
+    optimizer = AdamW([part], lr=0.1)
+    for _ in range(3):
+        for p in parameters:
+            p.grad = torch.randn_like(p)
+        exercises.zero1_step(parameters, part, optimizer)
+    averages = [value for state in optimizer.state.values() for name, value in state.items() if name != "step"]
+    return whole(parameters).tolist(), local_bytes(averages)
+
+
+@claim(
+    "lab-08-plain-adamw-passes",
+    "A plain AdamW that calls itself sharded gives the same weights after three updates on 2 ranks; it keeps twice the "
+    "state.",
+    expected={"largest difference": 0, "state": 2},
+    tolerance=1e-12,
+    unit="of a weight, and times the sharded one's",
+)
+def plain_adamw_passes() -> Mapping[str, float]:
+    """Runs the reference of the exercise zero1 and its known-wrong solution plain_adamw on the same gradients."""
+    lab = find_lab("08")
+    impostor = lab.solutions / "wrong" / "plain_adamw.py"
+    weights, state = run_world(_zero1, 2, load(lab.reference))[0]
+    theirs, whole_state = run_world(_zero1, 2, load(impostor, over=lab.reference))[0]
+    apart = max(abs(a - b) for a, b in zip(weights, theirs, strict=True))
+    return {"largest difference": apart, "state": whole_state / state}
+
+
+def _after_a_step(lab: Any, root: bool) -> Tensor:
+    model, optimizer = lab.shard(make_model(), 1e-3) if root else _with_root(reshard=None)
+    lab.train_step(model, optimizer, *my_rows(*make_batch()))
+    return whole([model.token_embedding.weight])
+
+
+@claim(
+    "lab-08-root-forgotten",
+    "With blocks sharded and the root not, two ranks have other embeddings after one step: nobody averages their "
+    "gradients. With the root they have the same.",
+    expected={"root sharded": 0, "root forgotten": 1},
+    unit="whether the ranks' embeddings differ",
+)
+def root_forgotten() -> Mapping[str, float]:
+    """Takes the starter's step on two ranks, each with its rows, both ways, and compares the whole embeddings."""
+    found = {}
+    for name, root in (("root sharded", True), ("root forgotten", False)):
+        mine, theirs = run_world(_after_a_step, 2, starter(), root)
+        found[name] = int(not torch.equal(mine, theirs))
+    return found
+
+
+def _norms(lab: Any) -> dict[str, float]:
+    model, optimizer = lab.shard(small_model(), 1e-3)
+    lab.train_step(model, optimizer, *my_rows(*small_batch()))
+    own = torch.cat([p.grad.to_local().flatten() for p in model.parameters()]).norm().item()
+    return {"own": own / whole(p.grad for p in model.parameters()).norm().item()}
+
+
+@claim(
+    "lab-08-norm-of-the-own-part",
+    "On 2 ranks the norm of a rank's own part of a small GPT's gradient is about 0.7 of the whole one's; the squares "
+    "of both add up to 1.",
+    expected={"rank 0": 0.7, "rank 1": 0.7, "squares together": 1},
+    tolerance=0.1,
+    unit="of the whole gradient's",
+)
+def own_norms() -> Mapping[str, float]:
+    """Takes the norm of the local tensors of p.grad on both ranks, and of the gathered ones."""
+    found = [one["own"] for one in run_world(_norms, 2, starter())]
+    return {"rank 0": found[0], "rank 1": found[1], "squares together": sum(one**2 for one in found)}
+
+
+@claim(
+    "lab-08-same-losses",
+    "Over 10 steps of a small GPT the sharded run's losses are those of Lab 02's starter within 0.0005 nats.",
+    expected=0,
+    tolerance=5e-4,
+    unit="nats, the largest difference of a step",
+)
+def same_losses() -> float:
+    """Runs both starters in fp32, on the same batches of 12 of the embedded text, and compares each step's loss."""
+    options = ["--hidden-dim", "32", "--layers", "1", "--heads", "2", "--block-size", "16", "--steps", "10"]
+    every = []
+    with tempfile.TemporaryDirectory() as name, contextlib.redirect_stdout(io.StringIO()):
+        for number in ("02", "08"):
+            out = Path(name) / number
+            assert find_lab(number).import_starter().main([*options, "--out", str(out)]) == 0
+            (log,) = out.glob("*/log.jsonl")
+            every.append([event["loss"] for event in read_log(log)["step"]])
+    return max(abs(a - b) for a, b in zip(*every, strict=True))
