@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 MAX_BYTES = 4 * 2**20  # twenty times the largest that a probe sends
+MESSAGE_BYTES = 4 * MAX_BYTES  # of a message with answers in it: JSON writes a character of two bytes as six
 MAX_VALUES = 100_000  # thirty times the most: a list of millions, two bytes each, would take a hundred times its size
 MAX_INT = 2**64  # a larger one is no float, which is how numbers are compared
 

@@ -1,6 +1,7 @@
 """Asks the worker process what a file's code answers to a probe."""
 
 import json
+import multiprocessing
 import os
 import subprocess
 import sys
@@ -13,11 +14,10 @@ from typing import Any
 from rankzero.curriculum import Lab
 from rankzero.errors import UserError
 from rankzero.exercises.checks.check import Check, Exercise
-from rankzero.exercises.probes.answers import AnswerError, Answers, decode
-from rankzero.exercises.probes.frames import read_frame, write_frame
+from rankzero.exercises.probes.answers import MESSAGE_BYTES, AnswerError, Answers, decode
+from rankzero.exercises.probes.loader import MOST_TEXT
 
 STATUSES = ("answered", "todo", "error", "timeout", "oom", "killed")
-MOST_TEXT = 2000  # characters of what a reply says
 PLAIN = ("PATH", "PYTHONPATH", "LANG", "LC_ALL", "TZ")  # of the environment, what keeps no secret
 LATE = "waits: the check before ran out of time"
 
@@ -115,19 +115,18 @@ class Worker(Asker):
 
     def __init__(self, user: int | None = None) -> None:
         super().__init__()
-        (child_in, self._requests), (self._replies, child_out) = os.pipe(), os.pipe()
+        self._server, server_end = multiprocessing.Pipe()
         mine = os.environ if user is None else {name: os.environ[name] for name in PLAIN if name in os.environ}
         self._process = subprocess.Popen(
-            [sys.executable, "-u", "-m", "rankzero.exercises.probes.probe_server", str(child_in), str(child_out)],
-            pass_fds=(child_in, child_out),
+            [sys.executable, "-u", "-m", "rankzero.exercises.probes.probe_server", str(server_end.fileno())],
+            pass_fds=(server_end.fileno(),),
             env={**mine, "OMP_NUM_THREADS": "1", "TORCH_CPP_LOG_LEVEL": "FATAL"},  # c10d's errors are told
             user=user,
             group=user,
             extra_groups=None if user is None else [],
             cwd=None if user is None else "/",
         )
-        os.close(child_in)
-        os.close(child_out)
+        server_end.close()
         self._ready = False
 
     def __enter__(self) -> "Worker":
@@ -136,8 +135,7 @@ class Worker(Asker):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        os.close(self._requests)
-        os.close(self._replies)
+        self._server.close()
         self._process.kill()  # it holds nothing to lose, and taking torch down in order would cost half a second
         self._process.wait()
 
@@ -149,18 +147,18 @@ class Worker(Asker):
 
     def _exchange(self, request: dict[str, Any]) -> dict[str, Any]:
         self.wait()
-        with suppress(BrokenPipeError):  # the reading says so
-            write_frame(self._requests, json.dumps(request).encode())
+        with suppress(ConnectionError):  # `_read` says so
+            self._server.send_bytes(json.dumps(request).encode())
         raw: dict[str, Any] = json.loads(self._read())
         if "trouble" in raw:
             raise WorkerError(raw["trouble"])
         return raw
 
     def _read(self) -> bytes:
-        data = read_frame(self._replies)
-        if data is None:
-            raise WorkerError(f"the process that runs probes ended with exit code {self._process.wait()}.")
-        return data
+        try:
+            return self._server.recv_bytes(MESSAGE_BYTES)
+        except (EOFError, ConnectionError):
+            raise WorkerError(f"the process that runs probes ended with exit code {self._process.wait()}.") from None
 
 
 def _probes(exercise: Exercise) -> list[str]:

@@ -5,7 +5,7 @@ file again and runs the probes of the request, and supervises it (supervisor.py)
 its process outlives the request, and the next one starts in milliseconds. The server itself runs no tensor operation:
 a fork is safe only while torch has not started its threads.
 
-Run as `python -u -m rankzero.exercises.probes.probe_server READ_FD WRITE_FD` by `Worker` in probe_client.py.
+Run as `python -u -m rankzero.exercises.probes.probe_server CONNECTION_FD` by `Worker` in probe_client.py.
 """
 
 import importlib
@@ -13,9 +13,9 @@ import json
 import signal
 import sys
 from contextlib import suppress
+from multiprocessing.connection import Connection
 
 from rankzero.exercises.probes import probe_process
-from rankzero.exercises.probes.frames import read_frame, write_frame
 from rankzero.exercises.probes.supervisor import supervise
 from rankzero.exercises.probes.tamper_check import Untouched
 from rankzero.learn.machine.lazy_dynamo import import_dynamo_lazily
@@ -38,16 +38,16 @@ def warm_up() -> None:
     probe_process.OTHERS = Untouched()
 
 
-def serve(requests: int, replies: int) -> None:
-    """Answers requests until the stream ends."""
+def serve(client: Connection) -> None:
+    """Replies to requests until the client closes its end."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for whoever asks, and that ends this process too
     warm_up()
-    with suppress(BrokenPipeError):  # whoever asked is gone
-        write_frame(replies, b"ready")
-        while (data := read_frame(requests)) is not None:
-            reply = supervise(json.loads(data), others=(requests, replies))
-            write_frame(replies, json.dumps(reply).encode())
+    with suppress(EOFError, ConnectionError):  # the client is gone
+        client.send_bytes(b"ready")
+        while True:
+            reply = supervise(json.loads(client.recv_bytes()), others=(client.fileno(),))
+            client.send_bytes(json.dumps(reply).encode())
 
 
 if __name__ == "__main__":
-    serve(int(sys.argv[1]), int(sys.argv[2]))
+    serve(Connection(int(sys.argv[1])))

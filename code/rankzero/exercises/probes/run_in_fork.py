@@ -4,32 +4,34 @@ As in `ranks`, the process that forks must have run no backward pass, which may 
 """
 
 import json
+import multiprocessing
 import os
 import sys
 from collections.abc import Callable
+from contextlib import suppress
+from multiprocessing.connection import Connection
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn
 
 from rankzero.errors import out_of_memory
-from rankzero.exercises.probes.answers import Answers, decode, encode
-from rankzero.exercises.probes.frames import read_frame, write_frame
+from rankzero.exercises.probes.answers import MESSAGE_BYTES, Answers, decode, encode
 from rankzero.exercises.probes.loader import describe
 from rankzero.learn.distributed.world import WorldError
 
 
 def alone(learner: ModuleType, work: Callable[[], Answers]) -> Answers:
     """What `work()` returns in a fork of this process. Where it fails: MemoryError, or WorldError with the cause."""
-    mine, its = os.pipe()
+    receiver, sender = multiprocessing.Pipe(duplex=False)
     child = os.fork()
     if child == 0:
-        os.close(mine)
-        _child(learner, work, its)
-    os.close(its)
-    reply = read_frame(mine)
-    os.close(mine)
+        receiver.close()
+        _child(learner, work, sender)
+    sender.close()
+    raw: dict[str, Any] = {}
+    with receiver, suppress(EOFError, OSError):
+        raw = json.loads(receiver.recv_bytes(MESSAGE_BYTES))
     os.waitpid(child, 0)
-    raw: dict[str, Any] = json.loads(reply or "{}")
     if "todo" in raw:
         raise NotImplementedError(raw["todo"])
     if "oom" in raw:
@@ -39,7 +41,7 @@ def alone(learner: ModuleType, work: Callable[[], Answers]) -> Answers:
     return decode(raw["answers"].encode())
 
 
-def _child(learner: ModuleType, work: Callable[[], Answers], its: int) -> NoReturn:
+def _child(learner: ModuleType, work: Callable[[], Answers], sender: Connection) -> NoReturn:
     try:
         try:
             reply = {"answers": encode(work()).decode()}
@@ -49,6 +51,6 @@ def _child(learner: ModuleType, work: Callable[[], Answers], its: int) -> NoRetu
             text = describe(error, Path(str(learner.__file__)))
             reply = {"oom": text} if out_of_memory(error) else {"error": text, "cause": text.split(": ", 1)[-1]}
         sys.stdout.flush()
-        write_frame(its, json.dumps(reply).encode())
+        sender.send_bytes(json.dumps(reply).encode())
     finally:
         os._exit(0)

@@ -12,7 +12,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from rankzero.exercises.probes.answers import many_values
+from rankzero.exercises.probes.answers import MAX_BYTES, many_values
+from rankzero.exercises.probes.loader import MOST_TEXT
 from rankzero.exercises.probes.probe_process import READY, run_probes
 
 REPLY_BYTES = 4 * 2**20  # of the replies to one request, together; ours send a tenth of that
@@ -94,8 +95,9 @@ def _decoded(line: bytes) -> dict[str, Any]:
         return {}
     if not isinstance(reply, dict) or not isinstance(reply.get("status"), str):
         return {}
-    texts = {key: reply[key] for key in ("status", "answers", "text", "cause") if isinstance(reply.get(key), str)}
-    return texts | {"loading": reply.get("loading") is True}
+    limits = {"status": MOST_TEXT, "answers": MAX_BYTES, "text": MOST_TEXT, "cause": MOST_TEXT}
+    texts = {key: reply[key][:limit] for key, limit in limits.items() if isinstance(reply.get(key), str)}
+    return texts | {"loading": reply.get("loading") is True and "answers" not in texts}
 
 
 def _silence(ended: str, status: int, seconds: float) -> dict[str, Any]:

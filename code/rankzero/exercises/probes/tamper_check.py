@@ -21,7 +21,8 @@ import numpy as np
 
 MODULES = {
     *("builtins", "gc", "json", "math", "operator", "os", "pathlib", "pickle", "random", "statistics", "tempfile"),
-    *("time", "tracemalloc", "unittest.mock", "numpy", "numpy.linalg", "numpy.random", "numpy.testing"),
+    *("multiprocessing.connection", "time", "tracemalloc", "unittest.mock"),
+    *("numpy", "numpy.linalg", "numpy.random", "numpy.testing"),
     *("torch", "torch.autograd", "torch.autograd.graph", "torch.distributed", "torch.linalg", "torch.nn"),
     *("torch.nn.functional", "torch.nn.utils", "torch.optim", "torch.optim.lr_scheduler", "torch.random"),
     *("torch.testing", "torch.utils._python_dispatch", "torch.utils.flop_counter"),

@@ -3,17 +3,19 @@
 import contextlib
 import json
 import math
+import os
 import socket
 import struct
 import threading
 import time
 from collections.abc import Iterator
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 from rankzero.curriculum import Lab
 from rankzero.exercises.checks.check import Check, Exercise
-from rankzero.exercises.probes.frames import read_frame, write_frame
+from rankzero.exercises.probes.answers import MESSAGE_BYTES
 from rankzero.exercises.probes.probe_client import Asker, Reply, Worker
 from rankzero.grading.sandbox.sandbox import SandboxError, inside
 
@@ -66,8 +68,9 @@ class Room(Asker):
     def __init__(self, channel: socket.socket, source: bytes, seconds: float) -> None:
         super().__init__()
         self._channel, self._seconds, self._left = channel, seconds, seconds
+        self._connection = Connection(os.dup(channel.fileno()))
         try:
-            write_frame(channel.fileno(), source)
+            self._connection.send_bytes(source)
         except OSError as error:
             raise SandboxError(f"the room does not take the submission: {error}") from None
 
@@ -97,13 +100,12 @@ class Room(Asker):
         try:
             patience = struct.pack("ll", int(total + MARGIN_S), 0)
             self._channel.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, patience)
-            write_frame(self._channel.fileno(), json.dumps({**request, **places, "total": total}).encode())
-            data = read_frame(self._channel.fileno())
-            reply: dict[str, Any] = json.loads(data or b"null")
+            self._connection.send_bytes(json.dumps({**request, **places, "total": total}).encode())
+            reply: dict[str, Any] = json.loads(self._connection.recv_bytes(MESSAGE_BYTES))
             if "trouble" in reply:
                 raise SandboxError(reply["trouble"])
             assert reply["every"]
-        except (OSError, ValueError, TypeError, KeyError, AssertionError) as error:
+        except (OSError, EOFError, ValueError, TypeError, KeyError, AssertionError) as error:
             raise SandboxError(f"the room does not answer ({error or type(error).__name__})") from None
         return reply
 

@@ -16,10 +16,10 @@ import socket
 import sys
 import traceback
 from contextlib import suppress
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, NoReturn
 
-from rankzero.exercises.probes.frames import read_frame, write_frame
 from rankzero.exercises.probes.probe_server import warm_up
 from rankzero.exercises.probes.supervisor import supervise
 from rankzero.grading.sandbox import namespaces as isolate
@@ -94,14 +94,13 @@ def _warden(room: int, said: int, settings: dict[str, Any]) -> NoReturn:
         os.close(said)
         said = -1
         os.chdir("/tmp")
-        source = read_frame(room)
-        if source is not None:
-            FILE.write_bytes(source)
+        client = Connection(room)
+        FILE.write_bytes(client.recv_bytes())
         limit = settings["memory"]
-        while (data := read_frame(room)) is not None:
-            request = json.loads(data)
+        while True:  # until the client closes its end: EOFError
+            request = json.loads(client.recv_bytes())
             reply = supervise(request, others=(room,), memory=lambda: _too_much(limit), alone=True)
-            write_frame(room, json.dumps(reply).encode())
+            client.send_bytes(json.dumps(reply).encode())
     except BaseException as error:
         where = traceback.extract_tb(error.__traceback__)[-1]
         if said >= 0:
