@@ -4,12 +4,12 @@ import os
 
 import pytest
 
-from rankzero.grading.sandbox.sandbox import missing
+from rankzero.grading.sandbox.sandbox_client import why_unavailable
 
 
 def needs_sandbox() -> pytest.MarkDecorator:
     """For a whole file: `pytestmark = needs_sandbox()`."""
-    why = missing()
+    why = why_unavailable()
     if why and os.environ.get("RANKZERO_SANDBOX") == "required":
         raise RuntimeError(f"RANKZERO_SANDBOX=required, but {why}")
     return pytest.mark.skipif(bool(why), reason=why)

@@ -18,8 +18,8 @@ from rankzero.exercises.probes.probe_client import Worker
 from rankzero.exercises.probes.supervisor import _Lines, supervise
 from rankzero.grading.attack_corpus import Attack, Canaries, attacks, recorded, says_against
 from rankzero.grading.grade import Grade, Student, Submission
-from rankzero.grading.grader import Grader, Settings
-from rankzero.grading.sandbox.sandbox_client import Shared
+from rankzero.grading.grader import Grader, GradingSettings
+from rankzero.grading.sandbox.probe_routing import TrustedWorker
 
 # The first attack whose answers look like no right one waits for all known mistakes, and for a lab of ranks.
 pytestmark = [needs_sandbox(), pytest.mark.timeout(600)]
@@ -33,7 +33,7 @@ GROWTH = 32 * 2**20  # bytes that a warm sandbox may grow while it grades all at
 class Scene:
     """A warm sandbox in which attacks and an honest neighbor, who has written one exercise, are graded by turns."""
 
-    def __init__(self, grader: Grader, ours: Shared, canaries: Canaries, folder: Path) -> None:
+    def __init__(self, grader: Grader, ours: TrustedWorker, canaries: Canaries, folder: Path) -> None:
         self.grader, self.ours, self.canaries, self._settings = grader, ours, canaries, grader.settings
         self._file = folder / "exercises.py"
         self.reference = self.graded(LAB.reference.read_bytes()).verdict()
@@ -60,18 +60,22 @@ class Scene:
 
     def resident(self) -> int:
         """Bytes that the processes of the sandbox hold."""
-        return sum(one.memory_info().rss for one in psutil.Process().children(recursive=True) if is_room(one))
+        return sum(one.memory_info().rss for one in psutil.Process().children(recursive=True) if is_sandbox(one))
 
 
-def is_room(process: psutil.Process) -> bool:
+def is_sandbox(process: psutil.Process) -> bool:
     return "rankzero.grading.sandbox.sandbox_server" in process.cmdline()
 
 
 @pytest.fixture(scope="module")
 def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     labs = tuple(sorted({attack.lab for attack in EVERY}))
-    with Worker() as worker, Canaries() as canaries, Grader(Settings(labs, SEED), Shared(worker)) as grader:
-        yield Scene(grader, Shared(worker), canaries, tmp_path_factory.mktemp("attacks"))
+    with (
+        Worker() as worker,
+        Canaries() as canaries,
+        Grader(GradingSettings(labs, SEED), TrustedWorker(worker)) as grader,
+    ):
+        yield Scene(grader, TrustedWorker(worker), canaries, tmp_path_factory.mktemp("attacks"))
 
 
 @pytest.mark.parametrize("attack", EVERY, ids=lambda attack: attack.name)
@@ -96,12 +100,12 @@ def test_the_corpus_has_attacks_on_several_labs() -> None:
     assert {attack.lab for attack in attacks()} <= {lab.number for lab in all_labs()}
 
 
-def test_a_room_that_is_killed_in_the_middle_is_opened_again(scene: Scene) -> None:
+def test_a_sandbox_that_is_killed_in_the_middle_is_opened_again(scene: Scene) -> None:
     def kill_once(check: str) -> None:
         if check == "evaluate/mode" and not killed:
-            warden = next(one for one in psutil.Process().children(recursive=True)[::-1] if is_room(one))
-            warden.send_signal(signal.SIGKILL)
-            killed.append(warden.pid)
+            supervisor = next(one for one in psutil.Process().children(recursive=True)[::-1] if is_sandbox(one))
+            supervisor.send_signal(signal.SIGKILL)
+            killed.append(supervisor.pid)
 
     killed: list[int] = []
     submission = Submission(Student("ada"), "02", LAB.reference)
@@ -110,9 +114,9 @@ def test_a_room_that_is_killed_in_the_middle_is_opened_again(scene: Scene) -> No
     assert grade.verdict() == scene.reference
 
 
-def test_a_room_that_is_killed_whenever_it_opens_is_nobodys_zero(scene: Scene) -> None:
+def test_a_sandbox_that_is_killed_whenever_it_opens_is_nobodys_zero(scene: Scene) -> None:
     def kill(check: str) -> None:
-        for one in filter(is_room, psutil.Process().children(recursive=True)):
+        for one in filter(is_sandbox, psutil.Process().children(recursive=True)):
             one.send_signal(signal.SIGKILL)
 
     grade = scene.grader.grade(Submission(Student("ada"), "02", LAB.reference), progress=kill)
@@ -147,7 +151,7 @@ def test_a_fork_bomb_beside_it_takes_nothing_from_an_honest_submission(scene: Sc
     beside = Submission(Student("eve"), "02", file)
 
     def attack() -> None:
-        with Grader(Settings(("02",), SEED, time_limit=30), scene.ours) as grader:
+        with Grader(GradingSettings(("02",), SEED, time_limit=30), scene.ours) as grader:
             grader.grade(beside)
 
     thread = threading.Thread(target=attack)

@@ -202,7 +202,7 @@ def test_a_machine_on_which_nothing_can_be_graded_is_told_at_once(
 
     def broken(todo: Any, settings: Any, jobs: int) -> Iterator[Grade]:
         for one in todo:
-            yield Grade(one, settings.seed, "0", settings.isolation, "", 0.0, 50, trouble="no room")
+            yield Grade(one, settings.seed, "0", settings.isolation, "", 0.0, 50, trouble="no sandbox")
 
     monkeypatch.setitem(batch.EXECUTORS, "local", broken)
     few, many = tmp_path / "few", tmp_path / "many"
@@ -211,7 +211,7 @@ def test_a_machine_on_which_nothing_can_be_graded_is_told_at_once(
     assert code == 1
     assert said.startswith("Not graded: ad\\x1b[2Ja")
     assert "\x1b" not in said
-    assert "no room 0 graded" in said
+    assert "no sandbox 0 graded" in said
     write_class(many, LAB, 8)
     code, said = run("grade", many, "--lab", "02", "--out", tmp_path / "other")
-    assert (code, said) == (2, "rankzero: none of the first 4 submissions can be graded: no room.")
+    assert (code, said) == (2, "rankzero: none of the first 4 submissions can be graded: no sandbox.")

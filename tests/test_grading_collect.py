@@ -16,7 +16,7 @@ import pytest
 from rankzero.curriculum import find_lab
 from rankzero.errors import UserError
 from rankzero.grading.grade import Student, Submission
-from rankzero.grading.intake import folders
+from rankzero.grading.intake import untrusted_files
 from rankzero.grading.intake.collect import collect
 from rankzero.grading.intake.roster import Roster
 
@@ -428,11 +428,11 @@ def test_a_folder_on_the_way_that_is_a_link(tmp_path: Path) -> None:
 
 def test_a_folder_swapped_for_a_link_after_it_was_listed(tmp_path: Path) -> None:
     source = make(tmp_path / "subs", {"eve/lab-02/exercises.py": "mine"})
-    (entry,) = folders.list_folder(source, ("eve",))
+    (entry,) = untrusted_files.list_folder(source, ("eve",))
     (source / "eve/lab-02").rename(source / "eve/was")
     make(tmp_path / "elsewhere", {"exercises.py": "the answers"})
     (source / "eve/lab-02").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(folders.RefusedError, match="is a symbolic link"):
+    with pytest.raises(untrusted_files.RefusedError, match="is a symbolic link"):
         entry.read(100)
 
 
@@ -448,8 +448,8 @@ def test_a_file_that_changes_while_it_is_read(tmp_path: Path, monkeypatch: pytes
         return status
 
     monkeypatch.setattr(os, "fstat", grow)
-    with pytest.raises(folders.RefusedError, match="changes while it is read"):
-        folders.read_plain(source, ("eve", "exercises.py"), 1000)
+    with pytest.raises(untrusted_files.RefusedError, match="changes while it is read"):
+        untrusted_files.read_plain(source, ("eve", "exercises.py"), 1000)
 
 
 def test_a_file_that_may_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -473,7 +473,7 @@ def test_sizes_are_capped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     (source / "eve/exercises.py").unlink()
     make(source, {f"eve/{'d/' * 20}exercises.py": "deep"})
     assert "eve/d/d/d/d/d/d/d/d/d/d/d/d/d lies deeper than 12 folders." in refusal(source)
-    monkeypatch.setattr(folders, "MAX_ENTRIES", 50)
+    monkeypatch.setattr(untrusted_files, "MAX_ENTRIES", 50)
     make(source, {f"eve/{number}.txt": "" for number in range(60)})
     assert "eve holds more than 50 files." in refusal(source)
 

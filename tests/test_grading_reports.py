@@ -21,9 +21,8 @@ from rankzero.exercises.checks.report import Diagnosis, Report, Result
 from rankzero.exercises.checks.runner import exercises_of
 from rankzero.grading.grade import Flag, Grade, Student, Submission
 from rankzero.grading.intake.safe_names import safe_name
-from rankzero.grading.report import feedback, gradebook, gradescope
-from rankzero.grading.report import github_classroom as classroom
-from rankzero.grading.report import html_pages as pages
+from rankzero.grading.report import github_classroom_results, gradebook_csv, gradescope_results, html_pages
+from rankzero.grading.report.terminal_feedback import show
 
 LAB = find_lab("02")
 CHECKS = [(one.name, check) for one in exercises_of(LAB) for check in one.checks]
@@ -176,11 +175,11 @@ class Page(HTMLParser):
 
 
 def student_page(*grades: Grade, **settings: Any) -> Page:
-    return Page(pages.student_page(grades, pages.Settings(**settings)))
+    return Page(html_pages.student_page(grades, html_pages.PageSettings(**settings)))
 
 
 def class_page(tmp_path: Path, *grades: Grade, **settings: Any) -> Page:
-    pages.write_pages(grades, tmp_path, pages.Settings(**settings))
+    html_pages.write_pages(grades, tmp_path, html_pages.PageSettings(**settings))
     return Page((tmp_path / "index.html").read_text(encoding="utf-8"))
 
 
@@ -300,7 +299,7 @@ def test_every_score_falls_into_one_bar(tmp_path: Path) -> None:
 
 
 def test_pages_run_nothing_and_fetch_nothing(tmp_path: Path) -> None:
-    pages.write_pages([*ALL_HOSTILE, POOR], tmp_path, pages.Settings())
+    html_pages.write_pages([*ALL_HOSTILE, POOR], tmp_path, html_pages.PageSettings())
     files = sorted(tmp_path.rglob("*.html"))
     assert len(files) == len(NASTY) + 2
     for file in files:
@@ -325,8 +324,8 @@ def test_pages_run_nothing_and_fetch_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize("number", range(len(NASTY)))
 def test_hostile_text_is_shown_as_text(number: int) -> None:
     grade = ALL_HOSTILE[number]
-    source = pages.student_page([grade], pages.Settings())
-    page, tame = Page(source), Page(pages.student_page([hostile("tame", number)], pages.Settings()))
+    source = html_pages.student_page([grade], html_pages.PageSettings())
+    page, tame = Page(source), Page(html_pages.student_page([hostile("tame", number)], html_pages.PageSettings()))
     assert page.elements == tame.elements, "the same elements with the same attributes, whatever the text"
     assert harmless(page.text)
     assert len(source) < 250_000
@@ -338,13 +337,13 @@ def test_a_reference_becomes_a_link_below_the_books_address() -> None:
     links = student_page(POOR, book="https://example.edu/book/").all("href")
     assert links == ["#02-train_step", "https://example.edu/book/handbook/training-loop.md#the-order-is-the-algorithm"]
     with pytest.raises(UserError, match="'javascript:x' must begin with https://"):
-        pages.Settings(book="javascript:x")
+        html_pages.PageSettings(book="javascript:x")
 
 
 def test_a_large_hostile_class_still_makes_a_small_page(tmp_path: Path) -> None:
     many = [of(Student(f"s{n}", NASTY[n % len(NASTY)]), ALL_HOSTILE[n % len(NASTY)]) for n in range(300)]
     labs = [find_lab("02")]
-    page = pages.class_page(pages._by_student(many), labs, many, pages.Settings())
+    page = html_pages.class_page(html_pages._by_student(many), labs, many, html_pages.PageSettings())
     assert len(page.encode()) < 1_000_000
 
 
@@ -352,7 +351,7 @@ def test_a_large_hostile_class_still_makes_a_small_page(tmp_path: Path) -> None:
 
 
 def rows(tmp_path: Path, *grades: Grade) -> list[dict[str, str]]:
-    gradebook.write_csv(grades, tmp_path / "grades.csv", DUE)
+    gradebook_csv.write_gradebook(grades, tmp_path / "grades.csv", DUE)
     with (tmp_path / "grades.csv").open(encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))
 
@@ -419,7 +418,7 @@ def valid(found: dict[str, Any], *name: str) -> bool:
 
 @pytest.mark.parametrize("grade", [GOOD, POOR, LATE, MISSING, UNUSABLE, *ALL_HOSTILE])
 def test_gradescope_takes_the_results(grade: Grade) -> None:
-    found = gradescope.results(grade, LAB)
+    found = gradescope_results.results(grade, LAB)
     assert valid(found, "gradescope-results")
     assert valid(found, "gradescope-results", "scored") == grade.gradable
     assert not valid({**found, "visibility": "never"}, "gradescope-results"), "the schema has teeth"
@@ -433,7 +432,7 @@ def test_gradescope_takes_the_results(grade: Grade) -> None:
 
 
 def test_gradescope_is_told_what_is_wrong_and_what_was_graded() -> None:
-    found = gradescope.results(LATE, LAB)
+    found = gradescope_results.results(LATE, LAB)
     failed = [test for test in found["tests"] if test["status"] == "failed"]
     assert [(test["number"], test["score"], test["max_score"], test["tags"]) for test in failed] == [
         ("1.4", 0, 1, ["train_step", "fail"])
@@ -463,19 +462,19 @@ def test_gradescope_is_told_what_is_wrong_and_what_was_graded() -> None:
 
 
 def test_what_could_not_be_graded_has_no_score_anywhere() -> None:
-    found = gradescope.results(TROUBLE, LAB)
+    found = gradescope_results.results(TROUBLE, LAB)
     assert valid(found, "gradescope-results")
     assert not {"score", "tests"} & set(found)
     assert "that is no zero" in found["output"]
     assert found["extra_data"]["gradable"] is False
-    result = classroom.results(TROUBLE, LAB)
+    result = github_classroom_results.results(TROUBLE, LAB)
     assert (result["status"], result["max_score"]) == ("error", 0), "the reporter then sends no points"
     assert "that is no zero" in result["tests"][0]["message"]
 
 
 @pytest.mark.parametrize("grade", [GOOD, POOR, LATE, MISSING, TROUBLE, UNUSABLE, *ALL_HOSTILE])
 def test_classroom_takes_the_result(grade: Grade) -> None:
-    found = classroom.results(grade, LAB)
+    found = github_classroom_results.results(grade, LAB)
     assert valid(found, "github-classroom-result")
     assert not valid({**found, "status": "passed"}, "github-classroom-result"), "the schema has teeth"
     assert sum(test["score"] for test in found["tests"]) == (grade.score if grade.gradable else 0)
@@ -486,8 +485,8 @@ def test_classroom_takes_the_result(grade: Grade) -> None:
 
 def test_the_files_lie_where_the_layout_says(tmp_path: Path) -> None:
     for grade in ALL_HOSTILE:
-        gradescope.write(grade, LAB, tmp_path)
-        classroom.write(grade, LAB, tmp_path)
+        gradescope_results.write(grade, LAB, tmp_path)
+        github_classroom_results.write(grade, LAB, tmp_path)
         name = safe_name(grade.submission.student.student_id)
         for folder in ("gradescope", "classroom"):
             assert json.loads((tmp_path / folder / "02" / f"{name}.json").read_text(encoding="ascii"))
@@ -498,7 +497,7 @@ def test_the_files_lie_where_the_layout_says(tmp_path: Path) -> None:
 
 def printed(grade: Grade, **options: Any) -> str:
     console = Console(file=io.StringIO(), width=80, **options)
-    feedback.show(grade, console)
+    show(grade, console)
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
 
@@ -530,4 +529,4 @@ def test_visible_leaves_what_can_be_seen() -> None:
     assert visible("a\u202eb\x1b[0m\ud800\u200b\r") == r"a\u202eb\x1b[0m\ud800\u200b\r"
     assert visible("z" + "\u0300" * 80).count("\u0300") == MARKS
     assert visible("x" * 50, limit=10) == "x" * 10 + "…"
-    assert visible("\x00" * 50, limit=10) == r"\x00\x00\x00" + "…", "what is shown is short, not only what was given"
+    assert visible("\x00" * 50, limit=10) == r"\x00\x00\x00" + "…", "the escaped text is short, not only the original"

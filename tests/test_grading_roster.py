@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from rankzero.errors import UserError
-from rankzero.grading.intake.late_policy import late_seconds, parse_policy, parse_when
+from rankzero.grading.intake.late_policy import parse_policy
 from rankzero.grading.intake.roster import Roster, read_roster
-from rankzero.grading.intake.safe_names import safe_name, shown
+from rankzero.grading.intake.safe_names import printable, safe_name
+from rankzero.grading.intake.timestamps import parse_time, seconds_late
 
 HOUR = 3600
 DAY = 24 * HOUR
@@ -131,12 +132,12 @@ def test_a_policy_that_is_not_understood_shows_those_that_are(text: str) -> None
 
 
 def test_moments_have_a_zone(monkeypatch: pytest.MonkeyPatch) -> None:
-    noon = parse_when("2026-12-01 12:00+01:00")
+    noon = parse_time("2026-12-01 12:00+01:00")
     for same in ("2026-12-01T11:00Z", "2026-12-01 11:00:00.000000 UTC", "2026-12-01 12:00 Europe/Berlin"):
-        assert parse_when(same) == noon
-    assert parse_when("2026-12-01 12:00").utcoffset() is not None
-    assert late_seconds("2026-12-01T11:30:00+00:00", noon) == HOUR / 2
-    assert late_seconds((noon - timedelta(days=1)).isoformat(), noon) == late_seconds("", noon) == 0
+        assert parse_time(same) == noon
+    assert parse_time("2026-12-01 12:00").utcoffset() is not None
+    assert seconds_late("2026-12-01T11:30:00+00:00", noon) == HOUR / 2
+    assert seconds_late((noon - timedelta(days=1)).isoformat(), noon) == seconds_late("", noon) == 0
 
 
 @pytest.mark.parametrize(
@@ -153,7 +154,7 @@ def test_moments_have_a_zone(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_no_moment_shows_how_to_write_one(text: str) -> None:
     with pytest.raises(UserError, match=re.escape('is no date with a time: write it as "2026-12-01 23:59+01:00"')):
-        parse_when(text)
+        parse_time(text)
 
 
 ODD = [
@@ -189,5 +190,5 @@ def test_safe_names_are_safe_and_their_own() -> None:
 
 
 def test_shown_text_stays_on_its_line() -> None:
-    assert shown("a\nb\x1b[2J\u202e\udcff\u2028é") == r"a\nb\x1b[2J\u202e\udcff\u2028é"
-    assert len(shown("\0" * 300)) < 90
+    assert printable("a\nb\x1b[2J\u202e\udcff\u2028é") == r"a\nb\x1b[2J\u202e\udcff\u2028é"
+    assert len(printable("\0" * 300)) < 90

@@ -1,4 +1,4 @@
-"""One submission in a room: what it gets, what it sees, and what happens when the room breaks."""
+"""Sandbox: the grade of one submission, what it sees inside, and recovery from a sandbox that fails."""
 
 import json
 import os
@@ -16,9 +16,9 @@ from rankzero.errors import UserError
 from rankzero.exercises.checks.misconceptions import misconceptions
 from rankzero.exercises.checks.runner import exercises_of
 from rankzero.grading.grade import Grade, Student, Submission
-from rankzero.grading.grader import Grader, Settings
-from rankzero.grading.sandbox import sandbox
-from rankzero.grading.sandbox.sandbox_client import Room
+from rankzero.grading.grader import Grader, GradingSettings
+from rankzero.grading.sandbox import sandbox_client
+from rankzero.grading.sandbox.sandbox_client import Sandbox
 
 pytestmark = needs_sandbox()
 LAB = find_lab("02")
@@ -26,7 +26,9 @@ LAB = find_lab("02")
 
 @pytest.fixture(scope="module")
 def grader() -> Iterator[Grader]:
-    with Grader(Settings(tuple(lab.number for lab in all_labs()), seed=11, time_limit=60, memory=1024)) as running:
+    with Grader(
+        GradingSettings(tuple(lab.number for lab in all_labs()), seed=11, time_limit=60, memory=1024)
+    ) as running:
         yield running
 
 
@@ -92,7 +94,7 @@ print(*map(json.dumps, [*found, [one for one in ours if Path(one).exists()]]), s
 """
 
 
-def test_a_room_holds_nothing_of_ours_and_nothing_of_this_machine(tmp_path: Path, grader: Grader) -> None:
+def test_a_sandbox_holds_neither_answers_nor_files_of_this_machine(tmp_path: Path, grader: Grader) -> None:
     lines = printed(tmp_path, LOOK_AROUND, grader).splitlines()
     held, environment, user, processes, library, ours = map(json.loads, lines)
     assert held == ["/dev/null", "pipe"]
@@ -100,16 +102,16 @@ def test_a_room_holds_nothing_of_ours_and_nothing_of_this_machine(tmp_path: Path
     assert environment == ours_to_give.split()
     assert user == 1000
     assert processes[0] == 1
-    assert len(processes) == 2  # the warden, and the probe's own
+    assert len(processes) == 2  # the supervisor and the probe's own process
     assert library == [
-        ["__init__.py", "errors.py", "exercises", "grading", "learn"],
+        ["__init__.py", "atomic_write.py", "errors.py", "exercises", "grading", "learn"],
         ["__init__.py", "probes"],
-        ["__init__.py", "namespaces.py", "sandbox_server.py"],
+        ["__init__.py", "namespaces.py", "sandbox_server.py", "seccomp_filter.py"],
     ]
     assert ours == []
 
 
-def test_nothing_stays_in_a_room(tmp_path: Path, grader: Grader) -> None:
+def test_nothing_of_a_submission_stays_in_its_sandbox(tmp_path: Path, grader: Grader) -> None:
     leave = "import os, time\nopen('/tmp/left', 'w').close()\nif os.fork() == 0:\n    os.setsid()\n    time.sleep(600)"
     asked(tmp_path, leave, grader)
     look = "import os\nprint(os.path.exists('/tmp/left'), sum(one.isdecimal() for one in os.listdir('/proc')), '\\n')"
@@ -132,7 +134,7 @@ def test_processes_of_one_submission_share_their_memory_limit(tmp_path: Path, gr
     assert report.by_exercise()["evaluate"] == exercises_of(LAB)[1].points
 
 
-def test_a_sandbox_that_dies_is_started_again(grader: Grader) -> None:
+def test_a_sandbox_server_that_dies_is_started_again(grader: Grader) -> None:
     before = grader.grade(handed_in(LAB.reference))
     for process in psutil.Process().children(recursive=True):
         if "rankzero.grading.sandbox.sandbox_server" in " ".join(process.cmdline()):
@@ -148,23 +150,23 @@ def test_without_a_sandbox_nothing_is_graded_by_mistake(monkeypatch: pytest.Monk
     broken.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
     with pytest.raises(UserError, match=r"No permissions to create a new namespace.*--trusted"):
-        sandbox.refuse_without()
-    with Grader(Settings(("02",), seed=1)) as grader:
+        sandbox_client.require_sandbox()
+    with Grader(GradingSettings(("02",), seed=1)) as grader:
         grade = grader.grade(handed_in(LAB.reference))
     assert (grade.gradable, grade.points) == (False, 0)
     assert "No permissions" in grade.trouble
     monkeypatch.setenv("PATH", str(tmp_path / "empty"))
     with pytest.raises(UserError, match="sudo apt-get install bubblewrap"):
-        sandbox.refuse_without()
+        sandbox_client.require_sandbox()
 
 
-class Slow(Room):
-    """A room on a machine that is busy at first."""
+class Slow(Sandbox):
+    """A sandbox on a machine that is busy at first."""
 
     def __init__(self, cpu: float) -> None:
         self.cpu, self.asked = cpu, 0
 
-    def _once(self, request: dict[str, Any]) -> dict[str, Any]:
+    def _timed(self, request: dict[str, Any]) -> dict[str, Any]:
         self.asked += 1
         status = "timeout" if self.asked == 1 else "answered"
         return {"every": [{"status": status}], "printed": "", "cpu": self.cpu}
@@ -181,7 +183,7 @@ def test_a_trusted_submission_that_ends_its_worker_spoils_nobody_s_grade(tmp_pat
     source = LAB.reference.read_text()
     file = tmp_path / "exercises.py"
     file.write_text(f"import os\nos.kill(os.getppid(), 9)\n{source}")
-    with Grader(Settings(("02",), seed=11, trusted=True)) as grader:
+    with Grader(GradingSettings(("02",), seed=11, trusted=True)) as grader:
         killer, after = grader.grade(handed_in(file)), grader.grade(handed_in(LAB.reference))
     assert not killer.gradable
     assert "ended with exit code -9" in killer.trouble

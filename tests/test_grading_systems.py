@@ -22,7 +22,7 @@ import yaml
 from rankzero.curriculum import ROOT, find_lab
 from rankzero.exercises.checks.misconceptions import misconceptions
 from rankzero.exercises.checks.runner import exercises_of
-from rankzero.grading.sandbox import sandbox
+from rankzero.grading.sandbox import sandbox_client
 
 LAB = find_lab("02")
 WRONG = next(one for one in misconceptions(LAB) if one.fails == {"evaluate/mode"})
@@ -34,7 +34,7 @@ NOBODY = 65534
 
 @pytest.fixture(scope="module")
 def sandboxed() -> None:
-    if (why := sandbox.missing()) and "RANKZERO_SANDBOX" not in os.environ:
+    if (why := sandbox_client.why_unavailable()) and "RANKZERO_SANDBOX" not in os.environ:
         pytest.skip(why)
 
 

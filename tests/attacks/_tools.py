@@ -5,7 +5,7 @@ TOOLS = {"won", "attempt", "inside", "forge", "forge_answers", "system_call"}
 
 with open("/proc/1/cmdline", "rb") as _first:
     if b"rankzero.grading.sandbox.sandbox_server" not in _first.read():
-        raise SystemExit("this is an attack: it runs in a room only")
+        raise SystemExit("this is an attack: it runs in a sandbox only")
 
 
 def won(what):

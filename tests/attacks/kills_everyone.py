@@ -1,4 +1,4 @@
-"""Kills its parent, the room's first process, and all that it may reach; then goes on as if nothing had happened."""
+"""Kills its parent, the supervisor, and all that it may reach; then goes on as if nothing had happened."""
 
 import os
 import signal

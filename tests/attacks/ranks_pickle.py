@@ -5,7 +5,7 @@ LAB, ON, EARNS, SECONDS, SLOW = "07", "stubs", 0, 20.0, True
 
 class Bomb:
     def __reduce__(self):
-        return print, ("pickled code ran, in the room as it may",)
+        return print, ("pickled code ran, in the sandbox as it may",)
 
 
 for name in [

@@ -1,4 +1,4 @@
-"""Lab 08: each rank kills whatever it can reach: other ranks, the process that started them, the room's first."""
+"""Lab 08: each rank kills whatever it can reach: other ranks, the process that started them, the supervisor."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""Opens the reading end of the pipe of the replies, and takes words back before the warden can, so that it waits."""
+"""Opens the reading end of the pipe of the replies, and takes words back before the supervisor can, so that it waits."""
 
 import os
 import time

@@ -40,10 +40,13 @@ def prepare() -> None:
 @app.command()
 def doctor(as_json: Json = False) -> None:
     """Says in plain words what this machine can run. Exit code 1 if something will fail."""
-    from rankzero.grading.sandbox import sandbox  # torch takes seconds to import; --help should not wait for it
-    from rankzero.learn.machine.doctor import examine
+    from rankzero.grading.sandbox.sandbox_client import why_unavailable
+    from rankzero.learn.machine.doctor import Finding, examine  # imports torch, which takes seconds
 
-    findings = [*examine(), sandbox.examine()]
+    sandbox = Finding("sandbox", "ok", "bubblewrap has just isolated a process, so `rankzero grade` works")
+    if why := why_unavailable():
+        sandbox = Finding("sandbox", "limit", f"{why}. Labs run; `rankzero grade` can only grade with --trusted.")
+    findings = [*examine(), sandbox]
     labs = all_labs()
     if as_json:
         print(json.dumps([dataclasses.asdict(finding) for finding in findings], indent=2))

@@ -70,11 +70,11 @@ def grade(
     if verify:
         _verify(labs, jobs)
     from rankzero.grading import batch
-    from rankzero.grading.grader import Settings
+    from rankzero.grading.grader import GradingSettings
     from rankzero.grading.intake.collect import collect
-    from rankzero.grading.intake.late_policy import parse_when
     from rankzero.grading.intake.roster import read_roster
-    from rankzero.grading.sandbox.sandbox import refuse_without
+    from rankzero.grading.intake.timestamps import parse_time
+    from rankzero.grading.sandbox.sandbox_client import require_sandbox
 
     with sentences():
         if submissions is None or not labs or out is None:
@@ -82,14 +82,14 @@ def grade(
         chosen = [_gradable(number) for number in labs]
         given = _rules(due, late, roster)
         if not trusted:
-            refuse_without()
-        with batch.hold(out, resume) as known:
-            rules = {**known.get("rules", {}), **given}
-            when = parse_when(rules["due"]) if "due" in rules else None
+            require_sandbox()
+        with batch.lock_folder(out, resume) as earlier_run:
+            rules = {**earlier_run.get("rules", {}), **given}
+            when = parse_time(rules["due"]) if "due" in rules else None
             students = read_roster(Path(rules["roster"])) if "roster" in rules else None
-            chosen = sorted({*chosen, *map(find_lab, known.get("labs", []))}, key=lambda lab: lab.number)
-            settings = Settings(
-                tuple(lab.number for lab in chosen), batch.seed_of(known, seed), time_limit, memory, trusted
+            chosen = sorted({*chosen, *map(find_lab, earlier_run.get("labs", []))}, key=lambda lab: lab.number)
+            settings = GradingSettings(
+                tuple(lab.number for lab in chosen), batch.choose_seed(earlier_run, seed), time_limit, memory, trusted
             )
             found = collect(submissions, chosen, out, students)
             batch.write_run(settings, rules, out)
@@ -116,7 +116,7 @@ def feedback(
     """Prints what one student is told."""
     from rankzero.grading.grade import read_grade
     from rankzero.grading.intake.safe_names import safe_name
-    from rankzero.grading.report.feedback import show
+    from rankzero.grading.report.terminal_feedback import show
 
     with sentences():
         numbers = [find_lab(number).number for number in labs] if labs else [lab.number for lab in all_labs()]
@@ -137,12 +137,13 @@ def feedback(
 
 def _rules(due: str | None, late: str | None, roster: Path | None) -> dict[str, str]:
     """What is given of these, such that it means the same on another day and from another folder."""
-    from rankzero.grading.intake.late_policy import parse_policy, parse_when
+    from rankzero.grading.intake.late_policy import parse_policy
+    from rankzero.grading.intake.timestamps import parse_time
 
     if late:
         parse_policy(late)
     given = {
-        "due": parse_when(due).isoformat() if due else None,
+        "due": parse_time(due).isoformat() if due else None,
         "late": late,
         "roster": str(roster.resolve()) if roster else None,
     }
@@ -150,12 +151,12 @@ def _rules(due: str | None, late: str | None, roster: Path | None) -> dict[str, 
 
 
 def _verify(labs: list[str] | None, jobs: int) -> None:
-    from rankzero.grading.sandbox.sandbox import refuse_without
-    from rankzero.grading.verify import verify
+    from rankzero.grading.sandbox.sandbox_client import require_sandbox
+    from rankzero.grading.verify_grader import verify
 
     with sentences():
         chosen = [_gradable(number) for number in labs] if labs else [lab for lab in all_labs() if lab.checks.exists()]
-        refuse_without()
+        require_sandbox()
         raise typer.Exit(verify(chosen, jobs, console))
 
 
@@ -189,15 +190,19 @@ def _progress(total: int, quiet: bool) -> "Iterator[Any]":
 
 
 def _summary(grades: "Sequence[Grade]", seconds: float, out: Path) -> dict[str, Any]:
-    from rankzero.grading.intake.safe_names import shown
+    from rankzero.grading.intake.safe_names import printable
 
     graded = [grade for grade in grades if grade.report]
-    troubles = {f"{shown(one.submission.student.student_id)}, lab {one.submission.lab}": one.trouble for one in grades}
+    troubles = {
+        f"{printable(grade.submission.student.student_id)}, lab {grade.submission.lab}": grade.trouble
+        for grade in grades
+        if grade.trouble
+    }
     return {
         "out": str(out),
         "graded": len(graded),
         "missing": sum(grade.submission.file is None for grade in grades),
-        "not gradable": {who: trouble for who, trouble in troubles.items() if trouble},
+        "not gradable": troubles,
         "flagged": sum(bool(grade.flags or grade.submission.notes) for grade in grades),
         "points": sum(grade.points for grade in graded),
         "max_points": sum(grade.max_points for grade in graded),

@@ -1,4 +1,4 @@
-"""Grades a class: keeps each grade as soon as there is one, goes on where it stopped, and writes the reports."""
+"""Batch grading of a class: stores each grade at once, resumes an interrupted run, and writes the reports."""
 
 import contextlib
 import errno
@@ -13,39 +13,40 @@ from pathlib import Path
 from typing import Any
 
 from rankzero.atomic_write import write_atomically
-from rankzero.curriculum import find_lab
+from rankzero.curriculum import Lab, find_lab
 from rankzero.errors import UserError
 from rankzero.exercises.checks.runner import new_seed
 from rankzero.grading.executors import run_locally, run_on_ray
-from rankzero.grading.grade import Grade, Submission, read_grade, write_grade
-from rankzero.grading.grader import Settings
-from rankzero.grading.intake import late_policy as late
+from rankzero.grading.grade import Flag, Grade, Submission, read_grade, write_grade
+from rankzero.grading.grader import GradingSettings
+from rankzero.grading.intake.late_policy import parse_policy
 from rankzero.grading.intake.safe_names import safe_name
-from rankzero.grading.report import github_classroom as classroom
-from rankzero.grading.report import gradebook, gradescope
-from rankzero.grading.report import html_pages as pages
-from rankzero.grading.scan.code_similarity import same_code
-from rankzero.grading.scan.static_scan import look
+from rankzero.grading.intake.timestamps import seconds_late
+from rankzero.grading.report import github_classroom_results, gradescope_results
+from rankzero.grading.report.gradebook_csv import write_gradebook
+from rankzero.grading.report.html_pages import PageSettings, write_pages
+from rankzero.grading.scan.code_similarity import similarity_flags
+from rankzero.grading.scan.static_scan import scan
 
 EXECUTORS = {"local": run_locally, "ray": run_on_ray}
-ENOUGH = 4  # failures from the first submission on: then it is the machine
-RUN, LOCK = "run.json", ".lock"
-FULL = {errno.ENOSPC, errno.EDQUOT}
+MAX_FIRST_FAILURES = 4  # without one grade before them: then the machine is the cause
+RUN_FILE, LOCK_FILE = "run.json", ".lock"
+DISK_FULL = {errno.ENOSPC, errno.EDQUOT}
 
 
 @contextlib.contextmanager
-def hold(out: Path, resume: bool) -> Iterator[dict[str, Any]]:
-    """Makes OUT this process's own meanwhile; what is known of the run that it holds, empty if it is new.
+def lock_folder(out: Path, resume: bool) -> Iterator[dict[str, Any]]:
+    """Locks the folder OUT for this process. Yields the contents of its run.json, or {} if OUT is new.
 
-    UserError if another process is at it, or if it holds something and nobody said `resume`.
+    UserError if another process has locked it, if it holds anything and `resume` is False, or if its disk is full.
     """
-    run = out / RUN
-    if not resume and out.is_dir() and {one.name for one in out.iterdir()} - {LOCK}:
-        what = "the grades of an earlier run: go on with them by --resume" if run.exists() else "other files"
-        raise UserError(f"{out} holds {what}; or name another folder with --out.")
+    run_file = out / RUN_FILE
+    if not resume and out.is_dir() and {file.name for file in out.iterdir()} - {LOCK_FILE}:
+        content = "the grades of an earlier run: go on with them by --resume" if run_file.exists() else "other files"
+        raise UserError(f"{out} holds {content}; or name another folder with --out.")
     try:
         out.mkdir(parents=True, exist_ok=True)
-        lock = (out / LOCK).open("w")
+        lock = (out / LOCK_FILE).open("w")
     except OSError as error:
         raise UserError(f"cannot write {out} ({error.strerror}): name another folder with --out.") from None
     with lock:
@@ -54,82 +55,86 @@ def hold(out: Path, resume: bool) -> Iterator[dict[str, Any]]:
         except OSError:
             raise UserError(f"another `rankzero grade` is writing {out}: wait, or name another folder.") from None
         try:
-            yield _read_run(run)
+            yield _read_run(run_file)
         except OSError as error:
-            if error.errno not in FULL:
+            if error.errno not in DISK_FULL:
                 raise
-            told = f"cannot write {out} ({error.strerror}): make room. What is graded is kept; --resume goes on."
-            raise UserError(told) from None
+            sentence = f"cannot write {out} ({error.strerror}): make room. What is graded is kept; --resume goes on."
+            raise UserError(sentence) from None
         finally:
-            (out / LOCK).unlink(missing_ok=True)
+            (out / LOCK_FILE).unlink(missing_ok=True)
             with contextlib.suppress(OSError):
-                out.rmdir()  # nothing came of it
+                out.rmdir()  # it stays unless it is empty
 
 
-def _read_run(run: Path) -> dict[str, Any]:
-    if not run.exists():
+def _read_run(run_file: Path) -> dict[str, Any]:
+    if not run_file.exists():
         return {}
     try:
-        known: dict[str, Any] = json.loads(run.read_text(encoding="utf-8"))
-        int(known["seed"])
+        earlier_run: dict[str, Any] = json.loads(run_file.read_text(encoding="utf-8"))
+        int(earlier_run["seed"])
     except (OSError, ValueError, TypeError, KeyError) as error:
-        raise UserError(f"{run} cannot be read ({error}): name another folder with --out to grade anew.") from None
-    return known
-
-
-def seed_of(known: Mapping[str, Any], wanted: int | None) -> int:
-    """The seed of the run: that of the one to resume, the one wanted, or one that nobody could have known."""
-    if "seed" not in known:
-        return new_seed() if wanted is None else wanted
-    if wanted not in (None, known["seed"]):
         raise UserError(
-            f"--seed {wanted}: the run to resume has seed {known['seed']}; another seed needs another --out."
-        )
-    return int(known["seed"])
+            f"{run_file} cannot be read ({error}): name another folder with --out to grade again."
+        ) from None
+    return earlier_run
 
 
-def write_run(settings: Settings, rules: Mapping[str, str], out: Path) -> None:
-    """Keeps in OUT how this class is graded, and by which `rules`: the deadline, what lateness costs, the roster."""
-    about = {**asdict(settings), "rules": dict(rules), "version": importlib.metadata.version("rankzero")}
-    write_atomically(out / RUN, json.dumps(about, indent=1))
+def choose_seed(earlier_run: Mapping[str, Any], requested: int | None) -> int:
+    """Returns the seed of the run to resume, or else the requested seed, or else one that nobody can predict."""
+    if "seed" not in earlier_run:
+        return new_seed() if requested is None else requested
+    seed = int(earlier_run["seed"])
+    if requested not in (None, seed):
+        raise UserError(f"--seed {requested}: the run to resume has seed {seed}; another seed needs another --out.")
+    return seed
+
+
+def write_run(settings: GradingSettings, rules: Mapping[str, Any], out: Path) -> None:
+    """Writes OUT/run.json: the settings, and the `rules`, which are the deadline, the late policy and the roster."""
+    version = importlib.metadata.version("rankzero")
+    values = {**asdict(settings), "rules": dict(rules), "version": version}
+    write_atomically(out / RUN_FILE, json.dumps(values, indent=1))
 
 
 def grade_all(
     submissions: Sequence[Submission],
-    settings: Settings,
+    settings: GradingSettings,
     out: Path,
     *,
     jobs: int,
     executor: str,
     progress: Callable[[Grade, bool], None],
 ) -> list[Grade]:
-    """Grades whatever has no grade yet, in OUT. `progress` hears of each grade, and whether it was there before."""
-    grades, todo = [], []
+    """Grades every submission that has no grade in OUT. Returns all grades, by lab and student.
+
+    `progress` is called with each grade and whether it was in OUT before. UserError if the machine cannot grade.
+    """
+    grades, ungraded = [], []
     for submission in submissions:
-        if before := _before(submission, settings, out):
-            progress(before, True)
-            grades.append(before)
+        if earlier_grade := _earlier_grade(submission, settings, out):
+            progress(earlier_grade, True)
+            grades.append(earlier_grade)
         else:
-            todo.append(submission)
-    troubles = 0  # in a row, from the first on
-    if todo:
-        for grade in EXECUTORS[executor](todo, settings, jobs):
-            write_grade(grade, _file(grade.submission, out))
-            progress(grade, False)
-            grades.append(grade)
-            troubles = troubles + 1 if grade.trouble else -len(todo)
-            if troubles == ENOUGH:
-                raise UserError(f"none of the first {ENOUGH} submissions can be graded: {grade.trouble}.")
+            ungraded.append(submission)
+    succeeded = 0
+    for number, grade in enumerate(EXECUTORS[executor](ungraded, settings, jobs) if ungraded else (), start=1):
+        write_grade(grade, _grade_file(grade.submission, out))
+        progress(grade, False)
+        grades.append(grade)
+        succeeded += grade.gradable
+        if number == MAX_FIRST_FAILURES and not succeeded:
+            raise UserError(f"none of the first {number} submissions can be graded: {grade.trouble}.")
     return sorted(grades, key=lambda grade: (grade.submission.lab, grade.submission.student.student_id))
 
 
-def _file(submission: Submission, out: Path) -> Path:
+def _grade_file(submission: Submission, out: Path) -> Path:
     return out / "grades" / submission.lab / f"{safe_name(submission.student.student_id)}.json"
 
 
-def _before(submission: Submission, settings: Settings, out: Path) -> Grade | None:
-    """The grade that this very submission has already. Names and times are taken as they are now."""
-    file = _file(submission, out)
+def _earlier_grade(submission: Submission, settings: GradingSettings, out: Path) -> Grade | None:
+    """Returns the grade of the same file in OUT, with the student's present name and times, or None."""
+    file = _grade_file(submission, out)
     if not file.exists():
         return None
     with contextlib.suppress(ValueError):
@@ -140,43 +145,49 @@ def _before(submission: Submission, settings: Settings, out: Path) -> Grade | No
     return None
 
 
+def _labs(grades: Sequence[Grade]) -> dict[str, Lab]:
+    """Returns the labs of these grades, by number."""
+    return {number: find_lab(number) for number in {grade.submission.lab for grade in grades}}
+
+
 def with_lateness(grades: Sequence[Grade], due: datetime | None, policy: str | None) -> list[Grade]:
-    """The grades with what handing in late costs: by `policy`, or by each lab's own."""
-    found = []
+    """Returns the grades with the days late and the penalty, by `policy` or else by each lab's own policy."""
+    labs, late_grades = _labs(grades), []
     for grade in grades:
-        rule = late.parse_policy(policy or find_lab(grade.submission.lab).grading.late)
-        seconds = late.late_seconds(grade.submission.submitted_at, due)
-        found.append(replace(grade, late_days=rule.days(seconds), late_penalty=rule.penalty(grade.max_points, seconds)))
-    return found
+        lab_policy = parse_policy(policy or labs[grade.submission.lab].grading.late)
+        seconds = seconds_late(grade.submission.submitted_at, due)
+        penalty = lab_policy.penalty(grade.max_points, seconds)
+        late_grades.append(replace(grade, late_days=lab_policy.days(seconds), late_penalty=penalty))
+    return late_grades
 
 
 def with_flags(grades: Sequence[Grade]) -> list[Grade]:
-    """The grades with what a person should look at, in each submission and between those of a lab."""
-    sources: dict[str, dict[str, bytes]] = defaultdict(dict)
+    """Returns the grades with flags: of each submission by itself, and of code that several students share."""
+    sources: dict[str, dict[str, bytes]] = defaultdict(dict)  # by lab and student
     for grade in grades:
         if grade.submission.file:
             sources[grade.submission.lab][grade.submission.student.student_id] = grade.submission.file.read_bytes()
-    alike = {}
-    for number, theirs in sources.items():
+    similar = {}
+    for number, lab_sources in sources.items():
         lab = find_lab(number)
-        alike[number] = same_code(theirs, lab.stubs.read_bytes(), lab.reference.read_bytes())
-    found = []
-    for grade in grades:
-        student, number = grade.submission.student.student_id, grade.submission.lab
-        source = sources.get(number, {}).get(student)
-        mine = () if source is None else (*look(source), *alike[number].get(student, ()))
-        found.append(replace(grade, flags=mine))
-    return found
+        similar[number] = similarity_flags(lab_sources, lab.stubs.read_bytes(), lab.reference.read_bytes())
+
+    def flags(submission: Submission) -> tuple[Flag, ...]:
+        student_id, number = submission.student.student_id, submission.lab
+        source = sources.get(number, {}).get(student_id)
+        return () if source is None else (*scan(source), *similar[number].get(student_id, ()))
+
+    return [replace(grade, flags=flags(grade.submission)) for grade in grades]
 
 
 def write_reports(grades: Sequence[Grade], out: Path, due: datetime | None) -> None:
-    """Everything that OUT holds beside the grades: pages, the gradebook, and what other systems read."""
-    when = due.isoformat() if due else ""
-    labs = {number: find_lab(number) for number in {grade.submission.lab for grade in grades}}
+    """Writes grades, pages, the gradebook and the files for Gradescope and GitHub Classroom to OUT."""
+    labs = _labs(grades)
     for grade in grades:
-        write_grade(grade, _file(grade.submission, out))
-        gradescope.write(grade, labs[grade.submission.lab], out)
-        classroom.write(grade, labs[grade.submission.lab], out)
-    duedates = dict.fromkeys(labs, when) if when else {}
-    gradebook.write_csv(grades, out / "grades.csv", duedates)
-    pages.write_pages(grades, out, pages.Settings(due=duedates))
+        lab = labs[grade.submission.lab]
+        write_grade(grade, _grade_file(grade.submission, out))
+        gradescope_results.write(grade, lab, out)
+        github_classroom_results.write(grade, lab, out)
+    deadlines = dict.fromkeys(labs, due.isoformat()) if due else {}
+    write_gradebook(grades, out / "grades.csv", deadlines)
+    write_pages(grades, out, PageSettings(due=deadlines))

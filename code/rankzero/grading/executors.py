@@ -1,4 +1,4 @@
-"""Who grades: threads of this machine, each with a warm sandbox of its own, or the machines of a Ray cluster."""
+"""Executors: grade submissions on threads of this machine, or on the machines of a Ray cluster."""
 
 import logging
 import queue
@@ -11,46 +11,49 @@ from pathlib import Path
 from rankzero.errors import UserError
 from rankzero.exercises.probes.probe_client import Worker
 from rankzero.grading.grade import Grade, Submission
-from rankzero.grading.grader import Grader, Settings
-from rankzero.grading.sandbox.sandbox_client import Shared
+from rankzero.grading.grader import Grader, GradingSettings
+from rankzero.grading.sandbox.probe_routing import TrustedWorker
 
 
-def run_locally(todo: Sequence[Submission], settings: Settings, jobs: int) -> Iterator[Grade]:
-    """Grades on this machine, `jobs` at a time, and yields each grade when it is there.
+def run_locally(submissions: Sequence[Submission], settings: GradingSettings, jobs: int) -> Iterator[Grade]:
+    """Grades on `jobs` threads, each with its own sandbox server. Yields each grade when it is there.
 
-    The threads are daemons: after Ctrl-C nothing is waited for, and a sandbox ends with the thread that started it.
+    The threads are daemons: Ctrl-C does not wait for them, and a sandbox server ends with the thread that started it.
     """
     waiting: queue.SimpleQueue[Submission] = queue.SimpleQueue()
-    graded: queue.SimpleQueue[Grade | BaseException] = queue.SimpleQueue()
-    for submission in todo:
+    results: queue.SimpleQueue[Grade | BaseException] = queue.SimpleQueue()
+    for submission in submissions:
         waiting.put(submission)
 
-    def work(ours: Shared) -> None:
+    def grade_waiting(trusted_worker: TrustedWorker) -> None:
         try:
-            with Grader(settings, ours) as grader:
+            with Grader(settings, trusted_worker) as grader:
                 while True:
-                    graded.put(grader.grade(waiting.get_nowait()))
+                    results.put(grader.grade(waiting.get_nowait()))
         except queue.Empty:
             return
         except BaseException as error:
-            graded.put(error)
+            results.put(error)
 
     with Worker() as worker:
-        ours = Shared(worker)
-        threads = [threading.Thread(target=work, args=(ours,), daemon=True) for _ in range(min(jobs, len(todo)))]
+        arguments = (TrustedWorker(worker),)
+        threads = [
+            threading.Thread(target=grade_waiting, args=arguments, daemon=True)
+            for _ in range(min(jobs, len(submissions)))
+        ]
         for thread in threads:
             thread.start()
-        for _ in todo:
-            item = graded.get()
-            if isinstance(item, BaseException):
-                raise item
-            yield item
+        for _ in submissions:
+            result = results.get()
+            if isinstance(result, BaseException):
+                raise result
+            yield result
         for thread in threads:
             thread.join()
 
 
-def run_on_ray(todo: Sequence[Submission], settings: Settings, jobs: int) -> Iterator[Grade]:
-    """Grades on a Ray cluster, one grader on each of `jobs` workers; starts a local cluster where none is reachable.
+def run_on_ray(submissions: Sequence[Submission], settings: GradingSettings, jobs: int) -> Iterator[Grade]:
+    """Grades on `jobs` workers of a Ray cluster; starts a local cluster where none is reachable.
 
     Each machine needs this repository at the same path, and bubblewrap.
     """
@@ -61,16 +64,16 @@ def run_on_ray(todo: Sequence[Submission], settings: Settings, jobs: int) -> Ite
         raise UserError("--executor ray needs Ray: `pip install -e '.[ray]'` brings it.") from None
     if not ray.is_initialized():
         ray.init(include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR, configure_logging=False)
-    remote = ray.remote(num_cpus=1)(_RayGrader)
-    pool = ActorPool([remote.remote(settings) for _ in range(min(jobs, len(todo)))])
-    sent = [(one, one.file.read_bytes() if one.file else b"") for one in todo]
-    yield from pool.map_unordered(lambda grader, item: grader.grade.remote(*item), sent)
+    actor = ray.remote(num_cpus=1)(_RayGrader)
+    pool = ActorPool([actor.remote(settings) for _ in range(min(jobs, len(submissions)))])
+    files = [(submission, submission.file.read_bytes() if submission.file else b"") for submission in submissions]
+    yield from pool.map_unordered(lambda grader, arguments: grader.grade.remote(*arguments), files)
 
 
 class _RayGrader:
-    """A grader in a process of Ray's, perhaps on another machine: the submission comes along."""
+    """A grader in a Ray process, perhaps on another machine, to which the submission's text is sent."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: GradingSettings) -> None:
         self._grader = Grader(settings)
 
     def grade(self, submission: Submission, source: bytes) -> Grade:

@@ -1,4 +1,4 @@
-"""Grades one submission after another: probes it in its room, judges it here, and puts everything into a `Grade`."""
+"""Grader: probes one submission in its sandbox, judges it outside, and returns its `Grade`."""
 
 import datetime
 import importlib.metadata
@@ -18,37 +18,41 @@ from rankzero.exercises.checks.report import Report
 from rankzero.exercises.checks.runner import check_file, exercises_of
 from rankzero.exercises.probes.probe_client import Worker, WorkerError
 from rankzero.grading.grade import Grade, Submission
-from rankzero.grading.sandbox.sandbox import NOBODY, Host, SandboxError
-from rankzero.grading.sandbox.sandbox_client import Apart, Room, Shared
+from rankzero.grading.sandbox.bubblewrap import NOBODY_UID
+from rankzero.grading.sandbox.probe_routing import ProbeRouter, TrustedWorker
+from rankzero.grading.sandbox.sandbox_client import Sandbox, SandboxError, SandboxServer
 
 MIB = 2**20
 
 
 @dataclass(frozen=True)
-class Settings:
-    """How a class is graded; the same for all of it, and plain, so that it can be sent to other machines."""
+class GradingSettings:
+    """How a class is graded: plain values, which can be sent to other machines."""
 
     labs: tuple[str, ...]
     seed: int
-    time_limit: float = 120.0  # seconds for one submission to one lab
+    time_limit: float = 120.0  # seconds per submission and lab
     memory: int = 2048  # MiB that all processes of a submission may take together
     trusted: bool = False
 
     @property
     def isolation(self) -> str:
-        """What stands between a submission and this machine."""
+        """Returns "sandbox" or "trusted"."""
         return "trusted" if self.trusted else "sandbox"
 
 
 class Grader:
-    """Holds a warm sandbox. Use it as a context. `ours` asks references and known-wrong solutions."""
+    """Grades submissions one after another with one warm sandbox server. Use it as a context.
 
-    def __init__(self, settings: Settings, ours: Shared | None = None) -> None:
+    `trusted_worker` runs references and known mistakes; a grader without one starts its own.
+    """
+
+    def __init__(self, settings: GradingSettings, trusted_worker: TrustedWorker | None = None) -> None:
         self.settings = settings
         self._stack = ExitStack()
-        self._ours = ours or Shared(self._stack.enter_context(Worker()))
-        self._host: Host | None = None
-        self._trusted: Worker | None = None
+        self._trusted_worker = trusted_worker or TrustedWorker(self._stack.enter_context(Worker()))
+        self._server: SandboxServer | None = None
+        self._unsandboxed: Worker | None = None  # runs submissions where settings.trusted
 
     def __enter__(self) -> "Grader":
         return self
@@ -56,20 +60,23 @@ class Grader:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._end_theirs()
+        self._end_untrusted()
         self._stack.close()
 
     def grade(self, submission: Submission, progress: Callable[[str], None] = lambda name: None) -> Grade:
-        """The grade of what was collected. A failure of the sandbox is tried again once, and then no grade."""
+        """Returns the grade of a submission. `progress` is called with each check's name.
+
+        If the sandbox fails, grading is tried again once; after a second failure the grade has no report.
+        """
         lab, report, trouble, seconds = find_lab(submission.lab), None, "", 0.0
         if submission.file:
             for _ in range(2):
                 try:
-                    (report, seconds), trouble = self._report(lab, submission, progress), ""
+                    (report, seconds), trouble = self._report(lab, submission.file, progress), ""
                     break
                 except (SandboxError, WorkerError) as error:
                     trouble = str(error)
-                    self._end_theirs()
+                    self._end_untrusted()
                 except UserError:
                     raise
                 except Exception as error:  # a file that trips the grader must not keep the class from its grades
@@ -86,41 +93,39 @@ class Grader:
             trouble=trouble,
         )
 
-    def _report(self, lab: Lab, submission: Submission, progress: Callable[[str], None]) -> tuple[Report, float]:
-        """The report, and the seconds that it took from an open room on."""
-        file = submission.file
-        assert file is not None
+    def _report(self, lab: Lab, file: Path, progress: Callable[[str], None]) -> tuple[Report, float]:
+        """Returns the report, and the seconds that it took once the sandbox was open."""
         with ExitStack() as stack:
             if self.settings.trusted:
-                worker = self._trusted = self._trusted or _as_nobody() or Worker()
+                worker = self._unsandboxed = self._unsandboxed or _worker_as_nobody() or Worker()
                 copy = Path(stack.enter_context(tempfile.TemporaryDirectory())) / file.name
                 copy.parent.chmod(0o755)  # nobody may not enter every folder of root's
                 copy.write_bytes(file.read_bytes())
                 stack.callback(worker.forget, copy)
-                file, asked = copy, Apart(copy, worker, self._ours)
+                file, router = copy, ProbeRouter(copy, worker, self._trusted_worker)
             else:
-                if self._host is None:
-                    self._host = Host([find_lab(number) for number in self.settings.labs])
-                channel = stack.enter_context(self._host.room(self.settings.memory * MIB))
-                room = Room(channel, file.read_bytes(), self.settings.time_limit)
-                asked = Apart(file, room, self._ours)
+                if self._server is None:
+                    self._server = SandboxServer([find_lab(number) for number in self.settings.labs])
+                channel = stack.enter_context(self._server.sandbox(self.settings.memory * MIB))
+                sandbox = Sandbox(channel, file.read_bytes(), self.settings.time_limit)
+                router = ProbeRouter(file, sandbox, self._trusted_worker)
             began = time.monotonic()
-            report = check_file(lab, file, exercises_of(lab), seed=self.settings.seed, worker=asked, progress=progress)
+            report = check_file(lab, file, exercises_of(lab), seed=self.settings.seed, worker=router, progress=progress)
             return replace(visible_report(report), file=file.name), time.monotonic() - began
 
-    def _end_theirs(self) -> None:
-        """Ends what runs submissions; the next one starts it again."""
-        for one in (self._host, self._trusted):
-            if one:
-                one.__exit__(None, None, None)
-        self._host = self._trusted = None
+    def _end_untrusted(self) -> None:
+        """Ends the processes that run submissions; the next submission starts them again."""
+        for process in (self._server, self._unsandboxed):
+            if process:
+                process.__exit__(None, None, None)
+        self._server = self._unsandboxed = None
 
 
-def _as_nobody() -> Worker | None:
-    """Of root: a worker that is nobody. None for others, and where nobody may not run Python."""
+def _worker_as_nobody() -> Worker | None:
+    """Returns a worker of the user nobody; None if this user is not root, or if nobody may not run Python."""
     if os.getuid() == 0:
         with ExitStack() as stack, suppress(OSError, WorkerError):
-            worker = stack.enter_context(Worker(NOBODY))
+            worker = stack.enter_context(Worker(NOBODY_UID))
             worker.wait()
             stack.pop_all()
             return worker

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Self, cast
 
-from rankzero.grading.intake.folders import (
+from rankzero.grading.intake.untrusted_files import (
     MAX_DEPTH,
     MAX_ENTRIES,
     MIB,
@@ -64,14 +64,14 @@ class Archive:
             self._zip.fp.close()
         self._zip = None
 
-    def entries(self, cap_of: Callable[[tuple[str, ...]], int]) -> list[Entry]:
+    def entries(self, max_bytes: Callable[[tuple[str, ...]], int]) -> list[Entry]:
         """Its files in its order. Of a .tar.gz only those can be read whose paths have a cap above 0.
 
         RefusedError for an archive that is corrupt, too large, or made to swell.
         """
         name = self.place[-1].lower()
         try:
-            found = self._in_zip() if name.endswith(".zip") else self._in_tar(cap_of, not name.endswith(".tar"))
+            found = self._in_zip() if name.endswith(".zip") else self._in_tar(max_bytes, not name.endswith(".tar"))
             return [entry for entry in found if not any(is_skipped(part) for part in entry.path)]
         except RefusedError:
             raise
@@ -135,7 +135,7 @@ class Archive:
 
         return read
 
-    def _in_tar(self, cap_of: Callable[[tuple[str, ...]], int], packed: bool) -> Iterator[Entry]:
+    def _in_tar(self, max_bytes: Callable[[tuple[str, ...]], int], packed: bool) -> Iterator[Entry]:
         """From front to end, once; what has a cap is kept in memory."""
         with self._file() as file:
             most = min(MAX_UNPACKED * self.times, max(MIB, os.fstat(file.fileno()).st_size * MAX_RATIO))
@@ -147,7 +147,7 @@ class Archive:
                     path, reason = _path_of(info.name)
                     if info.isdir() and not (path and path[-1].lower().endswith(".py")):
                         continue
-                    cap = cap_of(path) if path else 0
+                    cap = max_bytes(path) if path else 0
                     reason = reason or _tar_kind(info) or (too_large(info.size, cap) if cap else None)
                     if not cap and not reason:
                         yield Entry(path, info.mtime, refused(path, "is not read").read)

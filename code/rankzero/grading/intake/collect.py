@@ -30,19 +30,19 @@ from rankzero.curriculum import Lab
 from rankzero.errors import UserError
 from rankzero.grading.grade import Student, Submission
 from rankzero.grading.intake.archives import Archive, archive_stem
-from rankzero.grading.intake.folders import RefusedError
-from rankzero.grading.intake.layouts import Handin, read_shelf
+from rankzero.grading.intake.layouts import Handin, read_source
 from rankzero.grading.intake.roster import Roster
-from rankzero.grading.intake.safe_names import folded, safe_name, shown
-from rankzero.grading.intake.select_file import cap_of, is_code, pick, pick_notebook
+from rankzero.grading.intake.safe_names import fold_case, printable, safe_name
+from rankzero.grading.intake.select_file import is_code, max_bytes, select_file, select_notebook
 from rankzero.grading.intake.submission_source import (
-    ArchiveShelf,
-    FolderShelf,
-    Shelf,
-    is_submission,
-    lab_shelves,
-    unwrapped,
+    ArchiveSource,
+    FolderSource,
+    SubmissionSource,
+    is_single_submission,
+    lab_sources,
+    unwrap,
 )
+from rankzero.grading.intake.untrusted_files import RefusedError
 
 __all__ = ["collect", "safe_name"]
 
@@ -68,10 +68,12 @@ def collect(source: Path, labs: Sequence[Lab], out: Path, roster: Roster | None 
         alike = _alike(found)
         submissions = []
         for student_id, (student, theirs) in found.items():
-            about = [f"{shown(one.name)} is not in the roster." for one in theirs if roster and student_id not in known]
+            about = [
+                f"{printable(one.name)} is not in the roster." for one in theirs if roster and student_id not in known
+            ]
             about += alike.get(student_id, [])
             together = sorted({other.student_id for one in theirs for other in one.students} - {student_id})
-            about += [f"Handed in together with {', '.join(map(shown, together))}."] if together else []
+            about += [f"Handed in together with {', '.join(map(printable, together))}."] if together else []
             submissions += [_submission(student, theirs, lab, len(labs) == 1, out, about) for lab in labs]
         return submissions
 
@@ -86,8 +88,8 @@ def _handins(source: Path, labs: Sequence[Lab], out: Path, roster: Roster | None
     try:
         handins = [
             handin
-            for shelf, lab in _shelves(here, labs, roster, stack)
-            for handin in read_shelf(shelf, labs, roster, cap_of, lab)
+            for shelf, lab in _sources(here, labs, roster, stack)
+            for handin in read_source(shelf, labs, roster, max_bytes, lab)
         ]
     except RefusedError as error:
         raise UserError(f"{source} {error}: name the folder or the archive that holds the submissions.") from None
@@ -101,30 +103,32 @@ def _handins(source: Path, labs: Sequence[Lab], out: Path, roster: Roster | None
     return handins
 
 
-def _shelves(source: Path, labs: Sequence[Lab], roster: Roster | None, stack: ExitStack) -> Iterator[tuple[Shelf, str]]:
+def _sources(
+    source: Path, labs: Sequence[Lab], roster: Roster | None, stack: ExitStack
+) -> Iterator[tuple[SubmissionSource, str]]:
     """The places where students' submissions stand side by side, and the lab that such a place is for."""
-    shelf: Shelf
+    shelf: SubmissionSource
     if source.is_dir():
-        shelf = FolderShelf(source)
+        shelf = FolderSource(source)
     elif archive_stem(source.name):
-        shelf = _archive_shelf(Archive(source.parent, (source.name,), CLASS), source.name, stack)
+        shelf = _archive_source(Archive(source.parent, (source.name,), CLASS), source.name, stack)
     else:
         raise RefusedError("is neither a folder nor a .zip or .tar.gz")
-    shelf = unwrapped(shelf, roster)
-    if is_submission(shelf):
+    shelf = unwrap(shelf, roster)
+    if is_single_submission(shelf):
         raise RefusedError("is one student's own folder, not one of many students'")
-    by_lab = lab_shelves(shelf, {lab.slug: lab.number for lab in labs})
+    by_lab = lab_sources(shelf, {lab.slug: lab.number for lab in labs})
     if not by_lab:
         yield shelf, ""
     for name, number in by_lab.items():
         if number in {lab.number for lab in labs}:
             in_folder = name in shelf.folders
-            inner = shelf.below(name) if in_folder else _archive_shelf(shelf.archive((name,), CLASS), name, stack)
-            yield unwrapped(inner, roster), number
+            inner = shelf.below(name) if in_folder else _archive_source(shelf.archive((name,), CLASS), name, stack)
+            yield unwrap(inner, roster), number
 
 
-def _archive_shelf(archive: Archive, name: str, stack: ExitStack) -> ArchiveShelf:
-    return ArchiveShelf(archive_stem(name), stack.enter_context(archive).entries(cap_of))
+def _archive_source(archive: Archive, name: str, stack: ExitStack) -> ArchiveSource:
+    return ArchiveSource(archive_stem(name), stack.enter_context(archive).entries(max_bytes))
 
 
 def _alike(ids: Collection[str]) -> Mapping[str, list[str]]:
@@ -132,9 +136,11 @@ def _alike(ids: Collection[str]) -> Mapping[str, list[str]]:
     looks: dict[str, list[str]] = {}
     files: dict[str, str] = {}
     for one in ids:
-        looks.setdefault(folded(one), []).append(one)
+        looks.setdefault(fold_case(one), []).append(one)
         if (other := files.setdefault(safe_name(one).lower(), one)) != one:
-            raise UserError(f"The students {shown(other)!r} and {shown(one)!r} would share files: rename one of them.")
+            raise UserError(
+                f"The students {printable(other)!r} and {printable(one)!r} would share files: rename one of them."
+            )
     text = "There is another student whose id differs only in case or in how its letters are written."
     return {one: [text] for group in looks.values() if len(group) > 1 for one in group}
 
@@ -142,14 +148,14 @@ def _alike(ids: Collection[str]) -> Mapping[str, list[str]]:
 def _submission(
     student: Student, handins: Sequence[Handin], lab: Lab, only: bool, out: Path, about: Sequence[str]
 ) -> Submission:
-    picked = pick(handins, lab, only)
+    picked = select_file(handins, lab, only)
     notes = (*about, *picked.notes)
     if picked.data is None:
         return Submission(student, lab.number, None, notes=notes)
     folder = out / "submissions" / lab.number / safe_name(student.student_id)
     write_atomically(folder / "exercises.py", picked.data)
     (folder / "exercises.py").chmod(0o644)  # whoever grades may be another user
-    if notebook := pick_notebook(handins, lab, only):
+    if notebook := select_notebook(handins, lab, only):
         write_atomically(folder / "notebook.ipynb", notebook)
     digest = hashlib.sha256(picked.data).hexdigest()
     return Submission(student, lab.number, folder / "exercises.py", digest, picked.submitted_at, notes)

@@ -3,12 +3,10 @@
 import math
 import re
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from fractions import Fraction
-from zoneinfo import ZoneInfo
 
 from rankzero.errors import UserError
-from rankzero.grading.intake.safe_names import shown
+from rankzero.grading.intake.safe_names import printable
 
 DAY = 24 * 60 * 60
 FORMS = '"none", "10% a day", "10% a day, at most 3 days", "10% a day after 2 hours", "refuse", "refuse after 2 hours"'
@@ -64,40 +62,4 @@ def parse_policy(text: str) -> LatePolicy:
         return LatePolicy(refuse=True, grace=grace or 0.0)
     if (found := _SHARE.fullmatch(words)) and 0 < Fraction(found["share"]) <= 100:
         return LatePolicy(Fraction(found["share"]) / 100, most, grace or 0.0)
-    raise UserError(f"the late policy {shown(text)!r} is not understood: write one of {FORMS}.")
-
-
-def parse_when(text: str) -> datetime:
-    """A moment with its zone: "2026-12-01 23:59+01:00", "2026-12-01 23:59 Europe/Berlin", "2026-12-01T22:59Z".
-
-    Without a zone it is this machine's local time. UserError if it is no moment, or a day without a time.
-    """
-    how = 'write it as "2026-12-01 23:59+01:00"; without +01:00 it is this machine\'s local time'
-    words = text[:100].strip()
-    try:
-        moment = re.fullmatch(r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?)\s*(\S*)", words, re.ASCII)
-        if moment is None:
-            raise ValueError
-        day, time, zone = moment.groups()
-        if zone in ("", "UTC") or zone[0] in "Zz+-":
-            when = datetime.fromisoformat(f"{day}T{time[:15]}{'Z' if zone == 'UTC' else zone.upper()}")
-        else:
-            when = datetime.fromisoformat(f"{day}T{time[:15]}").replace(tzinfo=ZoneInfo(zone))
-        return when.astimezone() if when.tzinfo is None else when
-    except (ValueError, OverflowError, OSError, LookupError):
-        raise UserError(f"{shown(text)!r} is no date with a time: {how}.") from None
-
-
-def late_seconds(submitted_at: str, due: datetime | None) -> float:
-    """How long after `due` this was handed in; 0 if in time, if nothing is due, or if nobody knows when it was."""
-    if not submitted_at or due is None:
-        return 0.0
-    return max(0.0, (parse_when(submitted_at) - due).total_seconds())
-
-
-def iso(seconds: float) -> str:
-    """Seconds since 1970 as ISO 8601 in UTC; empty if that is no date."""
-    try:
-        return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
-    except (ValueError, OverflowError, OSError):
-        return ""
+    raise UserError(f"the late policy {printable(text)!r} is not understood: write one of {FORMS}.")

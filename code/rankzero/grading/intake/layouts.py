@@ -12,12 +12,12 @@ from rankzero.curriculum import Lab
 from rankzero.errors import UserError
 from rankzero.grading.grade import Student
 from rankzero.grading.intake.archives import archive_stem
-from rankzero.grading.intake.folders import MIB, Entry, RefusedError, refused
-from rankzero.grading.intake.late_policy import parse_when
-from rankzero.grading.intake.match_student import Owners, system_name
+from rankzero.grading.intake.match_student import StudentMatcher, system_name
 from rankzero.grading.intake.roster import Roster, split_name
-from rankzero.grading.intake.safe_names import shown
-from rankzero.grading.intake.submission_source import METADATA, Shelf, of_archive, with_archives
+from rankzero.grading.intake.safe_names import printable
+from rankzero.grading.intake.submission_source import METADATA, SubmissionSource, expand_archives, read_archive
+from rankzero.grading.intake.timestamps import parse_time
+from rankzero.grading.intake.untrusted_files import MIB, Entry, RefusedError, refused
 
 
 @dataclass(frozen=True)
@@ -35,20 +35,24 @@ class Handin:
     alone: bool = False  # a file that stands alone: its name is the place's
 
 
-def read_shelf(
-    shelf: Shelf, labs: Sequence[Lab], roster: Roster | None, cap_of: Callable[[tuple[str, ...]], int], lab: str = ""
+def read_source(
+    shelf: SubmissionSource,
+    labs: Sequence[Lab],
+    roster: Roster | None,
+    max_bytes: Callable[[tuple[str, ...]], int],
+    lab: str = "",
 ) -> Iterator[Handin]:
     """Everything on the shelf that somebody handed in; `lab`, if all of it is for that one.
 
     UserError where Gradescope's metadata cannot be read.
     """
-    owners = Owners([*shelf.folders, *(_own_name(name) for name in shelf.files)], labs, roster)
+    owners = StudentMatcher([*shelf.folders, *(_own_name(name) for name in shelf.files)], labs, roster)
     gradescope = _metadata(shelf.files[METADATA]) if METADATA in shelf.files else {}
     for name in shelf.folders:
         about = gradescope.get(name)
         one = _of_gradescope(name, about, owners) if about else _of_owner(name, owners, name)
         try:
-            entries = with_archives(shelf, name, shelf.folder(name), cap_of)
+            entries = expand_archives(shelf, name, shelf.folder(name), max_bytes)
         except RefusedError as error:
             entries = [refused((), str(error))]
         yield replace(one, entries=entries, lab=one.lab or lab, timestamps=shelf.name == "submitted")
@@ -56,13 +60,13 @@ def read_shelf(
         if name != METADATA and _counts(name, entry, owners):
             one = replace(_of_owner(name, owners, _own_name(name)), alone=True)
             if archive_stem(name):
-                one = replace(one, entries=of_archive(shelf, (name,), entry, cap_of), alone=False)
+                one = replace(one, entries=read_archive(shelf, (name,), entry, max_bytes), alone=False)
             else:
                 one = replace(one, entries=[replace(entry, path=(_inner_name(name, entry),))])
             yield replace(one, lab=one.lab or lab)
 
 
-def _of_owner(name: str, owners: Owners, own_name: str) -> Handin:
+def _of_owner(name: str, owners: StudentMatcher, own_name: str) -> Handin:
     owner = owners.of(own_name)
     return Handin(name, (owner.student,), [], owner.lab, owner.exact, owner.serial)
 
@@ -82,14 +86,14 @@ def _inner_name(name: str, entry: Entry) -> str:
     return "exercises.py" if name.lower().endswith(".py") or entry.why else name
 
 
-def _counts(name: str, entry: Entry, owners: Owners) -> bool:
+def _counts(name: str, entry: Entry, owners: StudentMatcher) -> bool:
     """Whether a file among folders is a submission: a notes.txt that names nobody is none."""
     if entry.why or archive_stem(name) or name.lower().endswith((".py", ".ipynb")):
         return True
     return bool(system_name(name) or owners.who([_own_name(name)]))
 
 
-def _of_gradescope(name: str, about: Any, owners: Owners) -> Handin:
+def _of_gradescope(name: str, about: Any, owners: StudentMatcher) -> Handin:
     students = []
     group = _get(about, "submitters")
     for one in group if isinstance(group, list) else []:
@@ -99,7 +103,7 @@ def _of_gradescope(name: str, about: Any, owners: Owners) -> Handin:
         sure = owners.who([sid]) or owners.who([email])  # a name alone says less, and never more
         students.append(owners.who([sid, email] if sure else [full]) or own)
     try:
-        when = parse_when(str(_get(about, "created_at") or "")).isoformat()
+        when = parse_time(str(_get(about, "created_at") or "")).isoformat()
     except UserError:
         when = ""
     return Handin(name, tuple(dict.fromkeys(students)) or (Student(owners.stranger("", name)),), [], submitted_at=when)
@@ -112,7 +116,7 @@ def _metadata(entry: Entry) -> Mapping[Any, Any]:
     except RefusedError as error:
         told = str(error)
     except (yaml.YAMLError, ValueError) as error:
-        told = f"is not valid YAML: {shown(' '.join(str(error).split()))}"
+        told = f"is not valid YAML: {printable(' '.join(str(error).split()))}"
     else:
         return values if isinstance(values, dict) else {}
     raise UserError(f"{METADATA} {told}: export the submissions from Gradescope again.")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from rankzero.curriculum import Lab
 from rankzero.grading.grade import Student
 from rankzero.grading.intake.roster import Roster, split_name
-from rankzero.grading.intake.safe_names import folded, hashed, shown
+from rankzero.grading.intake.safe_names import fold_case, printable, short_hash
 
 # The rest is the student's own word for the file: it may look like a beginning.
 _MOODLE = re.compile(r"(?P<name>.+?)_(?P<number>\d+)_assignsubmission_[a-z]+_?(?P<rest>.*)", re.DOTALL)
@@ -17,7 +17,7 @@ _CLASSROOM = re.compile(r"lab[-_]?0*(?P<number>\d{1,2})[-_](?P<user>.+)", re.IGN
 
 
 @dataclass(frozen=True)
-class Owner:
+class StudentMatch:
     """Whose it is, and what else the name says."""
 
     student: Student
@@ -27,7 +27,7 @@ class Owner:
 
 
 @dataclass
-class Owners:
+class StudentMatcher:
     """The owners of all names that stand in one place: one name is understood by its neighbors."""
 
     names: Sequence[str]
@@ -50,16 +50,16 @@ class Owners:
             if beginning and not any(self.who([user]) for user in group.values()):
                 self.users |= {name: (lab, user[len(beginning) :]) for name, user in group.items()}
 
-    def of(self, name: str) -> Owner:
+    def of(self, name: str) -> StudentMatch:
         """Whose the folder or file of that name is: a student of the roster, or else one named like it."""
         if match := system_name(name):
             return self._of_system(match)
         if student := self.who([name]):
-            return Owner(student, exact=student.student_id == name)
+            return StudentMatch(student, exact=student.student_id == name)
         lab, user = self.users.get(name, ("", name))
         usernames = self.roster.usernames if self.roster else {}
-        student = usernames.get(folded(user)) if usernames and user != name else self.who([user])
-        return Owner(student or Student(self.stranger(user if lab else "", name)), lab)
+        student = usernames.get(fold_case(user)) if usernames and user != name else self.who([user])
+        return StudentMatch(student or Student(self.stranger(user if lab else "", name)), lab)
 
     def who(self, names: Iterable[str]) -> Student | None:
         """The one student whom these names find; nobody if they find two."""
@@ -70,21 +70,21 @@ class Owners:
         """An id for somebody who is not in the roster: the name, or the whole name; never one of the roster's ids."""
         ids = {one.student_id for one in self.roster.students} if self.roster else set()
         one = next((one for one in (name, whole) if one and one not in ids), f"{whole} (not the student)")
-        plain = shown(one, 100)
-        return plain if plain == one else f"{shown(one, 40)}-{hashed(one)}"
+        plain = printable(one, 100)
+        return plain if plain == one else f"{printable(one, 40)}-{short_hash(one)}"
 
-    def _of_system(self, match: re.Match[str]) -> Owner:
+    def _of_system(self, match: re.Match[str]) -> StudentMatch:
         full, number = match["name"], match["number"]
         serial = int(match["attachment"][-18:]) if match.re is _CANVAS else 0
         if full in self.twice:
             student = self.who([number]) if serial else None
-            return Owner(student or Student(self.stranger(f"{full}_{number}", match[0])), serial=serial)
+            return StudentMatch(student or Student(self.stranger(f"{full}_{number}", match[0])), serial=serial)
         if serial:
-            return Owner(self.who([full, number]) or Student(self.stranger(full, match[0])), serial=serial)
+            return StudentMatch(self.who([full, number]) or Student(self.stranger(full, match[0])), serial=serial)
         without_group = full.partition("-")[2]  # Moodle puts a group's name before the student's
         first, last = split_name(full)
         own = Student(self.stranger(full, match[0]), last, first)
-        return Owner(self.who([full]) or self.who([without_group]) or own)
+        return StudentMatch(self.who([full]) or self.who([without_group]) or own)
 
     def _classroom(self, name: str) -> tuple[str, str]:
         """lab-02-alice: lab 02, user alice. With the lab's whole name, too."""

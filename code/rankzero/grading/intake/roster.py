@@ -12,7 +12,7 @@ from pathlib import Path
 
 from rankzero.errors import UserError
 from rankzero.grading.grade import Student
-from rankzero.grading.intake.safe_names import folded, shown
+from rankzero.grading.intake.safe_names import fold_case, printable
 
 MAX_BYTES = 16 * 2**20
 
@@ -33,7 +33,7 @@ class Roster:
     """The students in the order of the file, and how a submission's name finds one of them."""
 
     students: tuple[Student, ...]
-    usernames: Mapping[str, Student] = field(default_factory=dict)  # by GitHub user name, folded
+    usernames: Mapping[str, Student] = field(default_factory=dict)  # by GitHub user name, fold_case
 
     def find(self, name: str) -> Student | None:
         """The student called `name`: by id, GitHub user name, email, full name, or email up to the @, in this order.
@@ -42,7 +42,7 @@ class Roster:
         """
         if student := self._ids.get(unicodedata.normalize("NFC", name)):
             return student
-        key = folded(name)
+        key = fold_case(name)
         return next((table[key] for table in self._tables if key in table), None)
 
     @cached_property
@@ -51,19 +51,19 @@ class Roster:
 
     @cached_property
     def _tables(self) -> Sequence[Mapping[str, Student]]:
-        """By folded names, in the order of `find`."""
+        """By fold_case names, in the order of `find`."""
         return (
-            _unique((folded(one.student_id), one) for one in self.students),
+            _unique((fold_case(one.student_id), one) for one in self.students),
             self.usernames,
-            _unique((folded(one.email), one) for one in self.students),
+            _unique((fold_case(one.email), one) for one in self.students),
             _unique((key, one) for one in self.students for key in names_of(one)),
-            _unique((folded(one.email.partition("@")[0]), one) for one in self.students),
+            _unique((fold_case(one.email.partition("@")[0]), one) for one in self.students),
         )
 
 
 def names_of(student: Student) -> set[str]:
-    """How systems write the full name, folded: 'ada lovelace', 'lovelace, ada', Canvas's 'lovelaceada'."""
-    first, last = folded(student.first_name), folded(student.last_name)
+    """How systems write the full name, fold_case: 'ada lovelace', 'lovelace, ada', Canvas's 'lovelaceada'."""
+    first, last = fold_case(student.first_name), fold_case(student.last_name)
     if not (first and last):
         return {first or last} - {""}
     joined = re.sub(r"[\W_]", "", last + first)
@@ -92,17 +92,17 @@ def read_roster(path: Path) -> Roster:
     lines: dict[tuple[str, str], int] = {}  # where an id or user name stands
     for line, row in rows[1:]:
         if len(row) > len(rows[0][1]):
-            extra = shown(row[len(rows[0][1])])
+            extra = printable(row[len(rows[0][1])])
             raise UserError(f"{path}, line {line}: there is a value more than there are columns, {extra!r}: quote it.")
         cells = {key: row[place] if place < len(row) else "" for key, place in places.items()}
         student = _student(cells)
         if not student.student_id:
             raise UserError(f"{path}, line {line}: the student's id is empty: every line of a roster must have one.")
-        github = folded(cells.get("github", ""))
+        github = fold_case(cells.get("github", ""))
         for what, value in (("student_id", student.student_id), ("github_username", github)):
             if value and (before := lines.setdefault((what, value), line)) != line:
                 raise UserError(
-                    f"{path}, line {line}: {what} {shown(value)!r} is on line {before} already: keep one of them."
+                    f"{path}, line {line}: {what} {printable(value)!r} is on line {before} already: keep one of them."
                 )
         students[student.student_id] = student
         if github:
@@ -170,13 +170,13 @@ def _places(path: Path, header: Sequence[str]) -> dict[str, int]:
     plain = [re.sub(r"[\s_-]", "", column).lower() for column in header]
     for column, count in Counter(plain).items():
         if count > 1 and any(column in names for names in _COLUMNS.values()):
-            raise UserError(f"{path}, line 1: the column {shown(column)!r} is there twice: leave one of them out.")
+            raise UserError(f"{path}, line 1: the column {printable(column)!r} is there twice: leave one of them out.")
     places = {
         key: plain.index(next(name for name in names if name in plain))
         for key, names in _COLUMNS.items()
         if any(name in plain for name in names)
     }
     if "student_id" not in places:
-        named = ", ".join(repr(shown(column, 30)) for column in header[:8])
+        named = ", ".join(repr(printable(column, 30)) for column in header[:8])
         raise UserError(f"{path}, line 1: the column student_id is missing; there is {named}: rename the one it is.")
     return places

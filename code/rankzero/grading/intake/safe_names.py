@@ -11,12 +11,12 @@ _LOOKS_HASHED = re.compile(r".*-[0-9a-f]{8}", re.ASCII)
 _RESERVED = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?", re.ASCII)  # on Windows, whatever the ending
 
 
-def shown(text: str, limit: int = 80) -> str:
+def printable(text: str, limit: int = 80) -> str:
     """`text` on one line, cut after `limit` letters; what moves the cursor, hides or turns text reads \\x1b."""
     return visible(text, limit, lines=False)
 
 
-def folded(text: str) -> str:
+def fold_case(text: str) -> str:
     """`text` as it is compared: without regard to case, Unicode's several spellings of a letter, or spaces."""
     return " ".join(unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold()).split())
 
@@ -34,9 +34,9 @@ def safe_name(student_id: str) -> str:
         return student_id
     ascii_part = unicodedata.normalize("NFKD", student_id[:200]).encode("ascii", "ignore").decode()
     readable = re.sub(r"[^A-Za-z0-9_@]+", "-", ascii_part).strip("-")[:40].rstrip("-") or "student"
-    return f"{readable}-{hashed(student_id)}"
+    return f"{readable}-{short_hash(student_id)}"
 
 
-def hashed(text: str) -> str:
+def short_hash(text: str) -> str:
     """8 hex digits that tell it from others."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:8]

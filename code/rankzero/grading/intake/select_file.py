@@ -9,11 +9,11 @@ from pathlib import Path
 from rankzero.curriculum import Lab
 from rankzero.errors import UserError
 from rankzero.grading.intake.archives import archive_stem
-from rankzero.grading.intake.folders import MIB, Entry, RefusedError
-from rankzero.grading.intake.late_policy import iso, parse_when
 from rankzero.grading.intake.layouts import Handin
-from rankzero.grading.intake.safe_names import shown
+from rankzero.grading.intake.safe_names import printable
 from rankzero.grading.intake.submission_source import CODE, METADATA
+from rankzero.grading.intake.timestamps import iso_utc, parse_time
+from rankzero.grading.intake.untrusted_files import MIB, Entry, RefusedError
 
 CODE_BYTES = MIB
 NOTEBOOK_BYTES = 20 * MIB
@@ -25,7 +25,7 @@ _OURS = {"solutions", "solution", "tests"}  # of a clone: not what the student h
 
 
 @dataclass(frozen=True)
-class Picked:
+class SelectedFile:
     """What was chosen, and what there is to say."""
 
     data: bytes | None
@@ -39,7 +39,7 @@ def is_code(path: tuple[str, ...]) -> bool:
     return bool(CODE.fullmatch(name) or (len(path) == 1 and name.lower().endswith(".py") and _LAB.match(name)))
 
 
-def cap_of(path: tuple[str, ...]) -> int:
+def max_bytes(path: tuple[str, ...]) -> int:
     """How much of a file is read at most; 0 if none of it is."""
     name = path[-1].lower()
     if name.endswith(".py"):
@@ -51,10 +51,10 @@ def cap_of(path: tuple[str, ...]) -> int:
 
 def label(handin: Handin, path: tuple[str, ...]) -> str:
     """The file as the instructor sees it."""
-    return shown("/".join((handin.name, *(() if handin.alone else path))), 160)
+    return printable("/".join((handin.name, *(() if handin.alone else path))), 160)
 
 
-def pick(handins: Sequence[Handin], lab: Lab, only: bool) -> Picked:
+def select_file(handins: Sequence[Handin], lab: Lab, only: bool) -> SelectedFile:
     """The exercises for `lab`; `only`, if no other lab is graded."""
     notes = [
         f"{label(one, entry.path)} {entry.why}."
@@ -72,7 +72,9 @@ def pick(handins: Sequence[Handin], lab: Lab, only: bool) -> Picked:
     elsewhere = {entry.path[:-1] for rank, _, entry in candidates if rank[4] == _ELSEWHERE}
     if len(elsewhere) > 1 and len(elsewhere) == len({entry.path[:-1] for _, _, entry in candidates}):
         names = ", ".join(label(one, entry.path) for _, one, entry in candidates[:3])
-        return Picked(None, notes=_few([*notes, f"Several files could be the one for lab {lab.number}: {names}."]))
+        return SelectedFile(
+            None, notes=_few([*notes, f"Several files could be the one for lab {lab.number}: {names}."])
+        )
     read: list[tuple[bool, bytes, Handin, Entry]] = []
     for _, one, entry in candidates[:MOST_READ]:
         try:
@@ -83,17 +85,17 @@ def pick(handins: Sequence[Handin], lab: Lab, only: bool) -> Picked:
     if len(candidates) > MOST_READ:
         notes.append(f"{len(candidates) - MOST_READ} more files of that name were not looked at.")
     if not read:
-        return Picked(None, notes=_few([*notes, *_nothing(handins, lab, bool(candidates), only)]))
+        return SelectedFile(None, notes=_few([*notes, *_nothing(handins, lab, bool(candidates), only)]))
     stub, data, one, entry = min(read, key=lambda candidate: candidate[0])
     if stub:
         notes.append(f"{label(one, entry.path)} is as it was given: nothing is written in it.")
     others = {label(o, e.path): d for untouched, d, o, e in read if not untouched and d != data}
     notes += [f"{other} was handed in too and is not graded: {label(one, entry.path)} is." for other in others]
     when, trouble = _when(one, entry)
-    return Picked(data, when, _few([*notes, *trouble]))
+    return SelectedFile(data, when, _few([*notes, *trouble]))
 
 
-def pick_notebook(handins: Sequence[Handin], lab: Lab, only: bool) -> bytes | None:
+def select_notebook(handins: Sequence[Handin], lab: Lab, only: bool) -> bytes | None:
     """The lab's notebook if one was handed in and differs from ours: kept as a record, never run."""
     for one in handins:
         for entry in one.entries:
@@ -162,7 +164,7 @@ def _nothing(handins: Sequence[Handin], lab: Lab, candidates: bool, only: bool) 
     files = [(one, path) for one, path in there if only or _number(one, path) in ("", lab.number)]
     if not files and (there or not handins):
         return notes[:3]
-    places = ", ".join(dict.fromkeys(shown(one.name) for one in handins))
+    places = ", ".join(dict.fromkeys(printable(one.name) for one in handins))
     some = sorted((label(*file) for file in files), key=lambda name: not name.endswith(".py"))
     holds = f"; there is {', '.join(some[:3])}{' and more' if len(some) > 3 else ''}" if some else ""
     nameless = any(is_code(path) and not _number(one, path) for one, path in files) and not only
@@ -177,14 +179,14 @@ def _when(handin: Handin, entry: Entry) -> tuple[str, list[str]]:
     place = (*entry.path[:-1][:1], "timestamp.txt")
     beside = next((one for one in handin.entries if one.path == place), None)
     if handin.submitted_at or not (handin.timestamps and beside):
-        return handin.submitted_at or (iso(entry.modified) if entry.modified > 0 else ""), []
+        return handin.submitted_at or (iso_utc(entry.modified) if entry.modified > 0 else ""), []
     try:
         text = beside.read(1000).decode().strip()
         has_zone = not re.fullmatch(r"[\d-]+[ T][\d:.]+", text)
-        return parse_when(text if has_zone else f"{text} UTC").isoformat(), []
+        return parse_time(text if has_zone else f"{text} UTC").isoformat(), []
     except (RefusedError, UnicodeDecodeError, UserError):
         told = f"{label(handin, beside.path)} is not understood: the time of the file itself is taken."
-        return iso(entry.modified), [told]
+        return iso_utc(entry.modified), [told]
 
 
 def _few(notes: Sequence[str]) -> tuple[str, ...]:

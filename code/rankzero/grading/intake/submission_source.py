@@ -8,8 +8,16 @@ from pathlib import Path
 from typing import Protocol, Self
 
 from rankzero.grading.intake.archives import Archive, archive_stem
-from rankzero.grading.intake.folders import Entry, RefusedError, is_skipped, list_folder, list_names, one_file, refused
 from rankzero.grading.intake.roster import Roster
+from rankzero.grading.intake.untrusted_files import (
+    Entry,
+    RefusedError,
+    file_entry,
+    is_skipped,
+    list_folder,
+    list_names,
+    refused,
+)
 
 METADATA = "submission_metadata.yml"  # Gradescope's
 CODE = re.compile(r"exercises(?:[ _-]?\(?(?P<number>\d{1,3})\)?)?\.py", re.IGNORECASE)
@@ -18,7 +26,7 @@ NBGRADER = {"submitted", "source", "release", "autograded", "feedback"}  # what 
 JUNK = {"Thumbs.db", "desktop.ini", "Icon\r"}
 
 
-class Shelf(Protocol):
+class SubmissionSource(Protocol):
     """What stands side by side in one place."""
 
     name: str
@@ -28,14 +36,14 @@ class Shelf(Protocol):
     def folder(self, name: str) -> list[Entry]:
         """All files of one of the folders, by path from there. RefusedError if it cannot be listed."""
 
-    def below(self, name: str) -> "Shelf":
+    def below(self, name: str) -> "SubmissionSource":
         """One of the folders as a shelf of its own."""
 
     def archive(self, path: tuple[str, ...], times: int = 1) -> Archive:
         """The archive that lies at that path. RefusedError if it lies in an archive."""
 
 
-class FolderShelf:
+class FolderSource:
     """A folder of the instructor's."""
 
     def __init__(self, root: Path, place: tuple[str, ...] = ()) -> None:
@@ -49,7 +57,7 @@ class FolderShelf:
             if stat.S_ISDIR(status.st_mode):
                 self.folders.append(name)
             else:
-                self.files[name] = one_file(root, place, (name,), status)
+                self.files[name] = file_entry(root, place, (name,), status)
 
     def folder(self, name: str) -> list[Entry]:
         """All files of one of the folders."""
@@ -64,7 +72,7 @@ class FolderShelf:
         return Archive(self.root, self.place + path, times)
 
 
-class ArchiveShelf:
+class ArchiveSource:
     """What an archive of all submissions holds."""
 
     def __init__(self, name: str, entries: list[Entry]) -> None:
@@ -82,17 +90,17 @@ class ArchiveShelf:
         """All files of one of the folders."""
         return self.inner[name]
 
-    def below(self, name: str) -> "ArchiveShelf":
+    def below(self, name: str) -> "ArchiveSource":
         """One of the folders."""
-        return ArchiveShelf(name, self.inner[name])
+        return ArchiveSource(name, self.inner[name])
 
     def archive(self, path: tuple[str, ...], times: int = 1) -> Archive:
         """None is opened."""
         raise RefusedError("is an archive inside an archive, which is not opened: unpack the outer one first")
 
 
-def with_archives(
-    shelf: Shelf, folder: str, entries: list[Entry], cap_of: Callable[[tuple[str, ...]], int]
+def expand_archives(
+    shelf: SubmissionSource, folder: str, entries: list[Entry], max_bytes: Callable[[tuple[str, ...]], int]
 ) -> list[Entry]:
     """A student's files, with those of the archives among them: at most three, and not deeper than one folder."""
     found: list[Entry] = []
@@ -104,28 +112,28 @@ def with_archives(
             found.append(refused(entry.path, "is the fourth archive of one student, and three are opened"))
         else:
             opened += 1
-            found += of_archive(shelf, (folder, *entry.path), entry, cap_of, entry.path)
+            found += read_archive(shelf, (folder, *entry.path), entry, max_bytes, entry.path)
     return found
 
 
-def of_archive(
-    shelf: Shelf,
+def read_archive(
+    shelf: SubmissionSource,
     place: tuple[str, ...],
     entry: Entry,
-    cap_of: Callable[[tuple[str, ...]], int],
+    max_bytes: Callable[[tuple[str, ...]], int],
     shown_as: tuple[str, ...] = (),
 ) -> list[Entry]:
     """The files of one student's archive, each as new as the archive: the times within are the student's own words."""
     try:
         with shelf.archive(place) as archive:
-            found = archive.entries(cap_of)
+            found = archive.entries(max_bytes)
     except RefusedError as error:
         return [refused(shown_as, str(error), entry.modified)]
     theirs = [one for one in found if one.path[-1:] != ("timestamp.txt",)]
     return [replace(one, path=(*shown_as[:-1], *one.path), modified=entry.modified) for one in theirs]
 
 
-def is_submission(shelf: Shelf) -> bool:
+def is_single_submission(shelf: SubmissionSource) -> bool:
     """Whether the folder is one student's own, not one of many students'."""
     own = any(CODE.fullmatch(name) for name in shelf.files) or any(
         name.lower() in ("work", "code") for name in shelf.folders
@@ -135,7 +143,7 @@ def is_submission(shelf: Shelf) -> bool:
     )
 
 
-def unwrapped(shelf: Shelf, roster: Roster | None) -> Shelf:
+def unwrap(shelf: SubmissionSource, roster: Roster | None) -> SubmissionSource:
     """The shelf within, where all stands in one folder more: nbgrader's `submitted`, Gradescope's export."""
     for _ in range(3):
         if "submitted" in shelf.folders and not _others(shelf, roster):
@@ -146,21 +154,21 @@ def unwrapped(shelf: Shelf, roster: Roster | None) -> Shelf:
         inner = shelf.below(name)
         many = len(inner.folders) + sum(name.endswith(".py") or bool(archive_stem(name)) for name in inner.files) > 1
         wraps = METADATA in inner.files or name.endswith(("submissions", "_export"))
-        if is_submission(inner) or (roster and roster.find(name)) or LAB.fullmatch(name) or not (many or wraps):
+        if is_single_submission(inner) or (roster and roster.find(name)) or LAB.fullmatch(name) or not (many or wraps):
             break
         shelf = inner
     return shelf
 
 
-def _others(shelf: Shelf, roster: Roster | None) -> bool:
+def _others(shelf: SubmissionSource, roster: Roster | None) -> bool:
     """Whether `submitted` is no folder of nbgrader's but a student of that name: there are submissions beside it."""
     beside = [name for name in shelf.folders if name not in NBGRADER]
     return any(archive_stem(name) for name in shelf.files) or any(
-        (roster and roster.find(name)) or is_submission(shelf.below(name)) for name in beside
+        (roster and roster.find(name)) or is_single_submission(shelf.below(name)) for name in beside
     )
 
 
-def lab_shelves(shelf: Shelf, slugs: Mapping[str, str]) -> dict[str, str]:
+def lab_sources(shelf: SubmissionSource, slugs: Mapping[str, str]) -> dict[str, str]:
     """The lab's number for each folder and archive of the shelf, if all are named for labs: lab-02/, lab-04.zip."""
     stems = {name: name for name in shelf.folders}
     stems |= {name: stem for name in shelf.files if (stem := archive_stem(name))}

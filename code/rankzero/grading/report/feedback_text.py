@@ -6,7 +6,7 @@ from rankzero.exercises.checks.escape_text import visible
 from rankzero.exercises.checks.report import Report, Result
 from rankzero.grading.grade import Grade
 
-NOTES, NOTE_LIMIT = 20, 500  # so many of collecting's notes are shown, and so much of each
+NOTES, NOTE_LIMIT = 20, 500  # how many notes of the intake are shown, and how many characters of each
 TRUSTED = "Graded without a sandbox: the code that was graded could have changed these points."
 
 

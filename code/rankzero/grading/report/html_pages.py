@@ -39,7 +39,7 @@ WORDS = {
 
 
 @dataclass(frozen=True)
-class Settings:
+class PageSettings:
     """What pages say beside the grades."""
 
     title: str = "Rank Zero"  # of the class page
@@ -51,9 +51,9 @@ class Settings:
             raise UserError(f"the handbook's address {self.book!r} must begin with https:// or http://.")
 
 
-def write_pages(grades: Sequence[Grade], out: Path, settings: Settings | None = None) -> None:
+def write_pages(grades: Sequence[Grade], out: Path, settings: PageSettings | None = None) -> None:
     """Writes out/index.html and out/students/STUDENT.html for each student in `grades`."""
-    settings = settings or Settings()
+    settings = settings or PageSettings()
     labs = [find_lab(number) for number in sorted({grade.submission.lab for grade in grades})]
     students = _by_student(grades)
     for student, own in students.items():
@@ -61,14 +61,14 @@ def write_pages(grades: Sequence[Grade], out: Path, settings: Settings | None = 
     write_atomically(out / "index.html", class_page(students, labs, grades, settings))
 
 
-def student_page(grades: Sequence[Grade], settings: Settings) -> str:
+def student_page(grades: Sequence[Grade], settings: PageSettings) -> str:
     """The page of one student, who has these grades."""
     labs = [LabOfStudent(find_lab(grade.submission.lab), grade) for grade in grades]
     return _render("student.html", grades, settings, student=_fullest(grades), labs=labs)
 
 
 def class_page(
-    students: Mapping[str, Sequence[Grade]], labs: Sequence[Lab], grades: Sequence[Grade], settings: Settings
+    students: Mapping[str, Sequence[Grade]], labs: Sequence[Lab], grades: Sequence[Grade], settings: PageSettings
 ) -> str:
     """The page of the class; `students` by id, in the order in which they are listed."""
     rows = [
@@ -134,7 +134,7 @@ class LabOfStudent:
         return next((one for one in self.exercises if one.name in failing), None)
 
 
-def _render(template: str, grades: Sequence[Grade], settings: Settings, **values: Any) -> str:
+def _render(template: str, grades: Sequence[Grade], settings: PageSettings, **values: Any) -> str:
     trusted = any(grade.isolation != "sandbox" for grade in grades)
     return _environment().get_template(template).render(settings=settings, trusted=trusted, grades=grades, **values)
 

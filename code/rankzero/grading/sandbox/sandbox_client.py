@@ -1,69 +1,176 @@
-"""Asks a submission in its room, and our own files in a process outside: as a check does, without trusting anyone."""
+"""Sandbox client: starts the sandbox server, opens a sandbox per submission and runs probes in it."""
 
 import contextlib
 import json
 import math
 import os
+import shutil
 import socket
 import struct
+import subprocess
+import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from multiprocessing.connection import Connection
 from pathlib import Path
+from types import TracebackType
 from typing import Any
 
 from rankzero.curriculum import Lab
-from rankzero.exercises.checks.check import Check, Exercise
+from rankzero.errors import UserError
 from rankzero.exercises.probes.answers import MESSAGE_BYTES
-from rankzero.exercises.probes.probe_client import Asker, Reply, Worker
-from rankzero.grading.sandbox.sandbox import SandboxError, inside
+from rankzero.exercises.probes.probe_client import Asker
+from rankzero.grading.sandbox.bubblewrap import bubblewrap_command, path_inside
 
-FILE = "/tmp/exercises.py"  # where the submission lies, inside
-STARVED = 0.5  # of the time that a late probe had, it computed for less: perhaps the machine was busy
-DELAYED = 0.2  # and for this part of it was kept waiting for a core: then it was
-MARGIN_S = 10.0  # the warden in the room keeps time itself; beyond this it is broken
+INSTALL = "sudo apt-get install bubblewrap"
+FILE = "/tmp/exercises.py"  # the submission, inside
+# A probe that ran out of time runs once more if it computed for less than the first share of that time and waited for
+# a core for more than the second share: then the machine was busy.
+STARVED_SHARE, DELAYED_SHARE = 0.5, 0.2
+MARGIN_S = 10.0  # the supervisor limits the time itself; if it exceeds the limit by so much, it is broken
 
 
-class _Machine:
-    """Lets rooms of several threads work side by side, or one of them while no other does."""
+class SandboxError(RuntimeError):
+    """The sandbox itself failed: the submission has no grade, and is not the cause."""
+
+
+def why_unavailable() -> str:
+    """Returns why this machine has no sandbox, with the way out, or '' if it has one."""
+    if sys.platform != "linux":
+        return "the sandbox needs Linux"
+    if not shutil.which("bwrap"):
+        return f"bubblewrap is not installed (`{INSTALL}`)"
+    try:
+        with SandboxServer((), warm=False) as server, server.sandbox(2**30):
+            return ""
+    except SandboxError as error:
+        return f"bubblewrap does not work here ({error})"
+
+
+def require_sandbox() -> None:
+    """Raises UserError where there is no sandbox."""
+    if why := why_unavailable():
+        raise UserError(f"{why}: without a sandbox only submissions that you trust can be graded, with --trusted.")
+
+
+class SandboxServer:
+    """The sandbox server's process. Use it as a context; it starts in about the time of `import torch`.
+
+    A server that is not `warm` starts at once, and can open sandboxes but run no probe in them.
+    """
+
+    def __init__(self, labs: Iterable[Lab], *, warm: bool = True) -> None:
+        self._control, inside = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with inside, contextlib.ExitStack() as files:
+            passwd = files.enter_context(_readable("student:x:1000:1000::/tmp:/bin/false\n"))
+            hosts = files.enter_context(_readable("127.0.0.1 localhost sandbox\n"))
+            command = bubblewrap_command([lab.probes for lab in labs], passwd, hosts, inside.fileno())
+            self._process = subprocess.Popen(
+                command if warm else [*command, "cold"],
+                pass_fds=(passwd, hosts, inside.fileno()),
+                stdin=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+            )
+        self._ready = False
+
+    def __enter__(self) -> "SandboxServer":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._end()
+
+    @contextlib.contextmanager
+    def sandbox(self, memory: int) -> Iterator[socket.socket]:
+        """Opens a sandbox whose processes may take `memory` bytes together. Yields the socket to its supervisor.
+
+        SandboxError if it cannot be opened.
+        """
+        channel, supervisor_end = socket.socketpair()
+        with channel:
+            with supervisor_end:
+                if not self._ready:
+                    self._receive()
+                    self._ready = True
+                with contextlib.suppress(OSError):
+                    message = json.dumps({"memory": memory}).encode()
+                    socket.send_fds(self._control, [message], [supervisor_end.fileno()])
+            opened = json.loads(self._receive())
+            try:
+                if "trouble" in opened:
+                    raise SandboxError(opened["trouble"])
+                yield channel
+            finally:
+                with contextlib.suppress(OSError):  # then `_receive` says why
+                    self._control.send(b"close")
+                self._receive()
+
+    def _receive(self) -> bytes:
+        with contextlib.suppress(OSError):
+            if message := self._control.recv(65536):
+                return message
+        errors = self._end().decode(errors="replace").strip().splitlines()
+        raise SandboxError(errors[-1] if errors else f"it ended with exit code {self._process.returncode}")
+
+    def _end(self) -> bytes:
+        """Kills the process. Returns what it wrote to stderr, the first time."""
+        self._control.close()
+        self._process.kill()
+        assert self._process.stderr is not None
+        return b"" if self._process.stderr.closed else self._process.communicate()[1]
+
+
+@contextlib.contextmanager
+def _readable(text: str) -> Iterator[int]:
+    """Yields a file descriptor from which `text` can be read."""
+    reader, writer = os.pipe()
+    os.write(writer, text.encode())
+    os.close(writer)
+    try:
+        yield reader
+    finally:
+        os.close(reader)
+
+
+class _SharedLock:
+    """A readers-writer lock: several threads hold it shared, or one thread holds it exclusively."""
 
     def __init__(self) -> None:
-        self._changed, self._working, self._taken = threading.Condition(), 0, False
+        self._changed, self._shared, self._exclusive = threading.Condition(), 0, False
 
     @contextlib.contextmanager
     def shared(self) -> Iterator[None]:
-        """Beside others."""
         with self._changed:
-            self._changed.wait_for(lambda: not self._taken)
-            self._working += 1
+            self._changed.wait_for(lambda: not self._exclusive)
+            self._shared += 1
         try:
             yield
         finally:
             with self._changed:
-                self._working -= 1
+                self._shared -= 1
                 self._changed.notify_all()
 
     @contextlib.contextmanager
-    def alone(self) -> Iterator[None]:
-        """While no other is at work."""
+    def exclusive(self) -> Iterator[None]:
         with self._changed:
-            self._changed.wait_for(lambda: not self._taken)
-            self._taken = True
-            self._changed.wait_for(lambda: not self._working)
+            self._changed.wait_for(lambda: not self._exclusive)
+            self._exclusive = True
+            self._changed.wait_for(lambda: not self._shared)
         try:
             yield
         finally:
             with self._changed:
-                self._taken = False
+                self._exclusive = False
                 self._changed.notify_all()
 
 
-_machine = _Machine()
+_machine = _SharedLock()  # exclusive while a probe that was starved runs again
 
 
-class Room(Asker):
-    """A submission in its room."""
+class Sandbox(Asker):
+    """One submission in its sandbox, which may take `seconds` in all."""
 
     def __init__(self, channel: socket.socket, source: bytes, seconds: float) -> None:
         super().__init__()
@@ -72,68 +179,40 @@ class Room(Asker):
         try:
             self._connection.send_bytes(source)
         except OSError as error:
-            raise SandboxError(f"the room does not take the submission: {error}") from None
+            raise SandboxError(f"the sandbox does not take the submission: {error}") from None
 
     def _exchange(self, request: dict[str, Any]) -> dict[str, Any]:
         with _machine.shared():
-            reply = self._once(request)
-        late = any(one.get("status") == "timeout" for one in reply["every"])
+            reply = self._timed(request)
+        late = any(probe.get("status") == "timeout" for probe in reply["every"])
         cpu, delay = float(reply.get("cpu", math.inf)), float(reply.get("delay", math.inf))
-        if late and cpu < STARVED * request["seconds"] and delay > DELAYED * request["seconds"]:
-            with _machine.alone():
-                reply = self._once(request)
+        if late and cpu < STARVED_SHARE * request["seconds"] and delay > DELAYED_SHARE * request["seconds"]:
+            with _machine.exclusive():
+                reply = self._timed(request)
         return reply
 
-    def _once(self, request: dict[str, Any]) -> dict[str, Any]:
+    def _timed(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Returns the reply. Only this time counts for the submission, not judging or waiting for other sandboxes."""
         began = time.monotonic()
         try:
-            return self._sent(request, self._left)
+            return self._send_request(request, self._left)
         finally:
-            self._left -= time.monotonic() - began  # neither judging nor waiting for others is the submission's
+            self._left -= time.monotonic() - began
 
-    def _sent(self, request: dict[str, Any], left: float) -> dict[str, Any]:
+    def _send_request(self, request: dict[str, Any], left: float) -> dict[str, Any]:
         if left <= 0:
             late = {"status": "timeout", "text": f"the submission had used its {self._seconds:g} s"}
             return {"every": [late] * len(request["wanted"]), "printed": "", "cpu": math.inf}
         total = min(left, len(request["wanted"]) * (request["seconds"] + 1))
-        places = {"file": FILE, "over": None, "probes": inside(Path(request["probes"]))}
+        paths = {"file": FILE, "over": None, "probes": path_inside(Path(request["probes"]))}
         try:
-            patience = struct.pack("ll", int(total + MARGIN_S), 0)
-            self._channel.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, patience)
-            self._connection.send_bytes(json.dumps({**request, **places, "total": total}).encode())
+            receive_timeout = struct.pack("ll", int(total + MARGIN_S), 0)
+            self._channel.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, receive_timeout)
+            self._connection.send_bytes(json.dumps({**request, **paths, "total": total}).encode())
             reply: dict[str, Any] = json.loads(self._connection.recv_bytes(MESSAGE_BYTES))
             if "trouble" in reply:
                 raise SandboxError(reply["trouble"])
             assert reply["every"]
         except (OSError, EOFError, ValueError, TypeError, KeyError, AssertionError) as error:
-            raise SandboxError(f"the room does not answer ({error or type(error).__name__})") from None
+            raise SandboxError(f"the sandbox does not answer ({error or type(error).__name__})") from None
         return reply
-
-
-class Shared:
-    """A worker that several threads may ask, about our own files."""
-
-    def __init__(self, worker: Worker) -> None:
-        self._worker, self._one_at_a_time = worker, threading.Lock()
-
-    def ask(self, lab: Lab, file: Path, exercise: Exercise, check: Check, seed: int, over: Path | None = None) -> Reply:
-        """As `Worker.ask`."""
-        with self._one_at_a_time:
-            return self._worker.ask(lab, file, exercise, check, seed, over)
-
-    def forget(self, file: Path) -> None:
-        """As `Worker.forget`."""
-        with self._one_at_a_time:
-            self._worker.forget(file)
-
-
-class Apart:
-    """Asks `submission` in its own place, and every other file, which is ours, in another."""
-
-    def __init__(self, submission: Path, theirs: Asker, ours: Shared) -> None:
-        self._submission, self._theirs, self._ours = submission, theirs, ours
-
-    def ask(self, lab: Lab, file: Path, exercise: Exercise, check: Check, seed: int, over: Path | None = None) -> Reply:
-        """As `Worker.ask`."""
-        asked = self._theirs if file == self._submission else self._ours
-        return asked.ask(lab, file, exercise, check, seed, over)

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from rankzero.grading.grade import Flag
-from rankzero.grading.intake.safe_names import shown
+from rankzero.grading.intake.safe_names import printable
 
 FREE_NODES = 20  # of a function: what everybody writes alike
 LEAST = 120  # nodes beyond those, in all functions that two students have in common
@@ -26,7 +26,7 @@ class Shape:
     nodes: int  # of its syntax tree
 
 
-def same_code(
+def similarity_flags(
     sources: Mapping[str, str | bytes], stub: str | bytes, published: str | bytes | None = None
 ) -> dict[str, tuple[Flag, ...]]:
     """A flag of kind "identical" for each student whose code for one lab is also somebody else's, by student id.
@@ -35,7 +35,7 @@ def same_code(
     compared. It does not say who copied, nor that anybody did. What the `stub` holds is left out, and so is a function
     that more than a tenth of the class wrote alike (more than three students). A function counts with the nodes of its
     syntax tree beyond 20, since what is shorter has one sensible answer, and a pair is named from 120 on: of six right
-    answers to Lab 02's loop and schedule in tests/test_grading_look.py, no two have more than 26 in common. The
+    answers to Lab 02's loop and schedule in tests/test_grading_scan.py, no two have more than 26 in common. The
     `published` solution, which all can read, is compared too and named as such.
     """
     given = {shape.digest for shape in shapes(stub).values()}
@@ -57,7 +57,7 @@ def same_code(
     found: dict[str, dict[tuple[str, ...], list[str]]] = defaultdict(lambda: defaultdict(list))
     for (student, other), digests in shared.items():
         if functions := _enough(written[student], digests):
-            found[student][functions].append(shown(other, 40))
+            found[student][functions].append(printable(other, 40))
     if published is not None:
         public = {shape.digest for shape in shapes(published).values()}
         for student, code in written.items():
@@ -75,7 +75,9 @@ def same_code(
 def _enough(code: Mapping[str, tuple[str, int]], digests: Sequence[str]) -> tuple[str, ...]:
     """The names of the functions that count, if they suffice."""
     counted = [(name, nodes - FREE_NODES) for name, nodes in (code[one] for one in digests) if nodes > FREE_NODES]
-    return tuple(sorted(shown(name, 40) for name, _ in counted)) if sum(nodes for _, nodes in counted) >= LEAST else ()
+    return (
+        tuple(sorted(printable(name, 40) for name, _ in counted)) if sum(nodes for _, nodes in counted) >= LEAST else ()
+    )
 
 
 def _listed(others: Sequence[str]) -> str:

@@ -13,11 +13,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from rankzero.grading.grade import Flag
-from rankzero.grading.intake.safe_names import shown
-from rankzero.grading.scan.code_similarity import same_code
+from rankzero.grading.intake.safe_names import printable
+from rankzero.grading.scan.code_similarity import similarity_flags
 from rankzero.grading.scan.flagged_names import ATTRIBUTES, BASES, BUILT_IN, GRADER_FILES, METHODS, PLACES, kind_of
 
-__all__ = ["look", "same_code"]
+__all__ = ["scan", "similarity_flags"]
 
 MOST_BYTES = 256 * 1024  # the longest of the labs' solutions has 12 KiB
 MOST_FLAGS = 30
@@ -30,7 +30,7 @@ _UNSEEN = re.compile(
 _FAR_RIGHT = re.compile(r"\S[ \t]{80,}\S")
 
 
-def look(source: str | bytes) -> tuple[Flag, ...]:
+def scan(source: str | bytes) -> tuple[Flag, ...]:
     """What stands out in an exercises.py, by line: at most 30 flags. Never raises; a syntax error is no flag.
 
     Kinds: frames, processes, grader, files, network, patching, objects, hidden.
@@ -56,7 +56,9 @@ def _of_text(data: bytes) -> Iterator[Flag]:
             b"utf8",
             b"ascii",
         ):
-            yield Flag("hidden", f"is written in the encoding {shown(cookie[1].decode('ascii', 'replace'))}", number)
+            yield Flag(
+                "hidden", f"is written in the encoding {printable(cookie[1].decode('ascii', 'replace'))}", number
+            )
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -64,7 +66,7 @@ def _of_text(data: bytes) -> Iterator[Flag]:
         text = data.decode("latin-1")
     for number, line in enumerate(text.split("\n"), start=1):
         if unseen := _UNSEEN.search(line.rstrip("\r")):
-            yield Flag("hidden", f"holds an invisible character, {shown(unseen[0])}", number)
+            yield Flag("hidden", f"holds an invisible character, {printable(unseen[0])}", number)
         if len(line) > MOST_LETTERS:
             yield Flag("hidden", f"has a line of more than {MOST_LETTERS} letters", number)
         if _FAR_RIGHT.search(line):
@@ -78,7 +80,9 @@ def _odd_names(text: str) -> Iterator[Flag]:
     try:
         for token in tokenize.generate_tokens(io.StringIO(text).readline):
             if token.type == tokenize.NAME and not token.string.isascii():
-                yield Flag("hidden", f"has a name with letters other than ASCII, {shown(token.string)}", token.start[0])
+                yield Flag(
+                    "hidden", f"has a name with letters other than ASCII, {printable(token.string)}", token.start[0]
+                )
     except (tokenize.TokenError, SyntaxError, ValueError, RecursionError):
         return
 
@@ -92,7 +96,7 @@ def _of_code(data: bytes) -> list[Flag]:
         return [Flag("hidden", "is nested too deeply to be looked at")]
     except (SyntaxError, ValueError, LookupError, OverflowError):
         return []
-    look = _Look()
+    look = _CodeScanner()
     nodes = list(ast.walk(tree))
     for node in nodes:
         look.bind(node)
@@ -102,7 +106,7 @@ def _of_code(data: bytes) -> list[Flag]:
 
 
 @dataclass
-class _Look:
+class _CodeScanner:
     names: dict[str, str] = field(default_factory=dict)  # what an imported name stands for
     docs: set[int] = field(default_factory=set)  # docstrings, by the node's id
     flags: list[Flag] = field(default_factory=list)
@@ -140,7 +144,7 @@ class _Look:
     def use(self, name: str, node: ast.AST) -> None:
         """Looks a full name up."""
         if name and (found := kind_of(name)):
-            self.flag(found[0], f"uses {shown(found[1])}", node)
+            self.flag(found[0], f"uses {printable(found[1])}", node)
 
     def at(self, node: ast.AST) -> None:
         """One node of the tree."""
@@ -149,26 +153,26 @@ class _Look:
             for one in node.names:
                 self.use(module + one.name, node)
                 if one.name == "*":
-                    self.flag("hidden", f"imports all names of {shown(module[:-1])}", node)
+                    self.flag("hidden", f"imports all names of {printable(module[:-1])}", node)
                 if (module + one.name).split(".")[0] in GRADER_FILES:
-                    self.flag("grader", f"imports {shown(module + one.name)}", node)
+                    self.flag("grader", f"imports {printable(module + one.name)}", node)
         elif isinstance(node, ast.Name | ast.Attribute):
             self.use(self.dotted(node), node)
             if isinstance(node, ast.Attribute):
                 self.attribute(node.attr, node)
                 if not isinstance(node.ctx, ast.Load) and (name := self.dotted(node)):
-                    self.flag("patching", f"changes {shown(name)}", node)
+                    self.flag("patching", f"changes {printable(name)}", node)
         elif isinstance(node, ast.Call):
             self.call(node)
         elif isinstance(node, ast.ClassDef):
             for base in node.bases:
                 if self.dotted(base) in BASES:
-                    self.flag("objects", f"class {shown(node.name)} passes for {self.dotted(base)}", node)
+                    self.flag("objects", f"class {printable(node.name)} passes for {self.dotted(base)}", node)
         elif isinstance(node, ast.FunctionDef) and node.name in METHODS:
             self.flag("objects", f"defines {node.name}", node)
         elif isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load):
             if name := self.dotted(node.value):
-                self.flag("patching", f"changes what is in {shown(name)}", node)
+                self.flag("patching", f"changes what is in {printable(name)}", node)
         elif isinstance(node, ast.List | ast.Tuple | ast.Set):
             if sum(isinstance(one, ast.Constant) for one in node.elts) > MOST_NUMBERS:
                 self.flag("hidden", f"has a list of more than {MOST_NUMBERS} values", node)
@@ -193,7 +197,7 @@ class _Look:
         elif function != "hasattr":
             self.flag("hidden", f"uses {function} with a name that is computed", node)
         if function in ("setattr", "delattr") and owner:
-            self.flag("patching", f"changes {shown(owner)}", node)
+            self.flag("patching", f"changes {printable(owner)}", node)
 
     def constant(self, node: ast.Constant) -> None:
         """A string or number that is no docstring."""
@@ -207,6 +211,6 @@ class _Look:
             if value in METHODS:
                 self.flag("objects", f"names {value}", node)
             if value in GRADER_FILES or value.startswith("rankzero."):
-                self.flag("grader", f"names {shown(value)!r}", node)
+                self.flag("grader", f"names {printable(value)!r}", node)
             if PLACES.match(value):
-                self.flag("files", f"names the place {shown(value)!r}", node)
+                self.flag("files", f"names the place {printable(value)!r}", node)

@@ -1,4 +1,4 @@
-"""Reads and writes the memory, files and environment of the room's first process, which holds the next requests."""
+"""Reads and writes the memory, files and environment of the supervisor, which holds the next requests."""
 
 import ctypes
 import os

@@ -20,9 +20,9 @@ from rankzero.exercises.checks.runner import exercises_of, new_seed
 from rankzero.exercises.probes.probe_client import Worker
 from rankzero.grading.attack_corpus import Canaries, attacks, recorded, says_against
 from rankzero.grading.grade import Grade, Student, Submission
-from rankzero.grading.grader import Grader, Settings
-from rankzero.grading.sandbox.sandbox import refuse_without
-from rankzero.grading.sandbox.sandbox_client import Shared
+from rankzero.grading.grader import Grader, GradingSettings
+from rankzero.grading.sandbox.probe_routing import TrustedWorker
+from rankzero.grading.sandbox.sandbox_client import require_sandbox
 
 KINDS = ("references", "stubs", "known mistakes", "attacks")
 
@@ -45,13 +45,13 @@ def verify(labs: Sequence[Lab], jobs: int, console: Console) -> int:
 
     UserError where there is no sandbox.
     """
-    refuse_without()
+    require_sandbox()
     seed, began = new_seed(), time.monotonic()
     bar = Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), console=console, transient=True)
     with Worker() as worker, Canaries() as canaries:
-        ours = Shared(worker)
+        ours = TrustedWorker(worker)
         cases = [case for lab in labs for case in _cases(lab, seed, ours, canaries)]
-        settings = Settings(tuple(lab.number for lab in labs), seed)
+        settings = GradingSettings(tuple(lab.number for lab in labs), seed)
         failures: list[tuple[Case, str]] = []
         with bar:
             task = bar.add_task("grading", total=len(cases))
@@ -70,7 +70,7 @@ def verify(labs: Sequence[Lab], jobs: int, console: Console) -> int:
     return int(bool(bad))
 
 
-def _cases(lab: Lab, seed: int, ours: Shared, canaries: Canaries) -> Iterator[Case]:
+def _cases(lab: Lab, seed: int, ours: TrustedWorker, canaries: Canaries) -> Iterator[Case]:
     reference, full = lab.reference.read_bytes(), sum(exercise.points for exercise in exercises_of(lab))
     yield Case(lab, "references", "its reference", reference, partial(_points, full))
     yield Case(lab, "stubs", "its stubs", lab.stubs.read_bytes(), partial(_points, 0))
@@ -103,7 +103,9 @@ def _mistake(one: Misconception, grade: Grade) -> str:
     return "" if named == [one.name] else f"it is taken for {', '.join(named) or 'no known mistake'}"
 
 
-def _graded(cases: Sequence[Case], settings: Settings, jobs: int, ours: Shared) -> Iterator[tuple[Case, str]]:
+def _graded(
+    cases: Sequence[Case], settings: GradingSettings, jobs: int, ours: TrustedWorker
+) -> Iterator[tuple[Case, str]]:
     """Each case, and what is wrong with its grade. Every thread has one warm sandbox for all that it grades."""
     mine = threading.local()
     with tempfile.TemporaryDirectory() as folder, ExitStack() as graders:

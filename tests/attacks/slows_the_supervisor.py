@@ -1,4 +1,4 @@
-"""Makes the room's first process slow, or takes its limits away, so that it is late and the room is to blame."""
+"""Makes the supervisor slow, or removes its limits, so that it is late and the sandbox is to blame."""
 
 import os
 import resource

@@ -66,7 +66,7 @@ def list_folder(root: Path, place: tuple[str, ...]) -> list[Entry]:
                 if is_skipped(item.name):
                     continue
                 if not stat.S_ISDIR(status.st_mode):
-                    found.append(one_file(root, place, here, status))
+                    found.append(file_entry(root, place, here, status))
                     continue
                 if item.name.lower().endswith(".py"):
                     found.append(refused(here, "is a folder"))
@@ -109,7 +109,7 @@ def list_names(root: Path, place: tuple[str, ...] = ()) -> dict[str, os.stat_res
         raise RefusedError(why(error)) from None
 
 
-def one_file(root: Path, place: tuple[str, ...], path: tuple[str, ...], status: os.stat_result) -> Entry:
+def file_entry(root: Path, place: tuple[str, ...], path: tuple[str, ...], status: os.stat_result) -> Entry:
     """What is no folder at `root/place/path`, by its path: a file, or something that is refused."""
     if not stat.S_ISREG(status.st_mode):
         return refused(path, _not_plain(status, None) or "", status.st_mtime)

@@ -32,7 +32,7 @@ FORMULA = tuple("=+-@\u2212|%")  # the last two: old spreadsheets' ways to start
 SKIPPED = " \t\r\n'\"`\u2018\u2019\u201c\u201d"  # what a spreadsheet, or whoever cleans its cells, may take away first
 
 
-def write_csv(grades: Sequence[Grade], path: Path, duedates: Mapping[str, str] | None = None) -> None:
+def write_gradebook(grades: Sequence[Grade], path: Path, duedates: Mapping[str, str] | None = None) -> None:
     """Writes one row for each student and lab; `duedates` by the lab's number, ISO 8601.
 
     As nbgrader does it, times are UTC without a zone, and a student who handed in nothing has no timestamp and the
@@ -65,9 +65,9 @@ def cell(text: str) -> str:
     return ";".join(map(_tame, visible_name(text).split(";")))  # where `;` is the separator, quotes do not hold cells
 
 
-def _tame(shown: str) -> str:
-    first = unicodedata.normalize("NFKC", "".join(c for c in shown if c.isprintable())).lstrip(SKIPPED)
-    return f"'{shown}" if first.startswith(FORMULA) else shown
+def _tame(printable: str) -> str:
+    first = unicodedata.normalize("NFKC", "".join(c for c in printable if c.isprintable())).lstrip(SKIPPED)
+    return f"'{printable}" if first.startswith(FORMULA) else printable
 
 
 def _utc(text: str) -> str:

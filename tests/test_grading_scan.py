@@ -8,8 +8,8 @@ from collections.abc import Mapping
 import pytest
 
 from rankzero.curriculum import Lab, all_labs, find_lab
-from rankzero.grading.scan.code_similarity import FREE_NODES, LEAST, shapes
-from rankzero.grading.scan.static_scan import look, same_code
+from rankzero.grading.scan.code_similarity import FREE_NODES, LEAST, shapes, similarity_flags
+from rankzero.grading.scan.static_scan import scan
 
 LABS = all_labs()
 LAB = find_lab("02")
@@ -73,20 +73,20 @@ ATTACKS = {
 def test_honest_work_has_no_flags(lab: Lab) -> None:
     files = [lab.reference, lab.stubs, *lab.solutions.glob("wrong/*.py")]
     assert len(files) > 20
-    assert {file.name: flags for file in files if (flags := look(file.read_bytes()))} == {}
+    assert {file.name: flags for file in files if (flags := scan(file.read_bytes()))} == {}
 
 
 @pytest.mark.parametrize("what", ATTACKS)
 def test_an_attack_has_a_flag(what: str) -> None:
     kind, text = ATTACKS[what]
-    flags = look(f"{REFERENCE}\n{text}\n" if "coding" not in text else text)
+    flags = scan(f"{REFERENCE}\n{text}\n" if "coding" not in text else text)
     assert kind in {flag.kind for flag in flags}
     assert all(re.search(r"\w", flag.text) and flag.text.isprintable() for flag in flags)
     assert all(flag.line > REFERENCE.count("\n") for flag in flags) or "coding" in text
 
 
 def test_a_flag_names_what_and_where_once() -> None:
-    flags = look("import os\n\nos.fork()\nos.fork()\nimport torch\ntorch.equal = 1\n")
+    flags = scan("import os\n\nos.fork()\nos.fork()\nimport torch\ntorch.equal = 1\n")
     assert [(flag.kind, flag.text, flag.line) for flag in flags] == [
         ("processes", "uses os.fork", 3),
         ("patching", "changes torch.equal", 6),
@@ -94,7 +94,7 @@ def test_a_flag_names_what_and_where_once() -> None:
 
 
 def test_there_are_never_more_flags_than_one_can_read() -> None:
-    flags = look("import os\n" + "".join(f"import torch\ntorch.a{number} = 1\n" for number in range(100)))
+    flags = scan("import os\n" + "".join(f"import torch\ntorch.a{number} = 1\n" for number in range(100)))
     assert len(flags) == 30
     assert flags[-1].text == "71 flags more"
 
@@ -112,8 +112,8 @@ def test_there_are_never_more_flags_than_one_can_read() -> None:
     ids=range(25),
 )  # fmt: skip
 def test_nothing_makes_it_raise(source: str | bytes) -> None:
-    assert isinstance(look(source), tuple)
-    assert isinstance(same_code({"a": source, "b": source}, STUB, source), dict)
+    assert isinstance(scan(source), tuple)
+    assert isinstance(similarity_flags({"a": source, "b": source}, STUB, source), dict)
 
 
 def test_noise_does_not_make_it_raise() -> None:
@@ -123,7 +123,7 @@ def test_noise_does_not_make_it_raise() -> None:
         noisy = bytearray(data)
         for _ in range(rng.randrange(1, 8)):
             noisy[rng.randrange(len(noisy))] = rng.randrange(256)
-        look(bytes(noisy))
+        scan(bytes(noisy))
 
 
 # The same code -------------------------------------------------------------------------------------------------------
@@ -356,11 +356,11 @@ def test_right_answers_of_several_people_share_little_and_are_not_accused() -> N
     amounts = sorted(common(*pair) for pair in pairs)
     assert amounts[-1] <= LEAST // 2
     assert amounts[-1] > 0, "some short function is written alike, or this would prove nothing"
-    assert same_code(CLASS, STUB) == {}
+    assert similarity_flags(CLASS, STUB) == {}
 
 
 def test_a_renamed_copy_is_found_on_both_sides() -> None:
-    flags = same_code(CLASS | {"copy": renamed(CLASS["student2"])}, STUB)
+    flags = similarity_flags(CLASS | {"copy": renamed(CLASS["student2"])}, STUB)
     assert set(flags) == {"copy", "student2"}
     (flag,) = flags["copy"]
     assert flag.kind == "identical"
@@ -370,7 +370,7 @@ def test_a_renamed_copy_is_found_on_both_sides() -> None:
 @pytest.mark.parametrize("lab", LABS, ids=lambda lab: lab.slug)
 def test_a_renamed_copy_of_the_published_solution_is_found(lab: Lab) -> None:
     text = lab.reference.read_text(encoding="utf-8")
-    found = same_code(
+    found = similarity_flags(
         {"copy": renamed(text), "stub": lab.stubs.read_text(encoding="utf-8")}, lab.stubs.read_bytes(), text
     )
     assert "the published solution" in found["copy"][0].text
@@ -379,8 +379,8 @@ def test_a_renamed_copy_of_the_published_solution_is_found(lab: Lab) -> None:
 
 def test_what_a_good_part_of_the_class_writes_alike_accuses_nobody() -> None:
     people: Mapping[str, str] = {f"s{number}": CLASS["student0"] for number in range(5)}
-    assert same_code(people, STUB) == {}
-    assert len(same_code(dict(list(people.items())[:3]), STUB)) == 3
+    assert similarity_flags(people, STUB) == {}
+    assert len(similarity_flags(dict(list(people.items())[:3]), STUB)) == 3
 
 
 def test_known_wrong_solutions_are_not_taken_for_each_other() -> None:

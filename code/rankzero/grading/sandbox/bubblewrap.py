@@ -1,0 +1,72 @@
+"""Bubblewrap's command line: the part of this machine that the sandbox server sees, read-only."""
+
+import os
+import sys
+from pathlib import Path
+
+from rankzero.curriculum import ROOT
+
+NOBODY_UID = 65534
+MOUNT = "/lab"  # of the repository, inside
+# The library's files that probes and submissions import. The judges, in exercises/checks/, stay outside.
+VISIBLE_FILES = (
+    *("__init__.py", "atomic_write.py", "errors.py", "learn"),
+    *("exercises/__init__.py", "exercises/probes", "grading/__init__.py"),
+    *(f"grading/sandbox/{name}.py" for name in ("__init__", "namespaces", "sandbox_server", "seccomp_filter")),
+)
+SANDBOX_ENVIRONMENT = {
+    "PATH": "/usr/bin:/bin",
+    "HOME": "/tmp",
+    "LANG": "C.UTF-8",
+    "PYTHONPATH": f"{MOUNT}/code",
+    "OMP_NUM_THREADS": "1",
+    "TORCH_CPP_LOG_LEVEL": "FATAL",
+    "PYTHONDONTWRITEBYTECODE": "1",
+}
+
+
+def path_inside(path: Path) -> str:
+    """Returns the path that a file of the repository has inside: never below /tmp, wherever the repository is."""
+    return f"{MOUNT}/{path.relative_to(ROOT)}"
+
+
+def bubblewrap_command(probes: list[Path], passwd: int, hosts: int, control: int) -> list[str]:
+    """Returns the command that starts the sandbox server in bubblewrap, with `probes` and all that Python needs.
+
+    `passwd`, `hosts` and `control` are file descriptors: the contents of /etc/passwd and /etc/hosts, and the server's
+    control socket. Limits count per user, and none counts for root. So where root grades, a first bubblewrap lays out
+    the files that root can read, and a second one inside it runs as nobody.
+    """
+    files = _file_options(probes, passwd, hosts)
+    isolation = ["--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL", "--clearenv"]
+    own = ["--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--chdir", "/tmp"]
+    own += ["--remount-ro", "/", "--remount-ro", "/dev"]
+    own += [word for name, value in SANDBOX_ENVIRONMENT.items() for word in ("--setenv", name, value)]
+    python = f"{MOUNT}/venv/bin/{Path(sys.executable).name}" if _in_venv() else sys.executable
+    run = [python, "-u", "-s", "-P", "-m", "rankzero.grading.sandbox.sandbox_server", str(control)]
+    if os.getuid():
+        return ["bwrap", *isolation, *files, *own, *run]
+    become_nobody = ["setpriv", f"--reuid={NOBODY_UID}", f"--regid={NOBODY_UID}", "--clear-groups"]
+    outer = ["bwrap", "--die-with-parent", *files, "--bind", "/proc", "/proc", "--dev", "/dev"]
+    return [*outer, *become_nobody, "bwrap", *isolation, "--ro-bind", "/", "/", *own, *run]
+
+
+def _in_venv() -> bool:
+    return sys.prefix != sys.base_prefix
+
+
+def _file_options(probes: list[Path], passwd: int, hosts: int) -> list[str]:
+    """Returns the options that lay out the files inside."""
+    library = [path for pattern in VISIBLE_FILES for path in (ROOT / "code" / "rankzero").glob(pattern)]
+    binds = [(path, path_inside(path)) for path in (*library, *probes)]
+    binds += [(Path(sys.prefix), f"{MOUNT}/venv")] * _in_venv()
+    system = [Path(path) for path in ("/lib", "/lib64", "/lib32", "/bin", "/sbin") if Path(path).exists()]
+    same = [path for path in system if not path.is_symlink()]
+    same += [Path("/etc/ld.so.cache"), Path(sys.base_prefix).resolve()]
+    binds += [(path, str(path)) for path in same if path.exists() and not path.is_relative_to("/usr")]
+    options = ["--ro-bind", "/usr", "/usr", "--dir", "/tmp"]
+    options += [word for path in system if path.is_symlink() for word in ("--symlink", os.readlink(path), str(path))]
+    for folder in sorted({folder for _, target in binds for folder in Path(target).parents[:-1]}):
+        options += ["--perms", "0755", "--dir", str(folder)]  # without it only root may enter
+    options += [word for path, target in binds for word in ("--ro-bind", str(path), target)]
+    return [*options, "--ro-bind-data", str(passwd), "/etc/passwd", "--ro-bind-data", str(hosts), "/etc/hosts"]
