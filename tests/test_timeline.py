@@ -9,12 +9,19 @@ from torch import nn
 from torch.profiler import record_function
 
 from rankzero.learn.distributed.world import run_world
-from rankzero.learn.profiling.rank_timeline import COMMUNICATION, COMPUTE, Span, plot_ranks, recorded, spans_of
+from rankzero.learn.profiling.rank_timeline import (
+    COMMUNICATION,
+    COMPUTE,
+    Span,
+    plot_rank_timeline,
+    record_spans,
+    spans_in_trace,
+)
 
 
 def one_step() -> list[Span]:
     layer = nn.Linear(64, 64)
-    with recorded() as spans:
+    with record_spans() as spans:
         with record_function("forward"):
             loss = layer(torch.ones(8, 64)).sum()
         with record_function("backward"):
@@ -36,7 +43,7 @@ def test_each_rank_says_when_it_computed_and_when_it_communicated() -> None:
     first, second = (spans[-1] for spans in ranks)
     assert first.end > second.start
     assert second.end > first.start
-    figure = plot_ranks(ranks, "one step")
+    figure = plot_rank_timeline(ranks, "one step")
     labels = [label.get_text() for label in figure.axes[0].get_yticklabels()]
     assert labels == [f"rank {rank}: {lane}" for rank in (0, 1) for lane in (COMPUTE, COMMUNICATION)]
 
@@ -61,5 +68,5 @@ def test_on_a_gpu_the_time_is_the_gpus(kernel: str, name: str) -> None:
         event("gemm_kernel", "kernel", 4),
         event(kernel, "kernel", 9),
     ]
-    spans = spans_of({"traceEvents": events, "baseTimeNanoseconds": 2000}, 1)
+    spans = spans_in_trace({"traceEvents": events, "baseTimeNanoseconds": 2000}, 1)
     assert spans == [Span(1, COMPUTE, "forward", 5.0, 10.0), Span(1, COMMUNICATION, name, 11.0, 16.0)]

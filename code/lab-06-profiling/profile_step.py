@@ -49,7 +49,7 @@ from rankzero.learn.profiling.traces import (
 from rankzero.learn.runs.options import StarterParser, non_negative_int, positive_float, positive_int
 from rankzero.learn.runs.run_folder import new_run_folder
 from rankzero.learn.runs.training_options import add_model_options, run_starter
-from rankzero.learn.runs.user_functions import read_script
+from rankzero.learn.runs.user_functions import load_user_functions
 
 PHASES = ("data", "forward", "backward", "optimizer")
 Phase = Callable[[str], AbstractContextManager[object]]
@@ -199,7 +199,7 @@ def run(options: argparse.Namespace, saved: object) -> int:
     device, corpus = choose_device(options.device), load_corpus(options.corpus)
     script: dict[str, Any] = {"next_batch": next_batch, "train_step": train_step}
     if options.script:
-        script |= read_script(options.script, instead_of=script, beside=Path(__file__).parent)
+        script |= load_user_functions(options.script, script, folder=Path(__file__).parent)
     check_length(corpus.train, options.block_size, f"the training part of corpus {corpus.name}")
     config = GPTConfig(corpus.vocab_size, options.block_size, options.layers, options.heads, options.hidden_dim)
     check_fits(config.training_bytes(options.batch_size), device)

@@ -31,11 +31,11 @@ from rankzero.learn.data.batches import check_length, random_batch, to_device, v
 from rankzero.learn.data.corpus import Corpus, load_corpus
 from rankzero.learn.distributed.collectives import CollectiveCounter
 from rankzero.learn.distributed.rank import note_step, rank_device
-from rankzero.learn.distributed.rank_sync import any_rank, on_rank_0, only_rank_0_speaks
+from rankzero.learn.distributed.rank_sync import any_rank, on_rank_0, silence_other_ranks
 from rankzero.learn.machine.device import device_name, seed_everything
 from rankzero.learn.models.gpt import GPT, GPTConfig
 from rankzero.learn.profiling.memory import PhaseMemory, check_fits
-from rankzero.learn.profiling.phase_timer import Laps
+from rankzero.learn.profiling.phase_timer import PhaseTimer
 from rankzero.learn.runs.checkpoints import save_checkpoint
 from rankzero.learn.runs.fingerprint import fingerprint
 from rankzero.learn.runs.options import StarterParser
@@ -156,7 +156,7 @@ def restore(saved: dict[str, Any], options: argparse.Namespace, corpus: Corpus, 
 def train(options: argparse.Namespace, saved: dict[str, Any] | None) -> int:
     """Trains as `options` say, in each rank; returns the exit code. Every mistake in them raises before all writing."""
     rank, ranks, device = dist.get_rank(), dist.get_world_size(), rank_device()
-    only_rank_0_speaks()
+    silence_other_ranks()
     if options.batch_size % ranks:
         even = options.batch_size // ranks * ranks or ranks
         raise UserError(f"--batch-size {options.batch_size} does not divide by {ranks} ranks: use {even}, say.")
@@ -187,7 +187,7 @@ def train(options: argparse.Namespace, saved: dict[str, Any] | None) -> int:
     except UserError:
         print("The whole batch would not fit, so there is nothing to compare with.\n")
     parallel = DistributedDataParallel(model)  # sends rank 0's weights to all, and hooks itself into backward
-    laps = Laps(device)
+    timer = PhaseTimer(device)
     with (
         finish_step_on_interrupt() as interrupted,
         StepMeter(
@@ -215,8 +215,8 @@ def train(options: argparse.Namespace, saved: dict[str, Any] | None) -> int:
                     loss = train_step(parallel, optimizer, x, y, after=memory.record)
                 meter.print((memory.table() + "\n\n" if step == first_step else "") + what_was_sent(step + 1, counter))
             elif asked:
-                laps.start()
-                loss = train_step(parallel, optimizer, x, y, after=laps.record)
+                timer.start()
+                loss = train_step(parallel, optimizer, x, y, after=timer.record)
             else:
                 loss = train_step(parallel, optimizer, x, y)
             meter.step(loss, lr)
@@ -224,7 +224,7 @@ def train(options: argparse.Namespace, saved: dict[str, Any] | None) -> int:
             stop = asked and any_rank(interrupted, device)  # a rank that stopped alone would leave the others waiting
             if meter.done % options.eval_every == 0 or meter.done == options.steps or stop:
                 with meter.paused():
-                    laps.report(meter)
+                    timer.report(meter)
                     meter.evaluation(evaluate(model, validation_batches(corpus.val, count=8, **batch), device))
                     state = {"step": meter.done, "settings": settings, "corpus_sha256": corpus.sha256}
                     on_rank_0(partial(save_checkpoint, checkpoint, model, optimizer, **state))

@@ -32,7 +32,7 @@ from rankzero.errors import UserError
 from rankzero.learn.data.batches import check_length, random_batch, to_device, validation_batches
 from rankzero.learn.data.corpus import load_corpus
 from rankzero.learn.distributed.rank import note_step, rank_device
-from rankzero.learn.distributed.rank_sync import any_rank, mean_over_ranks, my_rows, on_rank_0, only_rank_0_speaks
+from rankzero.learn.distributed.rank_sync import any_rank, mean_over_ranks, my_rows, on_rank_0, silence_other_ranks
 from rankzero.learn.distributed.sharded_checkpoint import (
     finish_step_folder,
     latest_step_folder,
@@ -42,7 +42,7 @@ from rankzero.learn.distributed.sharded_checkpoint import (
 from rankzero.learn.machine.device import device_name, seed_everything
 from rankzero.learn.models.gpt import GPT, GPTConfig
 from rankzero.learn.profiling.memory import check_fits
-from rankzero.learn.profiling.sharded_memory import measure, table_of_ranks, whole
+from rankzero.learn.profiling.sharded_memory import full_values, measure, table_of_ranks
 from rankzero.learn.runs.fingerprint import fingerprint
 from rankzero.learn.runs.options import StarterParser
 from rankzero.learn.runs.run_folder import finish_step_on_interrupt, new_run_folder
@@ -141,7 +141,7 @@ def compare_with_one_process(model: GPT, x: Tensor, y: Tensor, reshard: bool) ->
         train_step(twin, optimizer, *my_rows(x, y))
         pairs = list(zip(twin.parameters(), alone.parameters(), strict=True))
         for what, both in (("gradient", [(p.grad, q.grad) for p, q in pairs]), ("new weights", pairs)):
-            mine, right = (whole(tensors) for tensors in zip(*both, strict=True))
+            mine, right = (full_values(tensors) for tensors in zip(*both, strict=True))
             difference, largest = (mine - right).abs().max().item(), right.abs().max().item()
             apart.append(difference / largest)
             numbers = f"{largest:10.2e}{difference:14.1e}{apart[-1]:11.1e}"
@@ -195,7 +195,7 @@ def restore(saved: dict[str, Any], model: nn.Module, optimizer: Optimizer) -> in
 def train(options: argparse.Namespace, saved: dict[str, Any] | None) -> int:
     """Trains as `options` say, on every rank; returns the exit code. Every mistake in them raises first."""
     rank, ranks, device = dist.get_rank(), dist.get_world_size(), rank_device()
-    only_rank_0_speaks()
+    silence_other_ranks()
     seed_everything(options.seed, deterministic=options.deterministic)
     if options.batch_size % ranks:
         raise UserError(f"--batch-size {options.batch_size} does not divide into {ranks} ranks: use a multiple.")

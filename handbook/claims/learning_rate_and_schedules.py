@@ -15,7 +15,7 @@ from torch.optim.lr_scheduler import CosineAnnealingLR, LambdaLR, LinearLR, OneC
 from rankzero.claims.claim import claim
 from rankzero.claims.toolkit.counting_gpt import STEPS, excess, mean_loss, tiny_gpt
 from rankzero.curriculum import find_lab
-from rankzero.learn.data.synthetic_text import counting_batches
+from rankzero.learn.data.synthetic_text import synthetic_batches
 
 Shape = Callable[[int], float]
 
@@ -348,7 +348,7 @@ def range_test() -> Mapping[str, float]:
     model = tiny_gpt()
     optimizer = AdamW(model.parameters())
     rates, losses = [], []
-    for step, batch in enumerate(counting_batches(STEPS, seed=1)):
+    for step, batch in enumerate(synthetic_batches(STEPS, seed=1)):
         rates.append(1e-4 * 10 ** (4 * step / STEPS))
         optimizer.param_groups[0]["lr"] = rates[-1]
         loss = mean_loss(model, batch)

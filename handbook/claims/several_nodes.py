@@ -18,7 +18,7 @@ import psutil
 from torch.distributed.elastic.rendezvous.dynamic_rendezvous import RendezvousTimeout
 
 from rankzero.claims.claim import claim
-from rankzero.learn.distributed.world import main_left_alone, start_context
+from rankzero.learn.distributed.world import empty_main_module, process_context
 
 GROWS = "TORCH_DISABLE_SHARE_RDZV_TCP_STORE"  # what lets a node join later, with torch 2.13
 
@@ -76,8 +76,8 @@ class Nodes:
             f"--rdzv-endpoint=localhost:{self.port}", *options, str(self.folder / "script.py"), str(self.folder),
             *(option for option in how if not option.startswith("--")),
         ]  # fmt: skip
-        agent = start_context("forkserver").Process(target=_torchrun, args=(arguments, self.environment))
-        with main_left_alone():
+        agent = process_context("forkserver").Process(target=_torchrun, args=(arguments, self.environment))
+        with empty_main_module():
             agent.start()
         self.agents.append(agent)
         return agent

@@ -29,8 +29,8 @@ from rankzero.learn.distributed.collectives import CollectiveCounter
 from rankzero.learn.distributed.tcp_bytes import tcp_bytes_sent
 from rankzero.learn.distributed.world import run_world
 from rankzero.learn.models.gpt import GPT, GPTConfig
-from rankzero.learn.profiling.phase_timer import Laps
-from rankzero.learn.profiling.rank_timeline import plot_ranks, recorded
+from rankzero.learn.profiling.phase_timer import PhaseTimer
+from rankzero.learn.profiling.rank_timeline import plot_rank_timeline, record_spans
 from rankzero.learn.runs import plots
 from rankzero.learn.runs.predictions import compare
 
@@ -231,7 +231,7 @@ def timed(cap_mb):
     for _ in range(3):
         step()
     dist.barrier()
-    with recorded() as spans:
+    with record_spans() as spans:
         step()
     return spans
 
@@ -252,10 +252,10 @@ def hidden(ranks):
 
 compare(hidden_small, hidden(small), "%", of="buckets of 1 MiB")
 compare(hidden_one, hidden(one), "%", of="one bucket")
-plot_ranks(small, "Buckets of 1 MiB: all-reduces start while backward computes")
+plot_rank_timeline(small, "Buckets of 1 MiB: all-reduces start while backward computes")
 
 # %%
-plot_ranks(one, "One bucket: the all-reduce starts when backward has nothing left to compute")
+plot_rank_timeline(one, "One bucket: the all-reduce starts when backward has nothing left to compute")
 
 # %% [markdown]
 # **Explain**: the bar of backward reaches to the end of the last all-reduce in both pictures. Why? On this machine all
@@ -375,15 +375,15 @@ backward_longer = 30  # predict: ms
 def straggling(extra_ms):
     model = fresh()
     parallel, optimizer = DistributedDataParallel(model), AdamW(model.parameters())
-    laps = Laps(torch.device("cpu"))
+    timer = PhaseTimer(torch.device("cpu"))
     for number in range(14):
         if number == 4:
-            laps = Laps(torch.device("cpu"))  # without the first steps
-        laps.start()
+            timer = PhaseTimer(torch.device("cpu"))  # without the first steps
+        timer.start()
         if dist.get_rank() == 1:
             time.sleep(extra_ms / 1000)
-        train_step(parallel, optimizer, *my_rows(x, y), after=laps.record)
-    return laps.by_rank()
+        train_step(parallel, optimizer, *my_rows(x, y), after=timer.record)
+    return timer.by_rank()
 
 
 alike, slow = (run_world(straggling, 2, extra)[0] for extra in (0, 30))

@@ -25,7 +25,7 @@ from rankzero.learn.distributed.world import run_world
 from rankzero.learn.models.gpt import GPT, GPTConfig
 from rankzero.learn.profiling import rank_timeline as timeline
 from rankzero.learn.profiling.memory import MIB
-from rankzero.learn.profiling.sharded_memory import local_bytes, measure, whole
+from rankzero.learn.profiling.sharded_memory import full_values, local_bytes, measure
 from rankzero.learn.runs.predictions import compare
 
 starter = find_lab("08").import_starter()  # the functions of train_fsdp.py, not copies of them
@@ -193,7 +193,7 @@ def recorded_step():
     rows = my_rows(*batch())
     for _ in range(2):  # the first steps make buffers and state
         train_step(model, optimizer, *rows)
-    with timeline.recorded() as spans:
+    with timeline.record_spans() as spans:
         with record_function("forward"):
             loss = torch.nn.functional.cross_entropy(model(rows[0]).flatten(0, 1), rows[1].flatten())
         with record_function("backward"):
@@ -204,7 +204,7 @@ def recorded_step():
 
 
 spans = run_world(recorded_step, 2)
-timeline.plot_ranks(spans, "One sharded step on two ranks")
+timeline.plot_rank_timeline(spans, "One sharded step on two ranks")
 
 # %% [markdown]
 # ## 5. Is it the same training?
@@ -226,7 +226,7 @@ def new_weights(sharded):
         optimizer = AdamW(model.parameters(), lr=1e-3)
         torch.nn.functional.cross_entropy(model(x).flatten(0, 1), y.flatten()).backward()
         optimizer.step()
-    return whole(model.parameters())
+    return full_values(model.parameters())
 
 
 apart = (run_world(new_weights, 3, True)[0] - run_world(new_weights, 1, False)[0]).abs().max().item()
@@ -247,12 +247,13 @@ changed = 0  # predict: weights
 
 def optimizer_first():
     model = fresh()
-    before = whole(model.parameters()).clone()
+    before = full_values(model.parameters()).clone()
     early = AdamW(model.parameters(), lr=1e-3)
     model, _ = shard(model, 1e-3)
     train_step(model, early, *my_rows(*batch()))
     held_by_it = sum(p.numel() * 4 for group in early.param_groups for p in group["params"])
-    return int((whole(model.parameters()) != before).sum()), held_by_it / MIB, local_bytes(model.parameters()) / MIB
+    weights_changed = int((full_values(model.parameters()) != before).sum())
+    return weights_changed, held_by_it / MIB, local_bytes(model.parameters()) / MIB
 
 
 moved, by_optimizer, by_model = run_world(optimizer_first, 2)[0]
@@ -277,7 +278,7 @@ def norms():
     model, optimizer = shard(fresh(), 1e-3)
     train_step(model, optimizer, *my_rows(*batch()))
     own = torch.cat([p.grad.to_local().flatten() for p in model.parameters()]).norm().item()
-    return own, whole(p.grad for p in model.parameters()).norm().item()
+    return own, full_values(p.grad for p in model.parameters()).norm().item()
 
 
 every = run_world(norms, 4)

@@ -24,7 +24,7 @@ from rankzero.learn.distributed.collectives import CollectiveCounter
 from rankzero.learn.distributed.rank_sync import my_rows
 from rankzero.learn.distributed.world import run_world
 from rankzero.learn.models.gpt import GPT, GPTConfig
-from rankzero.learn.profiling.sharded_memory import Measured, local_bytes, measure, whole
+from rankzero.learn.profiling.sharded_memory import MeasuredStep, full_values, local_bytes, measure
 from rankzero.learn.runs.plots import read_log
 
 WAYS = ("reshard", "no reshard", "DDP")
@@ -49,7 +49,7 @@ def small_batch(step: int = 0) -> tuple[Tensor, Tensor]:
 
 
 # -------------------------------------------------------------------------------------------------- bytes and messages
-def _measured(lab: Any) -> dict[str, Measured]:
+def _measured(lab: Any) -> dict[str, MeasuredStep]:
     """On one rank: the first step of Lab 02's GPT, three ways."""
     x, y = my_rows(*make_batch())
     replica = DistributedDataParallel(make_model())
@@ -73,7 +73,7 @@ def _with_root(reshard: bool | None) -> tuple[GPT, AdamW]:
 
 
 @functools.cache
-def measured(ranks: int) -> list[dict[str, Measured]]:
+def measured(ranks: int) -> list[dict[str, MeasuredStep]]:
     """The same by rank."""
     return run_world(_measured, ranks, starter())
 
@@ -214,10 +214,10 @@ def _three_steps(lab: Any) -> dict[str, float]:
         optimizer.step()
         lab.train_step(model, sharded, *my_rows(x, y))
         lab.train_step(replica, both, *my_rows(x, y))
-    mine = whole(model.parameters())
+    mine = full_values(model.parameters())
 
     def apart(other: nn.Module) -> float:
-        right = whole(other.parameters())
+        right = full_values(other.parameters())
         return ((mine - right).abs().max() / right.abs().max()).item()
 
     return {"one process": apart(alone), "DDP": apart(replica)}
@@ -297,11 +297,11 @@ def file_of_a_rank() -> Mapping[str, float]:
 # ------------------------------------------------------------------------------------------------------ what goes wrong
 def _optimizer_first(lab: Any) -> dict[str, float]:
     model = small_model()
-    before = whole(model.parameters()).clone()
+    before = full_values(model.parameters()).clone()
     early = AdamW(model.parameters(), lr=1e-3)
     model, _ = lab.shard(model, 1e-3)
     lab.train_step(model, early, *my_rows(*small_batch()))
-    found = {"changed": int((whole(model.parameters()) != before).sum()), "state": len(early.state)}
+    found = {"changed": int((full_values(model.parameters()) != before).sum()), "state": len(early.state)}
     kept = sum(p.numel() for group in early.param_groups for p in group["params"])
     return found | {"kept whole": kept / before.numel()}
 
@@ -332,7 +332,7 @@ def _zero1(exercises: Any) -> tuple[list[float], int]:
             p.grad = torch.randn_like(p)
         exercises.zero1_step(parameters, part, optimizer)
     averages = [value for state in optimizer.state.values() for name, value in state.items() if name != "step"]
-    return whole(parameters).tolist(), local_bytes(averages)
+    return full_values(parameters).tolist(), local_bytes(averages)
 
 
 @claim(
@@ -356,7 +356,7 @@ def plain_adamw_passes() -> Mapping[str, float]:
 def _after_a_step(lab: Any, root: bool) -> Tensor:
     model, optimizer = lab.shard(make_model(), 1e-3) if root else _with_root(reshard=None)
     lab.train_step(model, optimizer, *my_rows(*make_batch()))
-    return whole([model.token_embedding.weight])
+    return full_values([model.token_embedding.weight])
 
 
 @claim(
@@ -379,7 +379,7 @@ def _norms(lab: Any) -> dict[str, float]:
     model, optimizer = lab.shard(small_model(), 1e-3)
     lab.train_step(model, optimizer, *my_rows(*small_batch()))
     own = torch.cat([p.grad.to_local().flatten() for p in model.parameters()]).norm().item()
-    return {"own": own / whole(p.grad for p in model.parameters()).norm().item()}
+    return {"own": own / full_values(p.grad for p in model.parameters()).norm().item()}
 
 
 @claim(

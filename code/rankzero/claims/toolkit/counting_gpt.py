@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.optim import AdamW, Optimizer
 
-from rankzero.learn.data.synthetic_text import FLOOR, VOCAB_SIZE, counting_batches
+from rankzero.learn.data.synthetic_text import LOWEST_LOSS, VOCAB_SIZE, synthetic_batches
 from rankzero.learn.models.gpt import GPT, GPTConfig
 
 STEPS = 100
@@ -32,11 +32,11 @@ def excess(
     """Nats a token above the best possible on new text, after 100 steps; `rate` gives the rate of step 0, 1, ..."""
     model = tiny_gpt(seed)
     optimizer = make(list(model.parameters()))
-    for step, batch in enumerate(counting_batches(STEPS, seed=1 + seed)):
+    for step, batch in enumerate(synthetic_batches(STEPS, seed=1 + seed)):
         for group in optimizer.param_groups:
             group["lr"] = rate(step)
         optimizer.zero_grad()
         mean_loss(model, batch).backward()
         optimizer.step()
     with torch.no_grad():
-        return mean_loss(model, counting_batches(1, seed=1000, batch_size=64)[0]).item() - FLOOR
+        return mean_loss(model, synthetic_batches(1, seed=1000, batch_size=64)[0]).item() - LOWEST_LOSS

@@ -1,7 +1,7 @@
-"""Counting what a rank communicates: calls and bytes by collective, where they enter the process group.
+"""Collective counter: the calls and bytes of each collective of a rank, counted where they enter the process group.
 
-Every collective of c10d is an operation of PyTorch's dispatcher, whoever calls it: `dist.all_reduce`, the reducer of
-DDP, the hooks of `fully_shard`, the redistribution of a DTensor. So a mode of the dispatcher sees them all, with gloo,
+Every collective of c10d is an operation of PyTorch's dispatcher, called by `dist.all_reduce`, the reducer of DDP, the
+hooks of `fully_shard` or the redistribution of a DTensor. So a mode of the dispatcher intercepts them all, with gloo,
 with NCCL, and with a fake process group.
 """
 
@@ -15,7 +15,7 @@ from torch import ScriptObject, Tensor
 from torch.distributed.tensor import DTensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-# Operation -> collective, and which argument is the whole message: all that is gathered, all that is scattered.
+# Operation -> collective, and the index of the argument with the whole message: the gathered or the unscattered tensor.
 OPERATIONS = {
     "allreduce_": ("all_reduce", 0),
     "allreduce_coalesced_": ("all_reduce", 0),
@@ -24,7 +24,7 @@ OPERATIONS = {
     "allgather_": ("all_gather", 0),
     "_allgather_base_": ("all_gather", 0),
     "allgather_into_tensor_coalesced_": ("all_gather", 0),
-    "all_gather_into_tensor": ("all_gather", None),  # functional: what comes back
+    "all_gather_into_tensor": ("all_gather", None),  # functional: the returned tensor
     "reduce_scatter_": ("reduce_scatter", 1),
     "_reduce_scatter_base_": ("reduce_scatter", 1),
     "reduce_scatter_tensor_coalesced_": ("reduce_scatter", 1),
@@ -43,7 +43,7 @@ OPERATIONS = {
     "barrier": ("barrier", None),
     "monitored_barrier_": ("barrier", None),
 }
-# What one rank of n sends of a message of one byte, by the ring algorithm (NCCL's documentation, PERFORMANCE.md).
+# Bytes that one rank of n sends per byte of the message, by the ring algorithm (NCCL's documentation, PERFORMANCE.md).
 RING = {
     "all_reduce": lambda n: 2 * (n - 1) / n,
     "all_gather": lambda n: (n - 1) / n,
@@ -55,7 +55,7 @@ RING = {
 
 @dataclass(frozen=True)
 class Record:
-    """One call: which collective, the bytes of the whole message, the dtype, and the number of ranks that share it."""
+    """One call: collective, bytes of the whole message, dtype, and the number of ranks in the group."""
 
     collective: str
     bytes: int
@@ -64,15 +64,15 @@ class Record:
 
     @property
     def ring_bytes(self) -> float:
-        """What this rank sends if the collective is a ring; 0 where no ring is meant."""
+        """Bytes that this rank sends if the collective runs as a ring; 0 for collectives without a ring."""
         return self.bytes * RING[self.collective](self.ranks) if self.collective in RING else 0.0
 
 
 class CollectiveCounter(TorchDispatchMode):
-    """Counts, while it is entered, what this rank calls in this thread and in the backward passes that it starts.
+    """Counts, while entered, the collectives that this thread calls, also in the backward passes that it starts.
 
-    The message of an all-reduce, a broadcast, a send is the tensor; that of an all-gather is its whole output, that of
-    a reduce-scatter its whole input.
+    The message of an all-reduce, a broadcast or a send is its tensor; that of an all-gather is its whole output, that
+    of a reduce-scatter its whole input.
     """
 
     def __init__(self) -> None:
@@ -81,12 +81,12 @@ class CollectiveCounter(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if any(issubclass(kind, DTensor) for kind in types):
-            return NotImplemented  # first the DTensor: what it calls comes back here
+            return NotImplemented  # the DTensor's own dispatch runs first and calls c10d through this mode
         result = func(*args, **(kwargs or {}))
         if func.namespace in ("c10d", "_c10d_functional"):
-            found = OPERATIONS.get(func._schema.name.split("::")[1])
-            if found:
-                collective, place = found
+            operation = OPERATIONS.get(func._schema.name.split("::")[1])
+            if operation:
+                collective, place = operation
                 functional = func.namespace == "_c10d_functional" and place is None
                 message = _tensors(result if functional else args[place] if place is not None else None)
                 size = sum(tensor.numel() * tensor.element_size() for tensor in message)
@@ -96,7 +96,7 @@ class CollectiveCounter(TorchDispatchMode):
 
     @property
     def calls(self) -> Counter[str]:
-        """How often each collective was called."""
+        """Number of calls of each collective."""
         return Counter(record.collective for record in self.records)
 
     @property
@@ -108,12 +108,12 @@ class CollectiveCounter(TorchDispatchMode):
         return total
 
     def in_order(self) -> str:
-        """What was called, in order, with the bytes of each: 'broadcast 120, all_reduce 1,050,112 + 2,182,144 + 4'."""
+        """Returns the calls in order with their bytes: 'broadcast 120, all_reduce 1,050,112 + 2,182,144 + 4'."""
         groups = itertools.groupby(self.records, key=lambda record: record.collective)
-        return ", ".join(f"{name} {' + '.join(f'{one.bytes:,}' for one in some)}" for name, some in groups)
+        return ", ".join(f"{name} {' + '.join(f'{record.bytes:,}' for record in records)}" for name, records in groups)
 
     def table(self) -> str:
-        """The counts as text: collective, calls, bytes."""
+        """Returns the counts as text: collective, calls, bytes."""
         lines = [f"{'collective':<16}{'calls':>7}{'bytes':>16}"]
         lines += [f"{name:<16}{calls:>7}{self.bytes[name]:>16,}" for name, calls in self.calls.items()]
         return "\n".join(lines)
@@ -123,12 +123,12 @@ def _tensors(value: Any) -> list[Tensor]:
     if isinstance(value, Tensor):
         return [value]
     if isinstance(value, (list, tuple)):
-        return [tensor for one in value for tensor in _tensors(one)]
+        return [tensor for item in value for tensor in _tensors(item)]
     return []
 
 
 def _ranks(args: Any) -> int:
-    """The size of the process group among the arguments: an object of c10d, or the name of a group."""
+    """Returns the size of the process group among the arguments: an object of c10d, or the name of a group."""
     for arg in args:
         if isinstance(arg, ScriptObject) and "ProcessGroup" in arg._type().qualified_name():
             return dist.ProcessGroup.unbox(arg).size()

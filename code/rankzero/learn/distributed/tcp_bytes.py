@@ -1,4 +1,4 @@
-"""Bytes that really leave a process through its TCP connections, as Linux counts them. Gloo's messages go there."""
+"""TCP bytes: what a process sends through its TCP connections, which carry gloo's messages, as Linux counts them."""
 
 import os
 import socket
@@ -7,12 +7,13 @@ import sys
 
 from rankzero.errors import UserError
 
-_TCP_INFO, _BYTES_SENT = 11, 200  # Linux, include/uapi/linux/tcp.h: struct tcp_info, tcpi_bytes_sent (since 4.19),
-# followed by tcpi_bytes_retrans: what was sent again, as happens on a busy machine
+# Linux, include/uapi/linux/tcp.h: struct tcp_info, tcpi_bytes_sent (since 4.19), followed by tcpi_bytes_retrans, the
+# bytes that were sent again, as happens on a busy machine.
+_TCP_INFO, _BYTES_SENT = 11, 200
 
 
 def tcp_bytes_sent() -> int:
-    """Payload bytes that the open TCP connections of this process have sent since they were made.
+    """Returns the payload bytes that the open TCP connections of this process have sent since they were opened.
 
     Take the difference around a collective, after a barrier. UserError where the system is not Linux.
     """
@@ -28,6 +29,6 @@ def tcp_bytes_sent() -> int:
         except OSError:  # no TCP, or closed since it was listed
             continue
         if len(info) >= _BYTES_SENT + 16:
-            sent, again = struct.unpack_from("QQ", info, _BYTES_SENT)
-            total += sent - again
+            sent, retransmitted = struct.unpack_from("QQ", info, _BYTES_SENT)
+            total += sent - retransmitted
     return total

@@ -93,7 +93,7 @@ def run_world(
     """
     if not 1 <= ranks <= MOST_RANKS:
         raise UserError(f"{ranks} ranks: use 1 to {MOST_RANKS}.")
-    context = start_context(start)
+    context = process_context(start)
     folder = _new_folder()
     steps = context.RawArray("q", [NOT_UP] * ranks)  # of each rank, as it notes them
     settings = {"device": device, "debug": debug, "ranks": ranks, "forked": start == "fork"}
@@ -156,7 +156,7 @@ def _end(world: list[Rank], start: str) -> None:
         rank.prints.close()
 
 
-def start_context(start: str) -> Any:
+def process_context(start: str) -> Any:
     context = multiprocessing.get_context(start)
     if start == "forkserver":
         context.set_forkserver_preload(["rankzero.learn.distributed.fork_server"])
@@ -177,7 +177,7 @@ _starting = threading.Lock()
 
 
 @contextlib.contextmanager
-def main_left_alone() -> Iterator[None]:
+def empty_main_module() -> Iterator[None]:
     """Keeps new processes from importing the running script again: what they need of it is in the payload."""
     with _starting:  # one thread at a time: the next would take the empty module for the script
         main = sys.modules["__main__"]
@@ -195,7 +195,7 @@ def _start(
     if sys.stdout:
         sys.stdout.flush()
     process = context.Process(target=live, args=(number, payload, folder, steps, settings, replies_in, prints_in))
-    with main_left_alone():
+    with empty_main_module():
         process.start()
     replies_in.close()
     prints_in.close()

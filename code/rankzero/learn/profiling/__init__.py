@@ -1,1 +1,1 @@
-"""Measuring a training step: memory, phases, traces."""
+"""Measurements of a training step: memory, phases, traces."""

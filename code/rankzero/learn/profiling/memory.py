@@ -1,4 +1,4 @@
-"""How much memory training holds, and at which phase of a step.
+"""Memory that training holds, by phase of a step.
 
 Two views. `memory_now` asks the allocator or the operating system. `PhaseMemory` counts bytes of tensors by their role,
 which is exact and does not depend on the allocator.
@@ -21,7 +21,7 @@ MIB = 2**20
 
 
 def memory_now(device: torch.device) -> dict[str, int]:
-    """Bytes in use.
+    """Returns the bytes in use, by name.
 
     CUDA: `allocated` (in tensors), `reserved` (held by torch's caching allocator, so never smaller) and `peak`, the
     most ever allocated. MPS: `allocated` and `reserved`. CPU: `resident` (this whole process, the interpreter and
@@ -49,18 +49,18 @@ def check_fits(needed: int, device: torch.device, first: str = "") -> None:
     `first`, as in "--micro-batch, ", is the option to lower before the others.
     """
     if device.type == "cuda":
-        there = torch.cuda.get_device_properties(device).total_memory
+        total = torch.cuda.get_device_properties(device).total_memory
     else:
-        there = psutil.virtual_memory().total
-    if needed > there:
+        total = psutil.virtual_memory().total
+    if needed > total:
         raise UserError(
-            f"out of memory: this would need about {needed / 2**30:,.0f} GiB and there are {there / 2**30:,.0f}: "
+            f"out of memory: this would need about {needed / 2**30:,.0f} GiB and there are {total / 2**30:,.0f}: "
             f"use a smaller {first}--batch-size, --block-size, --hidden-dim or --layers."
         )
 
 
 def tensor_bytes(tensors: Iterable[Tensor]) -> int:
-    """Bytes of the storages behind `tensors`; a storage that several of them share counts once."""
+    """Returns the bytes of the storages behind `tensors`; a storage that several tensors share counts once."""
     storages = {t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for t in tensors}
     return sum(storages.values())
 
@@ -73,7 +73,7 @@ class PhaseRow:
     weights: int
     gradients: int
     optimizer: int
-    activations: int  # what autograd saved in the forward pass and still keeps, weights left out
+    activations: int  # saved by autograd in the forward pass and still kept, weights left out
     system: dict[str, int]  # memory_now()
 
     @property
@@ -83,7 +83,7 @@ class PhaseRow:
 
 
 class PhaseMemory:
-    """Counts what a training step holds, phase by phase.
+    """Counts the bytes that a training step holds, phase by phase.
 
     Use as a context around one step and call `record` at the end of each phase::
 
@@ -91,7 +91,7 @@ class PhaseMemory:
             loss = model(x).sum()
             memory.record("forward")
 
-    `peak_activations` is the most that autograd kept at any moment, what is recomputed in backward included.
+    `peak_activations` is the most that autograd kept at any moment; tensors recomputed in backward count.
     """
 
     def __init__(self, model: nn.Module, optimizer: torch.optim.Optimizer, device: torch.device) -> None:
@@ -99,7 +99,7 @@ class PhaseMemory:
         self.peak_activations = 0
         self._model, self._optimizer, self._device = model, optimizer, device
         self._weights = {p.untyped_storage().data_ptr() for p in model.parameters()}
-        self._saved: dict[int, list[int]] = {}  # address of a storage -> [how many keep it, bytes]
+        self._saved: dict[int, list[int]] = {}  # address of a storage -> [tensors that share it, bytes]
         self._hooks = torch.autograd.graph.saved_tensors_hooks(self._pack, lambda kept: kept.tensor)
 
     def __enter__(self) -> "PhaseMemory":
@@ -110,7 +110,7 @@ class PhaseMemory:
         self._hooks.__exit__(*exception)
 
     def record(self, phase: str) -> None:
-        """Adds a row: what is held now."""
+        """Adds a row: the bytes held at this moment."""
         parameters = list(self._model.parameters())
         self.rows.append(
             PhaseRow(
@@ -129,7 +129,7 @@ class PhaseMemory:
         )
 
     def table(self) -> str:
-        """The rows as text, in MiB (2^20 bytes). Of more than 16, the first 6 and the last 3."""
+        """Returns the rows as text, in MiB (2^20 bytes). Of more than 16 rows, the first 6 and the last 3."""
         roles = ("weights", "gradients", "optimizer", "activations", "total")
         system = [name for name in self.rows[0].system if name != "peak"]
         lines = ["MiB after" + "".join(f"{name:>12}" for name in (*roles, *system))]
@@ -160,7 +160,7 @@ class PhaseMemory:
 
 
 class _Kept:
-    """Holds a saved tensor for autograd; when autograd lets go of it, so does the count."""
+    """Holds a saved tensor for autograd; when autograd frees it, its bytes are subtracted."""
 
     def __init__(self, tensor: Tensor) -> None:
         self.tensor = tensor

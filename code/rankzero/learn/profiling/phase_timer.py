@@ -1,4 +1,4 @@
-"""How long each phase of a step takes on each rank: which rank do the others wait for?"""
+"""Phase timer: the time of each phase of a step, on each rank, which shows the rank that the others wait for."""
 
 import time
 from collections import defaultdict
@@ -9,11 +9,12 @@ import torch.distributed as dist
 from rankzero.learn.runs.step_meter import StepMeter
 
 
-class Laps:
+class PhaseTimer:
     """Times the phases of some steps on this rank.
 
     All ranks leave backward together, since each waits there for the gradients of all. So a slow rank does not show in
-    its step time, which is everybody's: it has the longest forward, and the others have the longest backward.
+    the step time, which is the same on all ranks: the slow rank has the longest forward, and the others have the
+    longest backward.
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -27,7 +28,7 @@ class Laps:
         self._last = self._now()
 
     def record(self, phase: str) -> None:
-        """Ends a phase of it."""
+        """Ends a phase, which began at `start` or where the phase before it ended."""
         before, self._last = self._last, self._now()
         self._seconds[phase] += self._last - before
 
@@ -37,17 +38,17 @@ class Laps:
         return time.perf_counter()
 
     def by_rank(self) -> dict[str, list[float]]:
-        """Milliseconds a step of each phase, by rank; every rank must call it. Starts anew."""
-        mine = {phase: 1000 * seconds / self._steps for phase, seconds in self._seconds.items()}
-        every: list[dict[str, float]] = [{}] * dist.get_world_size()
-        dist.all_gather_object(every, mine)
+        """Returns the mean ms per step of each phase, by rank, and resets the timer. Every rank must call it."""
+        own_times = {phase: 1000 * seconds / self._steps for phase, seconds in self._seconds.items()}
+        times_of_ranks: list[dict[str, float]] = [{}] * dist.get_world_size()
+        dist.all_gather_object(times_of_ranks, own_times)
         self._seconds.clear()
         self._steps = 0
-        return {phase: [rank[phase] for rank in every] for phase in mine}
+        return {phase: [times[phase] for times in times_of_ranks] for phase in own_times}
 
     def report(self, meter: StepMeter) -> None:
         """Logs the phases by rank as an event `ranks` and prints them. Every rank must call it."""
         if phases := self.by_rank():
             meter.write("ranks", step=meter.done, **{f"{phase}_ms": times for phase, times in phases.items()})
-            words = [f"{phase} {', '.join(f'{one:.1f}' for one in times)}" for phase, times in phases.items()]
+            words = [f"{phase} {', '.join(f'{ms:.1f}' for ms in times)}" for phase, times in phases.items()]
             meter.print(f"step {meter.done:>5}/{meter.last_step}  ms by rank: {'; '.join(words)}")

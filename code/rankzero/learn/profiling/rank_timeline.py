@@ -1,4 +1,4 @@
-"""When each rank computed and when it communicated: recorded by torch.profiler, drawn one above the other."""
+"""Rank timeline: the times in which each rank computed and communicated, recorded by torch.profiler and drawn."""
 
 import json
 import tempfile
@@ -29,7 +29,7 @@ COLLECTIVES = {
 
 @dataclass(frozen=True)
 class Span:
-    """Something that a rank did from `start` to `end`, in µs of a clock that the ranks of one machine share."""
+    """A phase or a collective of one rank, from `start` to `end` in µs of a clock that all ranks of a machine share."""
 
     rank: int
     lane: str  # COMPUTE or COMMUNICATION
@@ -39,11 +39,12 @@ class Span:
 
 
 @contextmanager
-def recorded() -> Iterator[list[Span]]:
-    """Records what this rank does in the context; the list is filled when it ends.
+def record_spans() -> Iterator[list[Span]]:
+    """Records the spans of this rank in the context. The list is filled when the context ends.
 
-    Compute is what the code has named with `record_function`: data, forward, backward, optimizer; on CUDA, the time in
-    which the GPU worked on it. Communication is what the backend really does, in a thread or a stream of its own.
+    Compute is every phase that the code has named with `record_function`: data, forward, backward, optimizer; on CUDA,
+    the time in which the GPU worked on the phase. Communication is the work of the backend, in a thread or a stream of
+    its own.
     """
     spans: list[Span] = []
     with torch.profiler.profile() as profiler:
@@ -51,15 +52,15 @@ def recorded() -> Iterator[list[Span]]:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "trace.json"
         profiler.export_chrome_trace(str(file))
-        spans += spans_of(json.loads(file.read_text(encoding="utf-8")), dist.get_rank())
+        spans += spans_in_trace(json.loads(file.read_text(encoding="utf-8")), dist.get_rank())
 
 
-def spans_of(trace: dict[str, Any], rank: int) -> list[Span]:
-    """The spans of one rank in an exported trace, in the order of time."""
+def spans_in_trace(trace: dict[str, Any], rank: int) -> list[Span]:
+    """Returns the spans of one rank in an exported trace, sorted by start."""
     base = trace.get("baseTimeNanoseconds", 0) / 1000
     events = trace["traceEvents"]
     on_gpu = any(event.get("cat") == "gpu_user_annotation" for event in events)
-    found = []
+    spans = []
     for event in events:
         name, kind = event.get("name", ""), event.get("cat")
         if kind == ("gpu_user_annotation" if on_gpu else "user_annotation") and name in PHASES:
@@ -68,18 +69,18 @@ def spans_of(trace: dict[str, Any], rank: int) -> list[Span]:
             lane, name = COMMUNICATION, _collective(name)
         else:
             continue
-        found.append(Span(rank, lane, name, base + event["ts"], base + event["ts"] + event["dur"]))
-    return sorted(found, key=lambda span: span.start)
+        spans.append(Span(rank, lane, name, base + event["ts"], base + event["ts"] + event["dur"]))
+    return sorted(spans, key=lambda span: span.start)
 
 
 def _collective(name: str) -> str:
-    """Which collective 'gloo:all_reduce' or 'ncclDevKernel_AllReduce_Sum_f32_RING_LL(...)' is."""
+    """Returns the collective that a name means: 'gloo:all_reduce', 'ncclDevKernel_AllReduce_Sum_f32_RING_LL(...)'."""
     plain = name.lower().replace("_", "")
-    return next((one for one in COLLECTIVES if one.replace("_", "") in plain), "other")
+    return next((collective for collective in COLLECTIVES if collective.replace("_", "") in plain), "other")
 
 
-def plot_ranks(ranks: list[list[Span]], title: str = "") -> Figure:
-    """Two rows for each rank, what it computes and what it communicates, over the same time axis in ms."""
+def plot_rank_timeline(ranks: list[list[Span]], title: str = "") -> Figure:
+    """Draws two rows per rank, computation and communication, over one time axis in ms."""
     begin = min(span.start for spans in ranks for span in spans)
     figure = Figure(figsize=(10, 0.55 * 2 * len(ranks) + 1.3), layout="constrained")
     axes = figure.subplots()

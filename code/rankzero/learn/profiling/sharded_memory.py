@@ -1,7 +1,7 @@
-"""What a rank holds of a model in parts, and what one step of it calls, counted and shown.
+"""Memory of a sharded model on each rank, and the collectives of one training step.
 
-Parts are DTensors, as `fully_shard` makes them. While a group of parameters is gathered its modules hold plain tensors
-in their place, so that a look at `model.parameters()` tells what is whole at that moment.
+Shards are DTensors, as `fully_shard` makes them. While a group of parameters is gathered, its modules hold plain
+tensors in place of the DTensors, so `model.parameters()` shows which weights are whole at that moment.
 """
 
 from collections import Counter
@@ -20,32 +20,34 @@ from rankzero.learn.profiling.memory import MIB
 Step = Callable[..., object]  # step(model, optimizer, x, y, after), calls `after` with each phase's name
 
 
-def whole(tensors: Iterable[Tensor | None]) -> Tensor:
-    """All numbers of `tensors` laid end to end, on every rank: those of other ranks are gathered. None is left out."""
-    every = [one.full_tensor() if isinstance(one, DTensor) else one for one in tensors if one is not None]
-    return torch.cat([one.detach().flatten() for one in every])
+def full_values(tensors: Iterable[Tensor | None]) -> Tensor:
+    """Returns all numbers of `tensors`, [N], on every rank: shards are gathered. A None among `tensors` is skipped."""
+    present = [tensor for tensor in tensors if tensor is not None]
+    gathered = [tensor.full_tensor() if isinstance(tensor, DTensor) else tensor for tensor in present]
+    return torch.cat([tensor.detach().flatten() for tensor in gathered])
 
 
 def local_bytes(tensors: Iterable[Tensor | None]) -> int:
-    """Bytes of the numbers that this rank holds: of a DTensor, those of its own part."""
-    every = [one.to_local() if isinstance(one, DTensor) else one for one in tensors if one is not None]
-    return sum(one.numel() * one.element_size() for one in every)
+    """Returns the bytes of the numbers that this rank holds: of a DTensor, its shard."""
+    present = [tensor for tensor in tensors if tensor is not None]
+    local = [tensor.to_local() if isinstance(tensor, DTensor) else tensor for tensor in present]
+    return sum(tensor.numel() * tensor.element_size() for tensor in local)
 
 
 @dataclass(frozen=True)
-class Measured:
-    """One step of one rank. Bytes after it, by role; collectives by phase; bytes of whole weights after forward."""
+class MeasuredStep:
+    """One step of one rank: bytes after it, by role; collectives by phase; bytes of whole weights after forward."""
 
     weights: int
     gradients: int
-    averages: int  # AdamW's two for each weight, without its step counters
+    averages: int  # AdamW's two averages of each weight; step counters left out
     calls: Mapping[str, Counter[str]]  # "forward", "backward", "update" -> how often each collective was called
     whole: int
     messages: int  # bytes of the step's collectives
 
 
-def measure(step: Step, model: nn.Module, optimizer: Optimizer, x: Tensor, y: Tensor) -> Measured:
-    """Runs `step(model, optimizer, x, y, after=...)` and counts. It calls `after` when a phase ends, with its name."""
+def measure(step: Step, model: nn.Module, optimizer: Optimizer, x: Tensor, y: Tensor) -> MeasuredStep:
+    """Runs `step(model, optimizer, x, y, after=...)` and counts; `step` must call `after(phase)` as each phase ends."""
     calls: dict[str, Counter[str]] = {}
     held: list[int] = []
 
@@ -56,9 +58,9 @@ def measure(step: Step, model: nn.Module, optimizer: Optimizer, x: Tensor, y: Te
 
     with CollectiveCounter() as counter:
         step(model, optimizer, x, y, after=after)
-    until_update = counter.records[: sum(calls.values(), Counter()).total()]  # what comes later is for the log
+    until_update = counter.records[: sum(calls.values(), Counter()).total()]  # later collectives serve the log
     averages = [value for state in optimizer.state.values() for name, value in state.items() if name != "step"]
-    return Measured(
+    return MeasuredStep(
         weights=local_bytes(model.parameters()),
         gradients=local_bytes(p.grad for p in model.parameters()),
         averages=local_bytes(averages),
@@ -68,25 +70,25 @@ def measure(step: Step, model: nn.Module, optimizer: Optimizer, x: Tensor, y: Te
     )
 
 
-def table_of_ranks(ways: Mapping[str, Measured]) -> str:
-    """What each rank holds after a step of each way to train, and what the step took, in MiB (2^20 bytes).
+def table_of_ranks(ways: Mapping[str, MeasuredStep]) -> str:
+    """Returns a table: bytes on each rank after a step of each way to train, and the step's collectives.
 
-    All ranks call it. Where all ranks hold the same, one line says so.
+    In MiB (2^20 bytes). Every rank must call it. Where all ranks hold the same, one row stands for all.
     """
     lines = ["MiB after a step        weights  gradients   averages      total"]
-    for name, mine in ways.items():
-        every: list[tuple[int, int, int]] = [(0, 0, 0)] * dist.get_world_size()
-        dist.all_gather_object(every, (mine.weights, mine.gradients, mine.averages))
-        rows = {f"rank {rank}": row for rank, row in enumerate(every)}
-        if len(every) > 1 and len(set(every)) == 1:
-            rows = {"each rank": every[0]}
-        for who, row in rows.items():
-            lines.append(f"{name:<12}{who:<8}" + "".join(f"{size / MIB:11.2f}" for size in (*row, sum(row))))
+    for name, step in ways.items():
+        bytes_of_ranks: list[tuple[int, int, int]] = [(0, 0, 0)] * dist.get_world_size()
+        dist.all_gather_object(bytes_of_ranks, (step.weights, step.gradients, step.averages))
+        rows = {f"rank {rank}": row for rank, row in enumerate(bytes_of_ranks)}
+        if len(bytes_of_ranks) > 1 and len(set(bytes_of_ranks)) == 1:
+            rows = {"each rank": bytes_of_ranks[0]}
+        for ranks, row in rows.items():
+            lines.append(f"{name:<12}{ranks:<8}" + "".join(f"{size / MIB:11.2f}" for size in (*row, sum(row))))
     lines += ["", "one step      forward: all-gathers  weights whole   backward: all-gathers  reduced   MiB in all"]
-    for name, mine in ways.items():
-        forward, backward = mine.calls["forward"], mine.calls["backward"]
+    for name, step in ways.items():
+        forward, backward = step.calls["forward"], step.calls["backward"]
         kinds = {"reduce_scatter": "scattered", "all_reduce": "to all"}
         reduced = next((f"{backward[kind]} {word}" for kind, word in kinds.items() if backward[kind]), "0")
-        counts = f"{forward['all_gather']:>22}{mine.whole / MIB:15.2f}{backward['all_gather']:>24}{reduced:>15}"
-        lines.append(f"{name:<12}{counts}{mine.messages / MIB:10.2f}")
+        counts = f"{forward['all_gather']:>22}{step.whole / MIB:15.2f}{backward['all_gather']:>24}{reduced:>15}"
+        lines.append(f"{name:<12}{counts}{step.messages / MIB:10.2f}")
     return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""Reading and drawing the traces that torch.profiler exports: Chrome's trace format, which Perfetto opens too."""
+"""Traces that torch.profiler exports, read and drawn: Chrome's trace format, which Perfetto opens too."""
 
 import json
 from pathlib import Path
@@ -13,18 +13,18 @@ COLORS = {"data": "#d1622b", "forward": "#3b6fb6", "backward": "#8c6bb1", "optim
 
 
 def read_trace(path: Path) -> list[Event]:
-    """The events of a trace; times are in µs."""
+    """Returns the events of a trace file; times are in µs."""
     events: list[Event] = json.loads(path.read_text(encoding="utf-8"))["traceEvents"]
     return events
 
 
 def ranges(events: list[Event], cat: str = "user_annotation") -> list[tuple[float, float, str]]:
-    """(start, end, name) of the events of a kind, in the order of time. µs."""
+    """Returns (start, end, name) of the events of one category, sorted by start. Times are in µs."""
     return sorted((e["ts"], e["ts"] + e["dur"], e["name"]) for e in events if e.get("cat") == cat)
 
 
 def device_busy(events: list[Event]) -> float | None:
-    """Fraction of the steps' time in which the GPU runs a kernel or copies; None where the trace has no GPU in it."""
+    """Returns the fraction of the steps' time in which the GPU runs a kernel or copies; None without a GPU."""
     work = [span for kind in ("kernel", "gpu_memcpy", "gpu_memset") for span in ranges(events, kind)]
     steps = [(start, end) for start, end, name in ranges(events) if name.startswith("ProfilerStep#")]
     if not work:
@@ -39,48 +39,48 @@ def device_busy(events: list[Event]) -> float | None:
 
 
 def operations_table(events: list[Event], rows: int = 6) -> str:
-    """What takes the most time: operations by self time or, where there is a GPU, its kernels. And calls a step."""
+    """Returns a table of the operations with the most self time, or of the GPU's kernels, with their calls per step."""
     steps = sum(name.startswith("ProfilerStep#") for _, _, name in ranges(events))
     operations = _own_times(events)
     kernels: dict[str, list[float]] = {}
     for start, end, name in ranges(events, "kernel"):
         kernels.setdefault(name, []).append(end - start)
-    what, times = ("kernel", kernels) if kernels else ("operation, by self time", operations)
+    heading, times = ("kernel", kernels) if kernels else ("operation, by self time", operations)
     total = sum(map(sum, times.values()))
-    lines = [f"{what:<60}{'calls/step':>10}{'ms/step':>10}{'share':>8}", "-" * 88]
+    lines = [f"{heading:<60}{'calls/step':>10}{'ms/step':>10}{'share':>8}", "-" * 88]
     for name in sorted(times, key=lambda name: -sum(times[name]))[:rows]:
         spent = sum(times[name])
         lines.append(
             f"{name[:59]:<60}{len(times[name]) / steps:>10.1f}{spent / steps / 1000:>10.2f}{spent / total:>8.3f}"
         )
-    for what, found in (("all operations", operations), ("all kernels", kernels)):
-        if found:
-            spent, calls = sum(map(sum, found.values())), sum(map(len, found.values()))
-            lines.append(f"{what:<60}{calls / steps:>10.1f}{spent / steps / 1000:>10.2f}")
+    for label, group in (("all operations", operations), ("all kernels", kernels)):
+        if group:
+            spent, calls = sum(map(sum, group.values())), sum(map(len, group.values()))
+            lines.append(f"{label:<60}{calls / steps:>10.1f}{spent / steps / 1000:>10.2f}")
     reads = len(operations.get("aten::_local_scalar_dense", ()))
     lines.append(f"{'numbers handed to Python (_local_scalar_dense)':<60}{reads / steps:>10.1f}")
     return "\n".join(lines)
 
 
 def _own_times(events: list[Event]) -> dict[str, list[float]]:
-    """Self time in µs of every call of every PyTorch operation, by name. What autograd's engine runs is left out."""
-    found: dict[str, list[float]] = {}
-    open_calls: list[tuple[int, float, list[float], int]] = []  # thread, end, where its time is kept, at which place
+    """Returns the self time in µs of each call of each PyTorch operation, by name, without autograd's engine."""
+    self_times: dict[str, list[float]] = {}
+    open_calls: list[tuple[int, float, list[float], int]] = []  # thread, end, the list that holds its time, its index
     operations = [e for e in events if e.get("cat") == "cpu_op" and e["name"].startswith("aten::")]
     for op in sorted(operations, key=lambda e: (e["tid"], e["ts"], -e["dur"])):
         while open_calls and (open_calls[-1][0] != op["tid"] or open_calls[-1][1] <= op["ts"]):
             open_calls.pop()
         if open_calls:
-            _, _, times, place = open_calls[-1]
-            times[place] -= op["dur"]
-        mine = found.setdefault(op["name"], [])
-        mine.append(op["dur"])
-        open_calls.append((op["tid"], op["ts"] + op["dur"], mine, len(mine) - 1))
-    return found
+            _, _, times, index = open_calls[-1]
+            times[index] -= op["dur"]
+        times_of_op = self_times.setdefault(op["name"], [])
+        times_of_op.append(op["dur"])
+        open_calls.append((op["tid"], op["ts"] + op["dur"], times_of_op, len(times_of_op) - 1))
+    return self_times
 
 
 def plot_timeline(events: list[Event], steps: int = 3) -> Figure:
-    """The first steps of a trace: a row for each phase, one for the time that no phase covers, one for operations."""
+    """Draws the first steps of a trace: a row per phase, one for time that no phase covers, one for operations."""
     named = ranges(events)
     shown = [(start, end) for start, end, name in named if name.startswith("ProfilerStep#")][:steps]
     begin, end = shown[0][0], shown[-1][1]
@@ -114,31 +114,31 @@ def plot_timeline(events: list[Event], steps: int = 3) -> Figure:
 
 
 def _outermost(spans: list[tuple[float, float, str]]) -> list[tuple[float, float, str]]:
-    """Without those that begin before an earlier one has ended: they would be drawn on top of it."""
-    found: list[tuple[float, float, str]] = []
+    """Returns `spans` without those that begin before an earlier span has ended and would be drawn on top of it."""
+    outermost: list[tuple[float, float, str]] = []
     for span in spans:
-        if not found or span[0] >= found[-1][1]:
-            found.append(span)
-    return found
+        if not outermost or span[0] >= outermost[-1][1]:
+            outermost.append(span)
+    return outermost
 
 
 def _gaps(
     steps: list[tuple[float, float]], phases: list[tuple[float, float, str]], begin: float
 ) -> list[tuple[float, float]]:
-    """(start, length) in ms of what no phase covers inside the steps."""
-    found = []
+    """Returns (start, length) in ms of the time inside the steps that no phase covers."""
+    gaps = []
     for step_start, step_end in steps:
         now = step_start
         for start, stop, _ in [*phases, (step_end, step_end, "")]:
             if step_start <= start <= step_end:
                 if start > now:
-                    found.append(((now - begin) / 1000, (start - now) / 1000))
+                    gaps.append(((now - begin) / 1000, (start - now) / 1000))
                 now = max(now, stop)
-    return found
+    return gaps
 
 
 def plot_by_depth(series: dict[str, list[float]], ylabel: str) -> Figure:
-    """Lines over depth, the first layer at the left, on a logarithmic scale."""
+    """Draws each series over depth, the first layer at the left, on a logarithmic scale."""
     figure = Figure(figsize=(6.5, 3.2), layout="constrained")
     axes = figure.subplots()
     for name, values in series.items():

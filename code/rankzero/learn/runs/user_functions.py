@@ -1,4 +1,4 @@
-"""Functions from a file of the user's, in the place of a program's own."""
+"""User functions: functions from a file of the user's that replace a program's own."""
 
 import inspect
 import runpy
@@ -9,35 +9,39 @@ from typing import Any
 from rankzero.errors import UserError
 
 
-def read_script(path: Path, instead_of: Mapping[str, Callable[..., Any]], beside: Path) -> dict[str, Any]:
-    """What a Python file defines of these functions. A file that is not found may also stand in the folder `beside`.
+def load_user_functions(path: Path, replaceable: Mapping[str, Callable[..., Any]], folder: Path) -> dict[str, Any]:
+    """Returns those of the `replaceable` functions that a Python file defines, by name.
 
-    UserError where there is no such file, it does not run, or it defines none of them, or with other parameters.
+    A relative `path` that does not exist is also looked for in `folder`. UserError where there is no such file, where
+    it does not run, and where it defines none of the functions or one with other parameters.
     """
-    names = instead_of.keys()
-    found = next((file for file in (path, beside / path) if file.is_file()), None)
-    if found is None:
+    names = replaceable.keys()
+    script = next((file for file in (path, folder / path) if file.is_file()), None)
+    if script is None:
         raise UserError(f"script {path} does not exist: name a Python file that defines {' or '.join(names)}.")
     try:
-        defined = runpy.run_path(str(found))
-    except (Exception, SystemExit) as error:  # whatever it is, the file is no use
-        raise UserError(f"script {path} cannot be used ({type(error).__name__}: {error}): mend it first.") from None
+        defined = runpy.run_path(str(script))
+    except (Exception, SystemExit) as error:
+        raise UserError(f"script {path} cannot be used ({type(error).__name__}: {error}): fix it first.") from None
     if not defined.keys() & set(names):
         raise UserError(f"script {path} defines neither {' nor '.join(names)}: it would change nothing.")
     functions = {name: defined[name] for name in names if name in defined}
     for name, function in functions.items():
-        _check_call(f"script {path}: {name}", function, list(inspect.signature(instead_of[name]).parameters))
+        _check_call(f"script {path}", name, function, list(inspect.signature(replaceable[name]).parameters))
     return functions
 
 
-def _check_call(what: str, function: Any, parameters: list[str]) -> None:
+def _check_call(script: str, name: str, function: Any, parameters: list[str]) -> None:
     """UserError where `function` cannot be called with as many arguments as there are `parameters`."""
     if not callable(function):
-        raise UserError(f"{what} is no function but {function!r}: define one with parameters {', '.join(parameters)}.")
+        raise UserError(
+            f"{script}: {name} is no function but {function!r}: define one with parameters {', '.join(parameters)}."
+        )
     signature = inspect.signature(function)
     try:
         signature.bind(*parameters)
     except TypeError:
-        name = what.split()[-1]
-        theirs, ours = ", ".join(signature.parameters), ", ".join(parameters)
-        raise UserError(f"{what}({theirs}) cannot be called as it is here, as {name}({ours}): mend it first.") from None
+        raise UserError(
+            f"{script}: {name}({', '.join(signature.parameters)}) cannot be called as it is here, as "
+            f"{name}({', '.join(parameters)}): fix it first."
+        ) from None
