@@ -1,5 +1,6 @@
 """Generated files equal their sources, and the machinery that makes them refuses what is malformed."""
 
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -7,9 +8,9 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from rankzero.curriculum import ROOT, Lab, all_labs
+from rankzero.curriculum import ROOT, Lab, all_labs, find_lab
 from rankzero.errors import UserError
-from rankzero.publish import excerpts, notebooks
+from rankzero.publish import excerpts, lab_facts, lab_tables, notebooks
 from rankzero.publish.sync import sync
 
 
@@ -48,7 +49,7 @@ def fill(tmp_path: Path, spec: str) -> str:
     (tmp_path / "a.yaml").write_text("spec:\n  one: 1 # first\n  two: 2\n")
     page = tmp_path / "page.md"
     page.write_text(f"before\n<!-- excerpt: {spec} -->\nold\n<!-- /excerpt -->\nafter\n")
-    return excerpts.fill(page, tmp_path)
+    return excerpts.fill(page, page.read_text(), tmp_path)
 
 
 def filled(spec: str, language: str, code: str) -> str:
@@ -86,7 +87,7 @@ def test_a_diff_shows_what_changed_and_no_more(tmp_path: Path) -> None:
 def test_filling_twice_changes_nothing(tmp_path: Path) -> None:
     text = fill(tmp_path, "a.py#one")
     (tmp_path / "page.md").write_text(text)
-    assert excerpts.fill(tmp_path / "page.md", tmp_path) == text
+    assert excerpts.fill(tmp_path / "page.md", text, tmp_path) == text
 
 
 @pytest.mark.parametrize(
@@ -108,7 +109,60 @@ def test_an_excerpt_that_is_not_closed(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text("<!-- excerpt: a.py -->\n")
     with pytest.raises(UserError, match="not closed"):
-        excerpts.fill(page, tmp_path)
+        excerpts.fill(page, page.read_text(), tmp_path)
+
+
+BOX = "<!-- lab: box -->\n| minutes | difficulty | needs |\n|---|---|---|\n| {} | a CPU |\n<!-- /lab -->\n"
+
+
+def test_facts_on_a_labs_page_come_from_its_manifest_and_its_checks() -> None:
+    lab = find_lab("02")
+    blocks = "<!-- facts: evaluate -->\n{}<!-- /facts -->\n<!-- hints: evaluate -->\n{}<!-- /hints -->\n"
+    filled = lab_facts.fill(lab, BOX.format("1 | 2") + blocks.format("old\n", ""))
+    assert filled.startswith(BOX.format(f"{lab.minutes} | {lab.difficulty}"))
+    assert "10 points · 15 minutes · easy · proves that your validation loss" in filled
+    assert "<details><summary>Hints</summary>\n\n1. There are two switches" in filled
+    assert "old" not in filled
+    assert lab_facts.fill(lab, filled) == filled
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (
+            "<!-- facts: walk -->\n<!-- /facts -->",
+            "facts 'walk': checks.py has no such exercise; it has train_step",
+        ),
+        ("<!-- hints: evaluate -->\n", "a comment <!-- hints: … --> is not closed by <!-- /hints -->"),
+        (
+            "<!-- lab: box -->\n90 minutes\n<!-- /lab -->",
+            "lab 'box': expected <!-- lab: box --> and a table of one row",
+        ),
+    ],
+)
+def test_facts_that_cannot_be_filled(text: str, sentence: str) -> None:
+    with pytest.raises(UserError, match=re.escape(sentence)):
+        lab_facts.fill(find_lab("02"), text)
+
+
+def test_the_tables_of_labs_list_existing_and_planned_labs_by_number(tmp_path: Path) -> None:
+    (tmp_path / "labs").mkdir()
+    planned = tmp_path / "labs" / "planned.toml"
+    table = '[[lab]]\nnumber = "0{0}"\ntitle = "T{0}"\npart = "P"\nsummary = "S"\n'
+    planned.write_text(table.format(7) + table.format(9))
+    folder = tmp_path / "code" / "lab-07-x"
+    folder.mkdir(parents=True)
+    (folder / "train.py").touch()
+    manifest = 'title = "X"\npart = "P"\nsummary = "Y."\nstarter = "train.py"\nchapters = []\nminutes = 5\n'
+    (folder / "lab.toml").write_text(manifest + 'difficulty = "easy"\nneeds = ["cpu"]\n')
+    page = tmp_path / "handbook" / "README.md"
+    text = "<!-- labs: by number -->\n<!-- /labs -->\n<!-- labs: by part -->\n<!-- /labs -->\n"
+    filled = lab_tables.fill(page, text, tmp_path)
+    assert "| [07 X](../labs/lab-07-x.md) | Y. | 5 | easy |\n| 09 T9 | S | planned | |\n" in filled
+    assert "| 0 · P | [07 X](../labs/lab-07-x.md), 09 T9 |\n" in filled
+    planned.write_text("[[lab]]\nnumber = 9\n")
+    with pytest.raises(UserError, match=r"planned.toml: expected tables \[\[lab\]\] with number, title, part and"):
+        lab_tables.fill(page, text, tmp_path)
 
 
 NOTEBOOK = """# %% [markdown]

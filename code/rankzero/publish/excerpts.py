@@ -20,11 +20,10 @@ import textwrap
 from dataclasses import dataclass
 from pathlib import Path
 
-from rankzero.errors import UserError
+from rankzero.publish.generated_blocks import fill_blocks
 from rankzero.publish.stubs import BEGIN, END
 
 LANGUAGES = {".py": "python", ".toml": "toml", ".sbatch": "bash", ".yaml": "yaml"}
-_BLOCK = re.compile(r"(?P<open><!-- excerpt: (?P<spec>[^\n]+?) -->\n).*?(?P<close><!-- /excerpt -->)", re.DOTALL)
 _SPEC = re.compile(
     r"(?P<file>[^\s#]+)(?:#(?P<symbol>[\w.]+)(?P<body> body)?)?"
     r'(?: from="(?P<first>[^"]+)")?(?: to="(?P<last>[^"]+)")?(?: since="(?P<since>[^"]+)")?'
@@ -42,20 +41,9 @@ class Place:
     since: Path | None = None  # where the excerpt is what changed: the file before
 
 
-def fill(page: Path, root: Path) -> str:
-    """The text of `page` with every excerpt made anew. Sources are named relative to `root`."""
-    text = page.read_text(encoding="utf-8")
-    if text.count("<!-- excerpt:") != len(_BLOCK.findall(text)):
-        raise UserError(f"{page}: an excerpt comment is not closed by <!-- /excerpt -->.")
-
-    def make(match: re.Match[str]) -> str:
-        spec = match["spec"]
-        try:
-            return f"{match['open']}{_excerpt(spec, root)}{match['close']}"
-        except (OSError, SyntaxError, LookupError) as error:
-            raise UserError(f"{page}: excerpt '{spec}': {error}.") from None
-
-    return _BLOCK.sub(make, text)
+def fill(page: Path, text: str, root: Path) -> str:
+    """Returns `text`, the text of `page`, with its excerpts filled. Sources are named relative to `root`."""
+    return fill_blocks(page, text, "excerpt", lambda spec, _: _excerpt(spec, root))
 
 
 def place(spec: str, root: Path) -> Place:

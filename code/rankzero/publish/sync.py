@@ -1,4 +1,4 @@
-"""Regenerates what is made from something else: recorded output, exercise stubs, excerpts in pages, notebooks."""
+"""Generated files: exercise stubs, generated blocks in pages, notebooks, recorded output, each made from its source."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,7 +7,7 @@ import nbformat
 
 from rankzero.claims import report
 from rankzero.curriculum import ROOT, Lab, all_labs
-from rankzero.publish import excerpts, notebooks
+from rankzero.publish import excerpts, lab_facts, lab_tables, notebooks
 from rankzero.publish.recordings import recordings, run_again
 from rankzero.publish.stubs import stub
 
@@ -33,7 +33,7 @@ def sync(root: Path = ROOT, *, check: bool = False, execute: bool = False) -> li
     """
     return [
         *(file for lab in all_labs(root) for file in _sync_stubs(lab, check=check)),
-        *_sync_excerpts(root, check=check),
+        *_sync_pages(root, check=check),
         *([] if root != ROOT else report.write_table(check=check)),
         *(file for lab in all_labs(root) for file in _sync_notebooks(lab, check=check, execute=execute)),
     ]
@@ -49,10 +49,14 @@ def _sync_stubs(lab: Lab, *, check: bool) -> Iterator[Path]:
         yield lab.stubs
 
 
-def _sync_excerpts(root: Path, *, check: bool) -> Iterator[Path]:
+def _sync_pages(root: Path, *, check: bool) -> Iterator[Path]:
+    labs = {lab.page: lab for lab in all_labs(root)}
     for page in pages(root):
-        text = excerpts.fill(page, root)
-        if text != page.read_text(encoding="utf-8"):
+        before = page.read_text(encoding="utf-8")
+        text = lab_tables.fill(page, excerpts.fill(page, before, root), root)
+        if page in labs:
+            text = lab_facts.fill(labs[page], text)
+        if text != before:
             if not check:
                 page.write_text(text, encoding="utf-8")
             yield page
