@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from rankzero.curriculum import ROOT, Grading, Lab, all_labs, find_lab
+from rankzero.curriculum import ROOT, Grading, Lab, LatePolicy, all_labs, find_lab
 from rankzero.errors import UserError
-from rankzero.grading.intake.late_policy import parse_policy
 
 LABS = all_labs()
 SECTIONS = [
@@ -99,20 +98,21 @@ def test_a_good_manifest(tmp_path: Path) -> None:
     (lab,) = all_labs(make(tmp_path, GOOD))
     assert (lab.number, lab.title, lab.minutes, lab.needs) == ("05", "T", 10, ("cpu",))
     assert lab.page == tmp_path / "labs" / "lab-05-x.md"
-    assert (lab.grading.late, lab.grading.visibility) == ("none", "visible")
+    assert lab.grading == Grading(LatePolicy(percent_per_day=0, max_days=None, grace_hours=0), "visible")
 
 
 def test_a_manifest_may_say_how_it_is_graded(tmp_path: Path) -> None:
-    table = '[grading]\nlate = "10% a day"\nvisibility = "after_published"\n'
+    table = '[grading]\nvisibility = "after_published"\n[grading.late]\npercent_per_day = 2.5\nmax_days = 3\n'
     (lab,) = all_labs(make(tmp_path, GOOD + table))
-    assert (lab.grading.late, lab.grading.visibility) == ("10% a day", "after_published")
+    assert lab.grading == Grading(LatePolicy(2.5, 3), "after_published")
 
 
 @each_lab()
-def test_a_late_policy_is_one_that_grading_knows_and_no_default_is_repeated(lab: Lab) -> None:
-    parse_policy(lab.grading.late)
-    said = tomllib.loads((lab.folder / "lab.toml").read_text(encoding="utf-8")).get("grading", {})
-    assert not said.items() & asdict(Grading()).items()
+def test_no_manifest_repeats_a_default_of_grading(lab: Lab) -> None:
+    table = tomllib.loads((lab.folder / "lab.toml").read_text(encoding="utf-8")).get("grading", {})
+    defaults = asdict(Grading())
+    assert [key for key, value in table.items() if value == defaults[key]] == []
+    assert [key for key, value in table.get("late", {}).items() if value == defaults["late"][key]] == []
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,30 @@ def test_a_late_policy_is_one_that_grading_knows_and_no_default_is_repeated(lab:
         (('part = "P"', 'part = "P'), r"lab.toml: not valid TOML"),
         (("minutes = 10", "minutes = 10\ngrading = 3"), r"key 'grading' is 3; it must be a table, \[grading\]"),
         (('["cpu"]', '["cpu"]\n[grading]\npoints = 3'), r"key 'grading.points' is not known; the keys are late, vis"),
-        (('["cpu"]', '["cpu"]\n[grading]\nlate = 10'), r"key 'grading.late' is 10; it must be of type str"),
+        (
+            ('["cpu"]', '["cpu"]\n[grading]\nlate = "10% a day"'),
+            r"code/lab-05-x/lab.toml: grading.late is '10% a day'; it must be a table with the keys percent_per",
+        ),
+        (
+            ('["cpu"]', '["cpu"]\n[grading.late]\npercent_a_day = 10'),
+            r"lab.toml: grading.late.percent_a_day is not known; the keys are percent_per_day, max_days, grace_hours",
+        ),
+        (
+            ('["cpu"]', '["cpu"]\n[grading.late]\npercent_per_day = 101'),
+            r"lab.toml: grading.late.percent_per_day is 101; it must be a number from 0 to 100",
+        ),
+        (
+            ('["cpu"]', '["cpu"]\n[grading.late]\npercent_per_day = nan'),
+            r"lab.toml: grading.late.percent_per_day is nan; it must be a number from 0 to 100",
+        ),
+        (
+            ('["cpu"]', '["cpu"]\n[grading.late]\nmax_days = 1.5'),
+            r"lab.toml: grading.late.max_days is 1.5; it must be a whole number from 0 to 366",
+        ),
+        (
+            ('["cpu"]', '["cpu"]\n[grading.late]\ngrace_hours = "2 h"'),
+            r"lab.toml: grading.late.grace_hours is '2 h'; it must be a number from 0 to 8784",
+        ),
         (
             ('["cpu"]', '["cpu"]\n[grading]\nvisibility = "never"'),
             r"lab.toml: key 'grading.visibility' is 'never'; it must be one of visible, hidden, after_due",

@@ -14,7 +14,7 @@ import jsonschema
 import pytest
 from rich.console import Console
 
-from rankzero.curriculum import find_lab
+from rankzero.curriculum import Grading, find_lab
 from rankzero.errors import UserError
 from rankzero.exercises.checks.escape_text import MARKS, visible
 from rankzero.exercises.checks.report import Diagnosis, Report, Result
@@ -429,6 +429,12 @@ def test_gradescope_takes_the_results(grade: Grade) -> None:
     assert harmless(found["output"])
     assert len(json.dumps(found)) < 250_000
     assert found["extra_data"]["gradable"] == grade.gradable
+
+
+def test_gradescope_shows_points_when_the_manifest_says() -> None:
+    lab = replace(LAB, grading=Grading(visibility="after_due_date"))
+    output = gradescope_results.results(POOR, lab)
+    assert {output["visibility"], *(test["visibility"] for test in output["tests"])} == {"after_due_date"}
 
 
 def test_gradescope_is_told_what_is_wrong_and_what_was_graded() -> None:

@@ -63,13 +63,13 @@ METADATA = {
 class Container:
     """What Gradescope lays out before it calls run_autograder."""
 
-    def __init__(self, folder: Path, **settings: str) -> None:
+    def __init__(self, folder: Path, **late: float) -> None:
         self.folder = folder / "autograder"
         for name in ("source", "submission", "results"):
             (self.folder / name).mkdir(parents=True)
         self.source, self.results = self.folder / "source", self.folder / "results" / "results.json"
         (self.folder / "submission_metadata.json").write_text(json.dumps(METADATA))
-        (self.source / "settings.json").write_text(json.dumps({"lab": "02", "late": "", "index": ""} | settings))
+        (self.source / "settings.json").write_text(json.dumps({"lab": "02", "late": late, "index": ""}))
         (self.source / "rankzero").symlink_to(ROOT)
         command(self.source / ".venv" / "bin", "python", f'exec {sys.executable} "$@"\n')
         (self.folder / "submission" / "exercises.py").write_text(handed_in())
@@ -94,7 +94,7 @@ class Container:
 
 
 def test_gradescope_gets_points_reasons_and_the_penalty(tmp_path: Path, sandboxed: None) -> None:
-    container = Container(tmp_path, late="10% a day")
+    container = Container(tmp_path, percent_per_day=10)
     (container.folder / "submission" / "timestamp.txt").write_text("2026-11-01 00:00:00 UTC")  # the student's own word
     results, output = container.grade()
     assert results["score"] == LAB_POINTS - LOST - 0.1 * LAB_POINTS, output
@@ -110,7 +110,7 @@ def test_without_a_sandbox_gradescope_runs_submissions_as_nobody() -> None:
         pytest.skip("only root can run something as nobody, who must be able to read Python")
     with tempfile.TemporaryDirectory() as folder:  # pytest's own are closed to others
         Path(folder).chmod(0o755)
-        as_nobody(Container(Path(folder), late="refuse"), python)
+        as_nobody(Container(Path(folder), max_days=0), python)
 
 
 def as_nobody(container: Container, python: str) -> None:
@@ -187,8 +187,8 @@ def unzipped(tmp_path_factory: pytest.TempPathFactory) -> Path:
         sys.executable,
         "launch/gradescope/make_zip.py",
         "2",
-        "--late",
-        "10% a day",
+        "--late-percent-per-day",
+        "10",
         "--index",
         "https://cpu.example",
     ]
@@ -206,7 +206,7 @@ def test_the_zip_has_what_gradescope_looks_for(unzipped: Path) -> None:
     assert {path.name for path in source.iterdir()} == {"setup.sh", "run_autograder", "settings.json", "rankzero"}
     assert os.access(source / "setup.sh", os.X_OK)
     assert os.access(source / "run_autograder", os.X_OK)
-    settings = {"lab": "02", "late": "10% a day", "index": "https://cpu.example"}
+    settings = {"lab": "02", "late": {"percent_per_day": 10}, "index": "https://cpu.example"}
     assert json.loads((source / "settings.json").read_text()) == settings
     assert (source / "rankzero" / LAB.reference.relative_to(ROOT)).exists()
 

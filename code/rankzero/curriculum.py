@@ -35,11 +35,42 @@ VISIBILITIES = ("visible", "hidden", "after_due_date", "after_published")
 
 
 @dataclass(frozen=True)
+class LatePolicy:
+    """The points that late submissions lose: a manifest's table [grading.late]. UserError for a value out of range."""
+
+    percent_per_day: float = 0  # of the lab's points, for each day begun after the grace period
+    max_days: int | None = None  # submissions later than this get no points; with 0, no late submission gets any
+    grace_hours: float = 0  # these cost nothing and count for no day
+
+    def __post_init__(self) -> None:
+        """Checks types and ranges."""
+        for key, kind, most in (("percent_per_day", float, 100), ("max_days", int, 366), ("grace_hours", float, 8784)):
+            value = getattr(self, key)
+            right_type = isinstance(value, kind | int) and not isinstance(value, bool)
+            if not (right_type and 0 <= value <= most) and not (key == "max_days" and value is None):
+                number = "whole number" if kind is int else "number"
+                raise UserError(f"{key} is {value!r}; it must be a {number} from 0 to {most}.")
+
+
+def read_late_policy(table: Any, source: str) -> LatePolicy:
+    """Returns the policy of a table [grading.late]. UserError names `source`, the key and the value of a mistake."""
+    keys = [key.name for key in fields(LatePolicy)]
+    if not isinstance(table, dict):
+        raise UserError(f"{source} is {table!r}; it must be a table with the keys {', '.join(keys)}.")
+    if unknown := sorted(set(table) - set(keys)):
+        raise UserError(f"{source}.{unknown[0]} is not known; the keys are {', '.join(keys)}.")
+    try:
+        return LatePolicy(**table)
+    except UserError as error:
+        raise UserError(f"{source}.{error}") from None
+
+
+@dataclass(frozen=True)
 class Grading:
     """How a class is graded in a lab whose manifest says nothing else: its table [grading]."""
 
-    late: str = "none"  # what handing in late costs, in the words of rankzero.grading.intake.late_policy
-    visibility: str = "visible"
+    late: LatePolicy = LatePolicy()
+    visibility: str = "visible"  # of points on Gradescope
 
 
 @dataclass(frozen=True)
@@ -189,20 +220,19 @@ def _read(path: Path, root: Path) -> Lab:
         chapters=chapters,
         needs=tuple(manifest["needs"]),
         root=root,
-        grading=_grading(manifest.get("grading", {}), wrong),
+        grading=_grading(manifest.get("grading", {}), path, wrong),
         **{key: manifest[key] for key in ("title", "part", "summary", "minutes", "difficulty")},
     )
 
 
-def _grading(table: Any, wrong: Callable[[str], UserError]) -> Grading:
+def _grading(table: Any, path: Path, wrong: Callable[[str], UserError]) -> Grading:
     if not isinstance(table, dict):
         raise wrong(f"key 'grading' is {table!r}; it must be a table, [grading].")
     known = [one.name for one in fields(Grading)]
     for key, value in table.items():
         if key not in known:
             raise wrong(f"key 'grading.{key}' is not known; the keys are {', '.join(known)}.")
-        if not isinstance(value, str):
-            raise wrong(f"key 'grading.{key}' is {value!r}; it must be of type str.")
-    if (visibility := table.get("visibility", VISIBILITIES[0])) not in VISIBILITIES:
-        raise wrong(f"key 'grading.visibility' is {visibility!r}; it must be one of {', '.join(VISIBILITIES)}.")
-    return Grading(**table)
+        if key == "visibility" and value not in VISIBILITIES:
+            raise wrong(f"key 'grading.visibility' is {value!r}; it must be one of {', '.join(VISIBILITIES)}.")
+    late = read_late_policy(table.get("late", {}), f"{path}: grading.late")
+    return Grading(**table | {"late": late})

@@ -1,45 +1,51 @@
-"""Makes Gradescope's autograder for one lab, from the repository's last commit.
+"""Gradescope's autograder as a zip, for one lab, from the repository's last commit.
 
-    python launch/gradescope/make_zip.py 02 --late "10% a day" --index URL
+    python launch/gradescope/make_zip.py 02 --late-percent-per-day 10 --index URL
 
-Its root holds what Gradescope looks for, setup.sh and run_autograder, beside our settings and the repository.
+The zip holds setup.sh and run_autograder, which Gradescope runs, settings.json and the repository.
 """
 
 import argparse
 import json
 import subprocess
 import sys
+from dataclasses import fields
 from pathlib import Path
 
-from rankzero.curriculum import ROOT, find_lab
+from rankzero.curriculum import ROOT, LatePolicy, find_lab, read_late_policy
 from rankzero.errors import UserError
 
 HERE = Path(__file__).resolve().parent
 
 
-def make_zip(lab: str, late: str, index: str, out: Path) -> None:
+def make_zip(lab: str, late: dict[str, float], index: str, out: Path) -> None:
     """Writes the zip. SystemExit with a sentence where git cannot."""
     settings = json.dumps({"lab": lab, "late": late, "index": index})
     command = ["git", "archive", "--format=zip", f"--output={out.resolve()}"]
     command += [f"--add-file={HERE / name}" for name in ("setup.sh", "run_autograder")]
     command += [f"--add-virtual-file=settings.json:{settings}", "--prefix=rankzero/", "HEAD"]
-    if subprocess.run(command, cwd=ROOT).returncode:  # which has said why
+    if subprocess.run(command, cwd=ROOT).returncode:  # git has printed the reason
         sys.exit(f"git cannot pack {ROOT}: it must be a clone, and git 2.37 or newer.")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("lab", help="its number, such as 02")
-    parser.add_argument("--late", default="", help='penalty for late work, such as "10%% a day" (default: none)')
+    parser.add_argument("--late-percent-per-day", type=float, help="percent of the points that each late day costs")
+    parser.add_argument("--late-max-days", type=int, help="days late after which nothing counts; 0 refuses late work")
+    parser.add_argument("--late-grace-hours", type=float, help="hours after the deadline that cost nothing")
     parser.add_argument("--index", default="", help="address of torch's CPU builds: the image is gigabytes smaller")
     parser.add_argument("--out", type=Path, help="the zip (default: gradescope-lab-NN.zip)")
     options = parser.parse_args()
+    late = {key.name: getattr(options, f"late_{key.name}") for key in fields(LatePolicy)}
+    late = {key: value for key, value in late.items() if value is not None}
     try:
         lab = find_lab(options.lab).number
+        read_late_policy(late, "late")
     except UserError as error:
         sys.exit(f"{error}")
     out = options.out or Path(f"gradescope-lab-{lab}.zip")
-    make_zip(lab, options.late, options.index, out)
+    make_zip(lab, late, options.index, out)
     print(f"Made {out} of the last commit. Upload it in Gradescope under Configure Autograder.")
 
 

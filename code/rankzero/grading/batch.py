@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from rankzero.atomic_write import write_atomically
-from rankzero.curriculum import Lab, find_lab
+from rankzero.curriculum import Lab, LatePolicy, find_lab
 from rankzero.errors import UserError
 from rankzero.exercises.checks.runner import new_seed
 from rankzero.grading.executors import run_locally, run_on_ray
 from rankzero.grading.grade import Flag, Grade, Submission, read_grade, write_grade
 from rankzero.grading.grader import GradingSettings
-from rankzero.grading.intake.late_policy import parse_policy
+from rankzero.grading.intake.late_policy import days_late, late_penalty
 from rankzero.grading.intake.safe_names import safe_name
 from rankzero.grading.intake.timestamps import seconds_late
 from rankzero.grading.report import github_classroom_results, gradescope_results
@@ -150,14 +150,14 @@ def _labs(grades: Sequence[Grade]) -> dict[str, Lab]:
     return {number: find_lab(number) for number in {grade.submission.lab for grade in grades}}
 
 
-def with_lateness(grades: Sequence[Grade], due: datetime | None, policy: str | None) -> list[Grade]:
+def with_lateness(grades: Sequence[Grade], due: datetime | None, policy: LatePolicy | None) -> list[Grade]:
     """Returns the grades with the days late and the penalty, by `policy` or else by each lab's own policy."""
     labs, late_grades = _labs(grades), []
     for grade in grades:
-        lab_policy = parse_policy(policy or labs[grade.submission.lab].grading.late)
+        lab_policy = policy or labs[grade.submission.lab].grading.late
         seconds = seconds_late(grade.submission.submitted_at, due)
-        penalty = lab_policy.penalty(grade.max_points, seconds)
-        late_grades.append(replace(grade, late_days=lab_policy.days(seconds), late_penalty=penalty))
+        penalty = late_penalty(lab_policy, grade.max_points, seconds)
+        late_grades.append(replace(grade, late_days=days_late(lab_policy, seconds), late_penalty=penalty))
     return late_grades
 
 

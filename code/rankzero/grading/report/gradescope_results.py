@@ -21,14 +21,14 @@ def write(grade: Grade, lab: Lab, out: Path) -> None:
     write_atomically(out / "gradescope" / lab.number / f"{name}.json", json.dumps(results(grade, lab), indent=1))
 
 
-def results(grade: Grade, lab: Lab, visibility: str = "visible") -> dict[str, Any]:
+def results(grade: Grade, lab: Lab) -> dict[str, Any]:
     """What Gradescope reads. Where grading itself failed there is no score in it, so that nobody gets a zero."""
     submission = grade.submission
     found: dict[str, Any] = {
         "execution_time": round(grade.seconds, 3),
         "output": "\n".join([*summary(grade), *penalty(grade), *([repeat(grade)] if grade.report else [])]),
         "output_format": "text",
-        "visibility": visibility,
+        "visibility": lab.grading.visibility,
         "stdout_visibility": "hidden",
         "extra_data": {
             "schema": SCHEMA,
@@ -45,11 +45,11 @@ def results(grade: Grade, lab: Lab, visibility: str = "visible") -> dict[str, An
     }
     if grade.gradable:
         found["score"] = grade.score
-        found["tests"] = list(_tests(grade, lab, visibility))
+        found["tests"] = list(_tests(grade, lab))
     return found
 
 
-def _tests(grade: Grade, lab: Lab, visibility: str) -> Iterator[dict[str, Any]]:
+def _tests(grade: Grade, lab: Lab) -> Iterator[dict[str, Any]]:
     if not grade.report:
         return
     first = first_failures(grade.report)
@@ -64,6 +64,6 @@ def _tests(grade: Grade, lab: Lab, visibility: str) -> Iterator[dict[str, Any]]:
                 "max_score": result.max_points,
                 "status": "passed" if result.status == "pass" else "failed",
                 "output": result_text(grade.report, result, whole=result.check in first),
-                "visibility": visibility,
+                "visibility": lab.grading.visibility,
                 "tags": [exercise.name, result.status],
             }
