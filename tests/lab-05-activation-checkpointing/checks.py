@@ -82,6 +82,16 @@ def nothing_inside_is_kept(got: Answers, expected: Answers) -> str | None:
     return f"{counted(got['kept'])} bytes made inside the block are still there after its forward; expected 0."
 
 
+def gradients_are_recomputed(got: Answers, expected: Answers) -> str | None:
+    """Gradients come from the second run: none is what values from the first run give."""
+    if equal(got["stale"], expected["stale"]):
+        return None
+    return (
+        "a layer's weights became 0 between forward and backward, and the next layer's gradient is what the old "
+        "weights give: it comes from values that the first run left somewhere, not from the second run."
+    )
+
+
 def runs_twice(got: Answers, expected: Answers) -> str | None:
     """Once in forward, once in backward."""
     for phase in ("forward", "backward"):
@@ -198,12 +208,17 @@ def kinds_run(got: Answers, expected: Answers) -> str | None:
 
 
 def outputs_are_kept(got: Answers, expected: Answers) -> str | None:
-    """The bytes of the outputs, no more."""
-    for name, wanted in expected.items():
-        if not equal(got[name], wanted):
-            there = counted(got[name])
+    """The bytes of the outputs, no more, in tensors; and what is not kept is computed again."""
+    for name in ("products", "GELUs"):
+        if not equal(got[name], expected[name]):
+            there, wanted = counted(got[name]), expected[name]
             return f"with {name} kept, {there} bytes from inside are there after forward; expected {wanted:,}."
-    return None
+    if equal(got["stale"], expected["stale"]):
+        return None
+    return (
+        "the blocks' last operation, which is not in keep, was changed between forward and backward, and gradients are "
+        "what it gave before: it did not run again."
+    )
 
 
 same_loss = agrees("loss", 0, lambda *_: "the loss differs from that of a plain call.")
@@ -357,7 +372,13 @@ EXERCISES = (
                 "keeps nothing from inside, and runs the block twice",
                 points=3,
                 probe="what_is_kept",
-                judge=all_of(nothing_inside_is_kept, runs_twice, products_are_seen, same_bits("output", "the output")),
+                judge=all_of(
+                    nothing_inside_is_kept,
+                    runs_twice,
+                    products_are_seen,
+                    gradients_are_recomputed,
+                    same_bits("output", "the output"),
+                ),
             ),
             Check(
                 "checkpoint/dropout",
@@ -400,6 +421,7 @@ EXERCISES = (
                     same_bits("weights", "the gradient of the weights, with an input that asks for none,"),
                     recomputed_all_the_same,
                     products_are_seen,
+                    gradients_are_recomputed,
                     not_under_no_grad,
                 ),
             ),
@@ -463,7 +485,7 @@ EXERCISES = (
                 "keeps one input a segment",
                 points=1,
                 probe="segments_kept",
-                judge=inputs_are_kept,
+                judge=all_of(inputs_are_kept, gradients_are_recomputed),
                 requires=("checkpoint/memory",),
             ),
             Check(

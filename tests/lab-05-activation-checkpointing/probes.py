@@ -1,19 +1,24 @@
 """Lab 05, probes: they call the learner's code on fresh random models and return what came of it as plain values.
 
-Checkpointing runs the same operations on the same numbers in the same order, so right means equal in every bit. Memory
-is counted too: every tensor of floats that is made while a probe watches, and whether it is still there.
+Checkpointing runs the same operations on the same numbers in the same order, so right means equal in every bit. Every
+number of a probe has few bits, so that sums are exact: bits then depend on the answer alone, and not on the processor's
+instruction set, on the order of addition or on a tensor's place in memory.
+
+Memory is counted too: every tensor of floats that is made while a probe watches, and whether it is still there.
+Values can be kept elsewhere, in a NumPy array, a list, a file. So a probe also changes a block between forward and
+backward, in such a way that gradients from a second run are 0 and gradients from kept values are not.
 """
 
 import random
 import tracemalloc
 import weakref
+from collections.abc import Iterable
 from itertools import accumulate
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 import torch.utils.checkpoint
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -73,21 +78,52 @@ class Watch(TorchDispatchMode):
         return sum(size for size in rest.values() if size > 8)
 
 
+def with_exact_sums(module: nn.Module) -> nn.Module:
+    """Returns `module` in float64, with two weights per row 1 or -1 and all others 0.
+
+    Of inputs from `numbers`, its products and sums are exact in forward and in backward: at most 53 bits each.
+    """
+    for parameter in module.double().parameters():
+        chosen = torch.rand(parameter.shape).argsort(-1) < 2
+        parameter.data = chosen * (2.0 * torch.randint(2, parameter.shape) - 1).double()
+    return module
+
+
 class Block(nn.Module):
     """Widen, bend, drop, narrow, add: a small residual block that writes down each of its runs in `diary`."""
 
-    def __init__(self, name: int = 0, dropout: float = 0.0, diary: list[int] | None = None) -> None:
+    share = 0.5  # of what the block computes, the part that is added to its input
+
+    def __init__(
+        self, name: int = 0, dropout: float = 0.0, diary: list[int] | None = None, bend: nn.Module | None = None
+    ) -> None:
         super().__init__()
         self.up = nn.Linear(WIDTH, 2 * WIDTH)
         self.down = nn.Linear(2 * WIDTH, WIDTH)
         self.drop = nn.Dropout(dropout)
+        self.bend = bend or nn.ReLU()
         self.name, self.diary = name, [] if diary is None else diary
-        self.double()
+        with_exact_sums(self)
 
     def forward(self, x: Tensor) -> Tensor:
         """[ROWS, WIDTH] -> the same."""
         self.diary.append(self.name)
-        return torch.add(x, self.drop(self.down(F.gelu(self.up(x), approximate="tanh"))), alpha=0.5)
+        return torch.add(x, self.drop(self.down(self.bend(self.up(x)))), alpha=self.share)
+
+
+def clear_first_layers(blocks: Iterable[Block]) -> None:
+    """Sets the weights of each block's first layer to 0, unnoticed by autograd.
+
+    In a block that runs from now on, the second layer's input is 0, and so is the gradient of its weights.
+    """
+    for block in blocks:
+        for parameter in block.up.parameters():
+            parameter.data.zero_()
+
+
+def from_kept_values(blocks: Iterable[Block]) -> int:
+    """Counts gradients that would be 0 if each block had run after `clear_first_layers`."""
+    return sum(int(array(block.down.weight.grad).any()) for block in blocks if block.down.weight.grad is not None)
 
 
 def array(tensor: Any) -> np.ndarray:
@@ -102,14 +138,19 @@ def tensor(value: Any) -> Tensor:
     return value
 
 
-def numbers(*shape: int, asks: bool = False) -> Tensor:
-    """Random float64 numbers."""
-    return torch.randn(*shape, dtype=torch.float64, requires_grad=asks)
+def numbers(*shape: int, asks: bool = False, bits: int = 27) -> Tensor:
+    """Returns random float64 numbers between -2 and 2 of so many bits, by default more than float32 holds."""
+    return (torch.randint(-(2**bits), 2**bits, shape).double() / 2 ** (bits - 1)).requires_grad_(asks)
 
 
 def backward_of(output: Tensor) -> None:
     """Backward from a weighted sum of the output, with other numbers than ones arriving as its gradient."""
-    (output * torch.linspace(1, 2, output.numel(), dtype=output.dtype).view_as(output)).sum().backward()
+    weighted_sum(output).backward()
+
+
+def weighted_sum(output: Tensor) -> Tensor:
+    """Returns the sum of the output's numbers times 1, 1.125, ... 1.875 in turn."""
+    return (output * (1 + torch.arange(output.numel()) % 8 / 8).to(output.dtype).view_as(output)).sum()
 
 
 # ------------------------------------------------------------------------------------------------------ runs_per_block
@@ -195,7 +236,7 @@ def _trained(learner: ModuleType, seed: int, dropout: float) -> dict[str, Any]:
     torch.manual_seed(2**31 + seed)  # no seed that somebody would write
     output = tensor(learner.checkpoint(block, before(x)))
     drawn = torch.rand(1).item()
-    again = tensor(learner.checkpoint(lambda inside: block(inside).sin(), x))
+    again = tensor(learner.checkpoint(lambda inside: block(inside).abs(), x))
     output = after(output)
     backward_of(output)
     backward_of(again)
@@ -243,6 +284,7 @@ def what_is_kept(learner: ModuleType, seed: int) -> dict[str, Any]:
         copied = tracemalloc.get_traced_memory()[0]
         kept = watch.bytes_but(output, inside) + (copied if copied > MUCH else 0)
         once, products = len(block.diary), watch.ran.get("addmm", 0)
+        clear_first_layers([block])
         backward_of(output)
     tracemalloc.stop()
     return {
@@ -250,6 +292,7 @@ def what_is_kept(learner: ModuleType, seed: int) -> dict[str, Any]:
         "forward": once,
         "backward": len(block.diary) - once,
         "products": [products, watch.ran.get("addmm", 0) - products],
+        "stale": from_kept_values([block]),
         "output": array(output[:ROWS]),
     }
 
@@ -283,16 +326,25 @@ def what_is_saved(learner: ModuleType, seed: int) -> dict[str, Any]:
 def several_inputs(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Tensors that ask for a gradient and tensors that do not, numbers, a list and None, in random order."""
     torch.manual_seed(seed)
-    a, b, c = numbers(ROWS, WIDTH, asks=True), numbers(WIDTH, asks=True), numbers(ROWS, WIDTH)
+    a, b = numbers(ROWS, WIDTH, asks=True, bits=8), numbers(WIDTH, asks=True, bits=8)
+    c = numbers(ROWS, WIDTH, bits=8)
     rows = torch.randperm(ROWS)
     draw = random.Random(seed)
-    named = {"a": a, "b": b, "c": c, "rows": rows, "scale": draw.uniform(2, 3), "more": [1.5, 2.5], "nothing": None}
+    named = {
+        "a": a,
+        "b": b,
+        "c": c,
+        "rows": rows,
+        "scale": draw.randrange(17, 24) / 8,
+        "more": [1.5, 2.5],
+        "nothing": None,
+    }
     order = draw.sample([*named], len(named))
 
     def mixed(*inputs: Any) -> Tensor:
         of = dict(zip(order, inputs, strict=True))
         assert of["nothing"] is None
-        product = of["a"] * of["b"].sin() + of["c"] * of["a"].exp()
+        product = of["a"] * of["b"].square() + of["c"] * of["a"].square()
         return product[of["rows"]] * of["scale"] + sum(of["more"])
 
     output = tensor(learner.checkpoint(mixed, *[named[name] for name in order]))
@@ -308,10 +360,21 @@ def no_input_asks(learner: ModuleType, seed: int) -> dict[str, Any]:
         output = tensor(learner.checkpoint(block, x))
         if output.requires_grad:
             backward_of(output)
-    runs = len(block.diary)
+    runs, weights = len(block.diary), gradients(block)
     with torch.no_grad():
         silent = tensor(learner.checkpoint(block, x)).requires_grad
-    return {"weights": gradients(block), "runs": runs, "products": watch.ran.get("addmm", 0), "under no_grad": silent}
+    block.zero_grad()
+    output = tensor(learner.checkpoint(block, x))
+    clear_first_layers([block])
+    if output.requires_grad:
+        backward_of(output)
+    return {
+        "weights": weights,
+        "runs": runs,
+        "products": watch.ran.get("addmm", 0),
+        "stale": from_kept_values([block]),
+        "under no_grad": silent,
+    }
 
 
 def under_autocast(learner: ModuleType, seed: int) -> dict[str, Any]:
@@ -335,20 +398,25 @@ def under_autocast(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 
 # ------------------------------------------------------------------------------------------------------------ segments
-def _segments(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """One step through blocks with dropout, cut so that a remainder is left, and what it kept and ran."""
+def _segments(learner: ModuleType, seed: int, clear: bool = False) -> dict[str, Any]:
+    """One step through blocks with dropout, cut so that a remainder is left, and what it kept and ran.
+
+    With `clear`, the blocks' first layers are cleared between forward and backward.
+    """
     torch.manual_seed(seed)
     draw = random.Random(seed)
     segments = draw.randrange(4, 6)
     count = segments * draw.randrange(2, 4) + draw.randrange(2, segments - 1)
     diary: list[int] = []
     names = draw.sample(range(10**6), count)
-    blocks = nn.ModuleList(Block(name, 0.5, diary) for name in names)
-    x = numbers(draw.randrange(3, 400), WIDTH, asks=True)
+    blocks = [Block(name, 0.5, diary) for name in names]
+    x = numbers(draw.randrange(3, 400), WIDTH, asks=True, bits=8)
     with Watch() as watch:
-        output = tensor(learner.checkpoint_segments(blocks, x, segments))
+        output = tensor(learner.checkpoint_segments(nn.ModuleList(blocks), x, segments))
         kept = watch.bytes_but(output)
     forward = list(diary)
+    if clear:
+        clear_first_layers(blocks)
     backward_of(output)
     return {
         "blocks": count,
@@ -357,8 +425,9 @@ def _segments(learner: ModuleType, seed: int) -> dict[str, Any]:
         "size": x.nbytes,
         "output": array(output),
         "input": array(x.grad),
-        "weights": gradients(blocks),
+        "weights": gradients(nn.ModuleList(blocks)),
         "kept": kept,
+        "stale": from_kept_values(blocks),
         "forward": forward,
         "backward": diary[len(forward) :],
     }
@@ -377,9 +446,9 @@ def segments_trained(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 
 def segments_kept(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Bytes kept between forward and backward, the input left out; and its size."""
-    found = _segments(learner, seed)
-    return {name: found[name] for name in ("blocks", "segments", "size", "kept")}
+    """Bytes kept between forward and backward, the input left out; its size; gradients that come from kept values."""
+    found = _segments(learner, seed, clear=True)
+    return {name: found[name] for name in ("blocks", "segments", "size", "kept", "stale")}
 
 
 def one_segment_and_as_many_as_blocks(learner: ModuleType, seed: int) -> dict[str, Any]:
@@ -405,16 +474,22 @@ def best(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 
 # ----------------------------------------------------------------------------------------------------------- selective
-PRODUCT, GELU = torch.ops.aten.addmm.default, torch.ops.aten.gelu.default
+PRODUCT, GELU, RELU = (getattr(torch.ops.aten, name).default for name in ("addmm", "gelu", "relu"))
 
 
-def _selective(learner: ModuleType, seed: int, keep: Any) -> dict[str, Any]:
+def _selective(
+    learner: ModuleType, seed: int, keep: Any, bend: type[nn.Module] = nn.GELU, clear: bool = False
+) -> dict[str, Any]:
+    """One step through blocks with dropout and some activations after them. Sums with GELUs are not exact.
+
+    With `clear`, the blocks add nothing to their inputs when they run in backward, so that their gradients are 0.
+    """
     torch.manual_seed(seed)
     draw = random.Random(seed)
     count = draw.randrange(2, 5)
     more = draw.choice([one for one in range(1, 7) if one != count + 1])  # or GELUs would keep as much as products
-    block = nn.Sequential(*(Block(place, 0.5) for place in range(count)))
-    block.extend(nn.GELU("tanh") for _ in range(more))
+    blocks = [Block(place, 0.5, bend=bend()) for place in range(count)]
+    block = nn.Sequential(*blocks, *(bend() for _ in range(more)))
     before = Block()
     x = numbers(draw.randrange(3, 400), WIDTH, asks=True)
     inside = before(x)
@@ -422,8 +497,10 @@ def _selective(learner: ModuleType, seed: int, keep: Any) -> dict[str, Any]:
         output = tensor(learner.checkpoint_selective(block, inside, keep=keep))
         kept, ran = watch.bytes_but(output, inside), dict(watch.ran)
         drawn = torch.rand(1).item()
-        loss = (output * torch.linspace(1, 2, output.numel(), dtype=output.dtype).view_as(output)).sum()
+        loss = weighted_sum(output)
         del output
+        for one in blocks if clear else ():
+            one.share = 0.0
         loss.backward()
         held = [p.grad for p in [*block.parameters(), *before.parameters()]]
         released = watch.bytes_but(loss, x.grad, inside, *held)
@@ -437,16 +514,17 @@ def _selective(learner: ModuleType, seed: int, keep: Any) -> dict[str, Any]:
         "products": [ran.get("addmm", 0), watch.ran.get("addmm", 0) - ran.get("addmm", 0)],
         "GELUs": [ran.get("gelu", 0), watch.ran.get("gelu", 0) - ran.get("gelu", 0)],
         "released": released,
+        "stale": from_kept_values(blocks),
     }
 
 
 def selective_trained(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Gradients and random numbers with products and GELUs kept, of one call and of two in a row."""
-    found = _selective(learner, seed, {PRODUCT, GELU})
-    blocks = nn.ModuleList(nn.Sequential(Block(), nn.Linear(WIDTH, WIDTH).double()) for _ in range(2))
+    """Gradients and random numbers with products and ReLUs kept, of one call and of two in a row."""
+    found = _selective(learner, seed, {PRODUCT, RELU}, nn.ReLU)
+    blocks = nn.ModuleList(nn.Sequential(Block(), with_exact_sums(nn.Linear(WIDTH, WIDTH))) for _ in range(2))
     x = output = numbers(ROWS, WIDTH, asks=True)
     for block in blocks:  # each ends with a product: what is kept is also what comes out
-        output = tensor(learner.checkpoint_selective(block, output, keep={PRODUCT, GELU}))
+        output = tensor(learner.checkpoint_selective(block, output, keep={PRODUCT, RELU}))
     backward_of(output)
     row = {"row, input": array(x.grad), "row, weights": gradients(blocks)}
     return row | {name: found[name] for name in ("loss", "input", "before", "weights", "drawn")}
@@ -461,9 +539,10 @@ def selective_runs(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 
 def selective_kept(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Bytes kept between forward and backward, and after it while the loss lives."""
-    found = {"products": _selective(learner, seed, {PRODUCT}), "GELUs": _selective(learner, seed, {GELU})}
-    return {kept: one["kept"] for kept, one in found.items()}
+    """Bytes kept between forward and backward; blocks whose gradients come from other values than those."""
+    kinds = {"products": {PRODUCT}, "GELUs": {GELU}}
+    found = {kept: _selective(learner, seed, keep, clear=True) for kept, keep in kinds.items()}
+    return {kept: one["kept"] for kept, one in found.items()} | {"stale": [one["stale"] for one in found.values()]}
 
 
 def selective_released(learner: ModuleType, seed: int) -> dict[str, Any]:

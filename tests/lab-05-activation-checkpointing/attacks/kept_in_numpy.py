@@ -2,7 +2,7 @@
 
 import torch
 
-EARNS = 0  # not even the last bits of the gradients, whose copies lie otherwise in memory
+EARNS = {"checkpoint": 6}  # the gradients of a plain call; the run for show draws random numbers
 
 
 def checkpoint(function, *inputs):
