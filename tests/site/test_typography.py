@@ -1,9 +1,12 @@
 """Lines end where a reader expects them to: not within a date, a short option, or between a number and its unit."""
 
+import html
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from bs4 import BeautifulSoup
 from playwright.sync_api import Page, expect
 
 PAGES = ["handbook/errata", "handbook/engineering-tips", "labs/lab-04-gradient-accumulation", "handbook/claims"]
@@ -40,3 +43,45 @@ def test_a_long_name_in_a_narrow_table_ends_its_lines_after_underscores(site: Pa
     expect(name.first).to_have_js_property("textContent", "TORCH_ELASTIC_SHUTDOWN_TIMEOUT")  # as somebody copies it
     table = page.locator(".table-wrapper", has=name).first
     assert table.evaluate("it => it.scrollWidth - it.clientWidth") == 0
+
+
+CODE = re.compile(r"<(pre|code)\b.*?</\1>", re.DOTALL)
+NOT_TEXT = re.compile(r"<(script|style|svg|template)\b.*?</\1>|<[^>]*>", re.DOTALL)
+SAMPLE = """([stack, characters]) => {
+  const samples = characters.map((character) => Object.assign(document.createElement("p"), { textContent: character }));
+  document.body.replaceChildren(...samples);
+  document.body.style.fontFamily = getComputedStyle(document.body).getPropertyValue(stack);
+  const font = `1em ${document.body.style.fontFamily}`;
+  return Promise.all(characters.map((character) => document.fonts.load(font, character))).then(() => samples.length);
+}"""
+
+
+def characters_of(site: Path) -> Iterator[tuple[str, set[str]]]:
+    """The font stack and the characters beyond ASCII of code, and of the text around it."""
+    code, text = set(), set()
+    for file in set(site.rglob("*.html")) - set(site.glob("read/*")):  # which repeats chapters and labs
+        page = file.read_text(encoding="utf-8")
+        if 'class="katex"' in page:  # formulas have KaTeX's own fonts, which the site brings, too
+            soup = BeautifulSoup(page, "html.parser")
+            for formula in soup.select(".katex"):
+                formula.decompose()
+            page = str(soup)
+        code.update(*(html.unescape(NOT_TEXT.sub("", block[0])) for block in CODE.finditer(page)))
+        text.update(html.unescape(NOT_TEXT.sub("", CODE.sub("", page))))
+    for stack, characters in {"--font-stack--monospace": code, "--font-stack": text, "--ui": text}.items():
+        yield stack, {character for character in characters if ord(character) > 127 and not character.isspace()}
+
+
+def test_every_character_has_a_glyph_in_a_font_that_the_site_brings(site: Path, page: Page) -> None:
+    devtools, missing = page.context.new_cdp_session(page), []
+    for stack, characters in characters_of(site):
+        page.goto((site / "index.html").as_uri())
+        page.evaluate(SAMPLE, [stack, sorted(characters)])
+        devtools.send("DOM.enable")
+        devtools.send("CSS.enable")
+        root = devtools.send("DOM.getDocument")["root"]["nodeId"]
+        samples = devtools.send("DOM.querySelectorAll", {"nodeId": root, "selector": "body > p"})["nodeIds"]
+        for character, sample in zip(sorted(characters), samples, strict=True):
+            fonts = devtools.send("CSS.getPlatformFontsForNode", {"nodeId": sample})["fonts"]
+            missing += [(stack, character) for font in fonts if not font["isCustomFont"]]
+    assert not missing

@@ -26,7 +26,10 @@ SERVED = {
     "katex": ("katex/dist/katex.min.css", "katex/dist/fonts/*.woff2"),
     "mermaid": ("@mermaid-js/tiny/dist/mermaid.tiny.js",),
     "minisearch": ("minisearch/dist/umd/index.js",),
-    "fonts": tuple(f"@fontsource-variable/*/files/*-{letters}*-wght-*.woff2" for letters in LETTERS),
+    "fonts": (
+        *(f"@fontsource-variable/*/files/*-{letters}*-wght-*.woff2" for letters in LETTERS),
+        "@fontsource/dejavu-mono/files/*-400-normal.woff2",
+    ),
 }
 
 
