@@ -66,7 +66,7 @@ def test_doctor_exits_1_when_something_will_fail(monkeypatch: pytest.MonkeyPatch
     assert "problem torchvision: does not [load]" in output
 
 
-def test_doctor_names_a_torchvision_that_cannot_be_mended(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_names_a_torchvision_that_cannot_be_repaired(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail() -> None:
         raise ImportError("No module named 'torchvision'")
 

@@ -107,12 +107,12 @@ def test_the_phase_plot_stacks_the_roles() -> None:
 
 
 def test_torchvision_loads_whatever_build_is_here() -> None:
-    # In a process of its own, because a mended import stays mended.
+    # In a process of its own, because a repaired import stays repaired.
     code = (
         "from rankzero.learn.data.images import import_torchvision\n"
-        "first, mended = import_torchvision()\n"
+        "first, repaired = import_torchvision()\n"
         "second, again = import_torchvision()\n"
-        "assert first is second and mended == again\n"
+        "assert first is second and repaired == again\n"
         "import torch, torchvision.transforms.v2, torchvision.datasets\n"
         "from torchvision.models import resnet18\n"
         "print(resnet18(num_classes=10).eval()(torch.zeros(1, 3, 32, 32)).shape[1])"

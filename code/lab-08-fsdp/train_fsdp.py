@@ -186,7 +186,7 @@ def restore(saved: dict[str, Any], model: nn.Module, optimizer: Optimizer) -> in
     try:
         dcp.load(state, checkpoint_id=saved["path"])
     except dcp.CheckpointException as error:
-        raise UserError(f"checkpoint {saved['path']} is damaged: resume from another, or start anew.") from error
+        raise UserError(f"checkpoint {saved['path']} is damaged: resume from another, or start a new run.") from error
     set_state_dict(model, optimizer, model_state_dict=state["model"], optim_state_dict=state["optimizer"])
     return int(saved["step"])
 

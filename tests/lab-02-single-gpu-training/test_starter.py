@@ -178,7 +178,7 @@ def test_a_checkpoint_of_another_model_or_text_says_which(tmp_path: Path, capsys
     ]
     for change in changes:
         torch.save(saved | change, checkpoint)
-        assert "holds another model: resume from another, or start anew" in fails(resume, capsys)
+        assert "holds another model: resume from another, or start a new run" in fails(resume, capsys)
     assert not (tmp_path / "more").exists()
 
 

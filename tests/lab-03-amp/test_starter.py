@@ -256,7 +256,7 @@ def test_a_checkpoint_without_the_scalers_state_is_a_sentence(
     torch.save(torch.load(checkpoint, weights_only=True) | change, checkpoint)
     capsys.readouterr()
     said = fails(["--resume", str(checkpoint), "--steps", "4", "--out", str(tmp_path / "more")], capsys)
-    assert "has no scaler: resume from another, or start anew" in said
+    assert "has no scaler: resume from another, or start a new run" in said
     assert not (tmp_path / "more").exists()
 
 

@@ -1,7 +1,7 @@
 """Batches of token sequences and their targets: the same text, one token later.
 
-Nothing here remembers anything. The batch of a step is a function of the seed and the step's number, so a resumed run
-sees the data it would have seen, with no position to save.
+The batch of a step is a function of the seed and the step's number alone, so a resumed run gets the same data as an
+uninterrupted one, with no position to save.
 """
 
 from collections.abc import Iterator
@@ -14,9 +14,9 @@ from rankzero.errors import UserError
 
 
 def random_batch(tokens: Tensor, *, step: int, seed: int, batch_size: int, block_size: int) -> tuple[Tensor, Tensor]:
-    """The training batch of `step`: inputs and targets, both int64 [batch_size, block_size].
+    """Returns the training batch of `step`: inputs and targets, both int64 [batch_size, block_size].
 
-    `tokens` is int64 [N]. Each row starts at its own random place; the target of each token is the one after it.
+    `tokens` is int64 [N]. Each row starts at a random position of its own; the target of each token is the next token.
     """
     check_length(tokens, block_size)
     # default_rng hashes the pair, so neighboring steps and seeds give unrelated draws.
@@ -27,30 +27,30 @@ def random_batch(tokens: Tensor, *, step: int, seed: int, batch_size: int, block
 def validation_batches(
     tokens: Tensor, *, count: int, batch_size: int, block_size: int
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """At most `count` batches of windows spread evenly over `tokens`, the same ones every time.
+    """Yields at most `count` batches of windows spread evenly over `tokens`, the same batches every time.
 
     Windows do not overlap. The last batch is smaller where the text runs out, so weigh each batch by its tokens.
     """
     check_length(tokens, block_size)
     available = (len(tokens) - 1) // block_size
-    wanted = min(count * batch_size, available)
-    starts = torch.arange(wanted) * available // wanted * block_size
+    windows = min(count * batch_size, available)
+    starts = torch.arange(windows) * available // windows * block_size
     for chunk in starts.split(batch_size):
         yield _windows(tokens, chunk, block_size)
 
 
 def to_device(x: Tensor, y: Tensor, device: torch.device) -> tuple[Tensor, Tensor]:
-    """The batch on `device`. On CUDA it goes through pinned memory: that copy is queued, where a plain one waits."""
+    """Returns the batch on `device`. On CUDA it goes through pinned memory, whose copy is queued and does not block."""
     if device.type == "cuda":
         x, y = x.pin_memory(), y.pin_memory()
     return x.to(device, non_blocking=True), y.to(device, non_blocking=True)
 
 
-def check_length(tokens: Tensor, block_size: int, what: str = "text") -> None:
+def check_length(tokens: Tensor, block_size: int, subject: str = "text") -> None:
     """UserError unless `tokens` holds one sequence and its targets: block_size + 1 tokens."""
     if len(tokens) <= block_size:
         raise UserError(
-            f"{what} has {len(tokens)} tokens, too short for one sequence of {block_size} and its targets "
+            f"{subject} has {len(tokens)} tokens, too short for one sequence of {block_size} and its targets "
             f"({block_size + 1}): use a longer text or a smaller block size."
         )
 

@@ -1,4 +1,4 @@
-"""Text to train on: where it comes from, its characters as token ids, and what is held back for validation."""
+"""Corpora: texts to train on, as token ids of their characters, split for training and validation."""
 
 import hashlib
 import math
@@ -28,8 +28,8 @@ _TYPOGRAPHY = str.maketrans({"‘": "'", "’": "'", "“": '"', "”": '"', "�
 class Corpus:
     """A text as token ids, one per character.
 
-    `name` is what `load_corpus` takes to load it again; `characters[i]` is the character of token id `i`. `train` and
-    `val` are int64 [N]: the first 90 % of the text and the rest, so no validation token is ever trained on. `sha256`
+    `load_corpus(name)` loads the same corpus again; `characters[i]` is the character of token id `i`. `train` and `val`
+    are int64 [N]: the first 90 % of the text and the last 10 %, so no validation token is ever trained on. `sha256`
     identifies the text.
     """
 
@@ -41,20 +41,20 @@ class Corpus:
 
     @property
     def vocab_size(self) -> int:
-        """V: how many different characters there are."""
+        """V, the number of different characters."""
         return len(self.characters)
 
     def summary(self) -> str:
-        """Name and sizes in words, with ln V: the loss, in nats, of guessing evenly over the vocabulary."""
+        """Returns name and sizes in words, with ln V: the loss in nats of a uniform guess over the vocabulary."""
         sizes = f"{len(self.train):,} tokens to train on, {len(self.val):,} to validate"
         return f"{self.name}: {sizes}, {self.vocab_size} characters (ln V = {math.log(self.vocab_size):.3f})"
 
     def encode(self, text: str) -> Tensor:
-        """Characters to ids, int64 [len(text)]. UserError for a character that the corpus does not have."""
+        """Returns the ids of the characters, int64 [len(text)]. UserError for a character outside the vocabulary."""
         return _encode(text, self.characters)
 
     def decode(self, tokens: Tensor) -> str:
-        """Ids, an integer tensor [N], to the text they stand for."""
+        """Returns the text of `tokens`, an integer tensor [N]."""
         return "".join(self.characters[i] for i in tokens.tolist())
 
 
@@ -62,7 +62,7 @@ def load_corpus(spec: str = "embedded") -> Corpus:
     """Loads the corpus that `spec` names.
 
     `embedded`: the Python language reference from the standard library, always there. `tinyshakespeare`: downloaded
-    once, its digest checked. Anything else: the path of a UTF-8 text file. UserError says what is wrong with it.
+    once, its digest checked. Any other `spec` is the path of a UTF-8 text file. UserError where it cannot be used.
     """
     if spec == "embedded":
         return make_corpus(spec, _embedded_text(), PRINTABLE_ASCII)
@@ -72,7 +72,7 @@ def load_corpus(spec: str = "embedded") -> Corpus:
 
 
 def make_corpus(name: str, text: str, characters: str | None = None) -> Corpus:
-    """Turns `text` into a corpus. Without `characters` the vocabulary is the text's own, sorted."""
+    """Returns `text` as a corpus. Without `characters` the vocabulary is the sorted set of the text's characters."""
     characters = characters or "".join(sorted(set(text)))
     tokens = _encode(text, characters)
     split = int(0.9 * len(tokens))
@@ -84,8 +84,8 @@ def _encode(text: str, characters: str) -> Tensor:
     codes = np.frombuffer(text.encode("utf-32-le"), dtype="<u4")
     known = np.frombuffer(characters.encode("utf-32-le"), dtype="<u4")  # sorted, as `characters` is
     ids = np.searchsorted(known, codes).clip(max=max(len(known) - 1, 0))
-    if len(codes) and (strangers := codes != known[ids]).any():
-        raise UserError(f"the character {chr(codes[strangers][0])!r} is not in this corpus's vocabulary.")
+    if len(codes) and (unknown := codes != known[ids]).any():
+        raise UserError(f"the character {chr(codes[unknown][0])!r} is not in this corpus's vocabulary.")
     return torch.from_numpy(ids.astype(np.int64))
 
 
@@ -129,7 +129,7 @@ def _is_tinyshakespeare(content: bytes) -> bool:
 
 
 def cache_folder() -> Path:
-    """Where downloads are kept: $RANKZERO_CACHE, or `rankzero` in the user's cache folder."""
+    """Returns the folder for downloads: $RANKZERO_CACHE, or `rankzero` in the user's cache folder."""
     if folder := os.environ.get("RANKZERO_CACHE"):
         return Path(folder)
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rankzero"

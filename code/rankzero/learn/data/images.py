@@ -1,4 +1,4 @@
-"""torchvision, loaded in the one place that knows its trap.
+"""torchvision, imported also where its compiled operators do not load.
 
 A torchvision from the main package index is compiled for the CUDA build of torch. Beside a CPU build its compiled
 operators do not load, and `import torchvision` stops at `operator torchvision::nms does not exist`. Datasets,
@@ -18,7 +18,7 @@ _declared: list[torch.library.Library] = []  # a Library object that is collecte
 
 
 def import_torchvision() -> tuple[ModuleType, bool]:
-    """Returns torchvision, and whether it had to be mended (then box operators such as `nms` stay out of reach).
+    """Returns torchvision, and whether the import had to be repaired: then box operators such as `nms` do not work.
 
     ImportError where it is not installed, or fails in another way.
     """

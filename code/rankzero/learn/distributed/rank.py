@@ -1,4 +1,4 @@
-"""What happens inside one rank: it joins the others, gets its device, and notes its step."""
+"""One rank's place in the process group: joining it, the rank's device, the number of its step."""
 
 import datetime
 import os
@@ -20,29 +20,29 @@ _device = torch.device("cpu")
 
 
 def launched_by_torchrun() -> bool:
-    """Whether torchrun, or something that sets the same variables, has started this process as a rank."""
+    """Returns whether torchrun, or a launcher that sets the same variables, has started this process as a rank."""
     return {"RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT"} <= os.environ.keys()
 
 
 def note_step(step: int) -> None:
-    """Notes the step that begins, so that a failure of this rank can name it. Costs nothing."""
+    """Notes the step that begins, so that the report of a failure can name it. Costs nothing."""
     if _steps is not None:
         _steps[dist.get_rank()] = step
 
 
 def share_steps(steps: MutableSequence[int]) -> None:
-    """From here on, `note_step` writes into `steps`, one number for each rank."""
+    """Makes `note_step` write into `steps`, which has a number per rank."""
     global _steps
     _steps = steps
 
 
 def rank_device() -> torch.device:
-    """The device that this rank has got."""
+    """Returns the device of this rank."""
     return _device
 
 
 def backend_of(device: torch.device) -> str:
-    """NCCL for CUDA devices, gloo for everything else."""
+    """Returns the backend for a device: NCCL for CUDA, else gloo."""
     return "nccl" if device.type == "cuda" else "gloo"
 
 
@@ -52,34 +52,34 @@ def join(
     """Joins the default process group; returns the device of this rank.
 
     `device` is "auto", "cpu" or "cuda"; each rank of a machine has a CUDA device of its own. Without `store`, `rank`
-    and `ranks` the environment that torchrun has made says who and where everybody is. With `debug`, c10d compares what
-    the ranks call before each collective.
+    and `ranks`, they come from torchrun's environment variables. With `debug`, c10d compares the ranks' calls before
+    each collective. UserError where there are too few devices.
     """
     local = int(os.environ["LOCAL_RANK"]) if store is None else rank
-    here = int(os.environ["LOCAL_WORLD_SIZE"]) if store is None else ranks
+    local_ranks = int(os.environ["LOCAL_WORLD_SIZE"]) if store is None else ranks
     global _device
-    _device = place = device_of_rank(device, local, here)
-    if place.type == "cuda":
-        torch.cuda.set_device(place)
+    _device = own_device = device_of_rank(device, local, local_ranks)
+    if own_device.type == "cuda":
+        torch.cuda.set_device(own_device)
     elif store is not None and "GLOO_SOCKET_IFNAME" not in os.environ:
         os.environ["GLOO_SOCKET_IFNAME"] = "lo" if sys.platform == "linux" else "lo0"  # all ranks are on this machine
     # torch 2.13 announces other names for all_gather_into_tensor and reduce_scatter_tensor; 2.11 has only these.
     warnings.filterwarnings("ignore", message=r".*_single.*", category=FutureWarning)
-    backend = backend_of(place)
+    backend = backend_of(own_device)
     limit = datetime.timedelta(seconds=COLLECTIVE_SECONDS[backend])
     if debug:
         dist.set_debug_level(dist.DebugLevel.DETAIL)  # type: ignore[attr-defined]
-    # Nobody goes on before all have joined: a rank that is done at once would leave while another still connects.
+    # No rank goes on before all have joined: a rank that is done at once would leave while another still connects.
     os.environ["TORCH_DIST_INIT_BARRIER"] = "1"
     dist.init_process_group(backend, store=store, rank=rank, world_size=ranks, timeout=limit)
     del os.environ["TORCH_DIST_INIT_BARRIER"]  # a group that a rank makes later may have a shorter limit
-    return place
+    return own_device
 
 
 def device_of_rank(name: str, local_rank: int, local_ranks: int) -> torch.device:
-    """The device of a rank: "auto" takes CUDA where this machine has one for each of its ranks, else the CPU.
+    """Returns the device of a rank: for "auto" CUDA where this machine has a device per rank, else the CPU.
 
-    UserError where there are too few CUDA devices, or where `name` is one that ranks cannot share.
+    UserError where there are too few CUDA devices, or where `name` is a device that ranks cannot share.
     """
     devices = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if name == "auto":

@@ -1,14 +1,14 @@
-"""What a failure of a rank is called: what was raised and where, or where a rank was when nothing was."""
+"""Rank failures in words: the error that a rank raised and its place, or the place where a silent rank was."""
 
 import re
 import sysconfig
 import traceback
 from pathlib import Path
 
-LIBRARIES = tuple(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib"))
-OURS = str(Path(__file__).parents[2])
+STANDARD_LIBRARY = sysconfig.get_path("stdlib")
+THIS_LIBRARY = str(Path(__file__).parents[2])
 LOST = "lost the connection to another rank in a collective"
-LONGEST = 500  # characters of an error's first line that a report shows
+LONGEST = 500  # characters of an error's first line in a report
 _FINGERPRINT = re.compile(
     r"Rank (\d+) is running collective: CollectiveFingerPrint\(SequenceNumber=\d+,? ?OpType=(\w+)"
     r"(?:, TensorShape=\[([\d, ]*)\], TensorDtypes=(\w+))?"
@@ -16,7 +16,7 @@ _FINGERPRINT = re.compile(
 
 
 def is_consequence(error: BaseException) -> bool:
-    """Whether an error only says that another rank is gone, late, or did something else. c10d raises such errors."""
+    """Returns whether an error of c10d only reports that another rank is gone, late, or in another collective."""
     name = type(error).__name__
     if name in ("DistBackendError", "DistNetworkError", "DistStoreError"):
         return True
@@ -26,7 +26,7 @@ def is_consequence(error: BaseException) -> bool:
 
 
 def text_of(error: BaseException) -> str:
-    """Its text; nothing if it cannot say."""
+    """Returns the error's text; empty if its `__str__` fails."""
     try:
         return str(error)
     except Exception:
@@ -34,7 +34,7 @@ def text_of(error: BaseException) -> str:
 
 
 def summary_of(error: BaseException) -> str:
-    """What was raised, in a line: 'ValueError: no such thing'. Of c10d's errors, what a person can use."""
+    """Returns the error in a line: 'ValueError: no such thing'. Errors of c10d are reduced to their cause."""
     text = re.sub(r"\x1b\[[0-9;]*m", "", text_of(error)).strip()
     calls = [
         f"rank {rank} called {op.lower()}" + (f" of {dtype}[{shape}]" if dtype else "")
@@ -56,30 +56,34 @@ def summary_of(error: BaseException) -> str:
 
 
 def place_of(error: BaseException) -> str:
-    """Where the user's code raised it: 'train_ddp.py, line 40, in train_step'; empty if nowhere in it."""
+    """Returns the user's line that raised it: 'train_ddp.py, line 40, in train_step'; empty without a user's line."""
     frames = traceback.extract_tb(error.__traceback__)
-    mine = [frame for frame in frames if is_users(frame.filename)]
-    return f"{Path(mine[-1].filename).name}, line {mine[-1].lineno}, in {mine[-1].name}" if mine else ""
+    user_frames = [frame for frame in frames if is_users(frame.filename)]
+    if not user_frames:
+        return ""
+    innermost = user_frames[-1]
+    return f"{Path(innermost.filename).name}, line {innermost.lineno}, in {innermost.name}"
 
 
 def place_in_dump(dump: str) -> tuple[str, bool]:
-    """Where a process is by the dump of `faulthandler`: the user's innermost line; and whether it waits for others."""
+    """Returns the user's innermost line in a dump of `faulthandler`, and whether the process waits for other ranks."""
     frames = re.findall(r'File "(.*?)", line (\d+) in (\S+)', dump)  # the innermost first
     names = [name for _, _, name in frames]
     if "_work" not in names:
         return "sending its value" if "_reply" in names else "", False
     if any(file.endswith("distributed/rank.py") and name == "join" for file, _, name in frames):
         return "joining the others", True
-    del frames[names.index("_work") :]  # what runs a rank is nobody's code
+    del frames[names.index("_work") :]  # frames of rank_process.py
     for number, (file, line, name) in enumerate(frames):
         if is_users(file):
             inside = [called for _, _, called in frames[:number] if called not in ("wrapper", "inner", "_wrapped")]
             doing = f"inside {inside[-1]}, called at " if inside else "at "
-            waits = any("/torch/distributed/" in one or "/torch/autograd/" in one for one, _, _ in frames[:number])
+            waits = any("/torch/distributed/" in path or "/torch/autograd/" in path for path, _, _ in frames[:number])
             return f"{doing}{Path(file).name}, line {line}, in {name}", waits
     return "", False
 
 
 def is_users(file: str) -> bool:
-    """Whether a source file is neither of Python, nor of an installed package, nor of this library."""
-    return not file.startswith((*LIBRARIES, OURS, "<frozen"))
+    """Returns whether a source file is the user's: not of Python, of an installed package, or of this library."""
+    installed = {"site-packages", "dist-packages"} & set(Path(file).parts)
+    return not installed and not file.startswith((STANDARD_LIBRARY, THIS_LIBRARY, "<frozen"))

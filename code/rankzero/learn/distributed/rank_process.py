@@ -1,4 +1,4 @@
-"""The life of one rank that `world.py` has started: it joins, calls the function, answers, and ends."""
+"""Rank process, started by `world.py`: it joins the process group, calls the function, replies, and ends."""
 
 import contextlib
 import faulthandler
@@ -19,15 +19,15 @@ import cloudpickle
 from rankzero.errors import UserError
 from rankzero.learn.distributed.rank_failures import is_consequence, place_of, summary_of, text_of
 
-LINGER_S = 0.5  # how long a rank that is done keeps its connections while others are not
+LINGER_S = 0.5  # time for which a finished rank keeps its connections while other ranks still run
 # c10d's log of an error, which a world's report states better, and announcements of profiles.
 QUIET_LOGS = {"TORCH_CPP_LOG_LEVEL": "FATAL", "KINETO_LOG_LEVEL": "99"}
-NOT_UP, NO_STEP = -2, -1  # in the place of a step's number: not to be interrupted yet, and in no step yet
-WHERE_SIGNAL = signal.SIGUSR1  # makes a rank write down where it is, even inside C
+NOT_UP, NO_STEP = -2, -1  # instead of a step's number: signals are not handled yet; no step has begun
+WHERE_SIGNAL = signal.SIGUSR1  # makes a rank write its stack to its file, even inside C
 KINDS = {kind.__name__: kind for kind in (UserError, NotImplementedError, KeyboardInterrupt, MemoryError)}
 
 
-def live(
+def run_rank(
     number: int,
     payload: Any,
     folder: Path,
@@ -36,13 +36,17 @@ def live(
     replies: Connection,
     prints: Connection,
 ) -> NoReturn:
-    """The whole life of a rank."""
+    """Runs a rank from its first line to its end.
+
+    `steps` is shared by all ranks. The reply on `replies` is ("done", value, interrupted) or ("raised", kind, text,
+    place, consequence). `prints` takes what the rank writes to stdout and stderr.
+    """
     if not settings["forked"]:
-        os.setpgid(0, 0)  # Ctrl-C is for whoever started the world, and comes on from there, once
+        os.setpgid(0, 0)  # Ctrl-C goes to the parent process, which passes it on once
         threading.Thread(target=_end_with_parent, args=(folder,), daemon=True).start()
         os.environ.clear()
         os.environ.update(QUIET_LOGS | settings["environment"])
-    received, wakes = os.pipe()  # the signals that came, whoever handles them
+    received, wakes = os.pipe()  # the numbers of all signals, whichever handler is set
     os.set_blocking(received, False)
     os.set_blocking(wakes, False)
     signal.set_wakeup_fd(wakes, warn_on_full_buffer=False)
@@ -54,7 +58,7 @@ def live(
     sys.stderr = os.fdopen(2, "w", buffering=1, encoding="utf-8", errors="replace", closefd=False)
     with (folder / f"rank-{number}").open("w") as where:
         faulthandler.register(WHERE_SIGNAL, file=where, all_threads=False)
-        faulthandler.enable(file=where, all_threads=False)  # the same when it crashes
+        faulthandler.enable(file=where, all_threads=False)  # also at a crash
         try:
             value = _work(number, payload, folder, steps, settings)
             signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -65,9 +69,9 @@ def live(
         sys.stdout.flush()
         sys.stderr.flush()
         _reply(replies, reply)
-        if reply[0] == "done":  # whoever started the world ends it when all are; until then, what another rank still
-            time.sleep(LINGER_S)  # has to receive is on its way through this one's connections
-        os._exit(0)  # without the clean-up of libraries, in which a rank that is left alone may wait for others
+        if reply[0] == "done":
+            time.sleep(LINGER_S)  # messages to other ranks may still be on their way; the parent ends a finished world
+        os._exit(0)  # without the clean-up of libraries, which may wait for other ranks
 
 
 def _has_come(number: int, received: int) -> bool:
@@ -101,7 +105,7 @@ def _work(number: int, payload: Any, folder: Path, steps: Any, settings: dict[st
 
 
 def _reply(replies: Connection, reply: tuple[Any, ...]) -> None:
-    """Sends it to whoever started this rank; or that it cannot be sent."""
+    """Sends the reply to the parent process; if it cannot be pickled, an error that states so."""
     try:
         data = cloudpickle.dumps(reply)
     except Exception as error:
@@ -111,7 +115,7 @@ def _reply(replies: Connection, reply: tuple[Any, ...]) -> None:
 
 
 def _failure(error: BaseException) -> tuple[str, str, str, str, bool]:
-    kind = next((name for name, one in KINDS.items() if isinstance(error, one)), type(error).__name__)
+    kind = next((name for name, known in KINDS.items() if isinstance(error, known)), type(error).__name__)
     if kind in KINDS:
         return "raised", kind, text_of(error), "", False
     return "raised", kind, summary_of(error), place_of(error), is_consequence(error)

@@ -1,7 +1,7 @@
-"""Checkpoints that are folders, `step-000100`, one for each saved step: finding, finishing and reading them.
+"""Sharded checkpoints: a folder per saved step, `step-000100`, with files of every rank.
 
-A folder that many ranks have written has its name only when all have. `run.json` in it says what was saved: the step,
-the settings, and the size of every file, so that one that was cut off is noticed before anything is loaded.
+The folder is named `step-000100.partial` until every rank has written its files. `run.json` in it lists the step, the
+settings and the size of every file, so that a truncated file is noticed before anything is loaded.
 """
 
 import json
@@ -20,14 +20,14 @@ FACTS = "run.json"
 
 
 def partial_folder(run: Path, step: int) -> Path:
-    """Where the files of a step's checkpoint are written, until it is finished."""
+    """Returns the folder in which ranks write the checkpoint of a step until it is finished."""
     return run / f"step-{step:06d}{PARTIAL}"
 
 
 def finish_step_folder(partial: Path, **facts: Any) -> Path:
-    """Gives a folder to which every rank has written its name, in one atomic rename; then removes the ones before.
+    """Renames `partial`, to which every rank has written, in one atomic step; then removes older checkpoints.
 
-    One rank calls it. `facts` are plain values; "step" and "settings" are among them. Returns the finished folder.
+    Called by one rank. `facts` are plain values, with "step" and "settings" among them. Returns the finished folder.
     """
     files = {file.name: file.stat().st_size for file in sorted(partial.iterdir()) if file.name != FACTS}
     (partial / FACTS).write_text(json.dumps(facts | {"files": files}), encoding="utf-8")
@@ -38,13 +38,13 @@ def finish_step_folder(partial: Path, **facts: Any) -> Path:
     _to_disk(final.parent)
     for old in final.parent.iterdir():
         if (NAME.fullmatch(old.name) and old != final) or old.name.endswith(PARTIAL):
-            going = old if old.name.endswith(PARTIAL) else old.rename(old.with_name(old.name + PARTIAL))
-            shutil.rmtree(going, ignore_errors=True)  # from here on it has no name that anybody would resume from
+            doomed = old if old.name.endswith(PARTIAL) else old.rename(old.with_name(old.name + PARTIAL))
+            shutil.rmtree(doomed, ignore_errors=True)  # under this name no run resumes from it
     return final
 
 
 def _to_disk(path: Path) -> None:
-    """Waits until the disk has it: a rename may otherwise get there before what it renames."""
+    """Flushes a file or folder to disk; otherwise a rename may be stored before the data of the renamed folder."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -53,38 +53,38 @@ def _to_disk(path: Path) -> None:
 
 
 def newest_step_folder(run: Path) -> Path | None:
-    """The finished checkpoint of the largest step in a run's folder; None where there is none."""
-    found = [folder for folder in run.glob("step-*") if NAME.fullmatch(folder.name) and folder.is_dir()]
-    return max(found, key=lambda folder: int(folder.name.removeprefix("step-")), default=None)
+    """Returns the finished checkpoint of the largest step in a run's folder; None where there is none."""
+    finished = [folder for folder in run.glob("step-*") if NAME.fullmatch(folder.name) and folder.is_dir()]
+    return max(finished, key=lambda folder: int(folder.name.removeprefix("step-")), default=None)
 
 
 def latest_step_folder(parent: Path, name: str) -> Path:
-    """The newest checkpoint of the newest run of `name` that has one. UserError where there is none."""
+    """Returns the newest checkpoint of the newest run of `name` that has one. UserError where there is none."""
     runs = [run for run in parent.glob(f"{name}-*") if run.name.removeprefix(f"{name}-").isdecimal()]
     for run in sorted(runs, key=lambda run: int(run.name.rsplit("-", 1)[1]), reverse=True):
-        if found := newest_step_folder(run):
-            return found
+        if newest := newest_step_folder(run):
+            return newest
     raise UserError(f"no run under {parent}/ has a checkpoint to resume from: name one with --resume PATH.")
 
 
 def read_step_folder(path: Path, *, settings: Collection[str]) -> dict[str, Any]:
-    """What `run.json` says of the checkpoint in `path`, and the path itself under "path". Loads no tensor.
+    """Returns the contents of `run.json` of the checkpoint in `path`, with the path under "path". Loads no tensor.
 
-    `path` is a step's folder, or a run's, whose newest is taken. UserError where it is missing, not finished, cut off,
-    or no checkpoint of this kind.
+    `path` is the folder of a step, or of a run, whose newest step is taken. UserError where it is missing, not
+    finished, truncated, or no checkpoint of this kind.
     """
     folder = newest_step_folder(path) or path
     if not folder.is_dir():
         raise UserError(f"checkpoint {path} does not exist, or is no folder: name a step's folder, or a run's.")
     if folder.name.endswith(PARTIAL):
-        raise UserError(f"checkpoint {folder} was never finished: resume from another, or start anew.")
+        raise UserError(f"checkpoint {folder} was never finished: resume from another, or start a new run.")
     try:
         facts = json.loads((folder / FACTS).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         raise UserError(f"checkpoint {folder} is damaged, or is not a checkpoint: resume from another.") from None
     known = isinstance(facts, dict) and {"step", "settings", "corpus_sha256", "files"} <= facts.keys()
     if not known or not set(settings) <= set(facts["settings"]) or type(facts["step"]) is not int:
-        raise UserError(f"checkpoint {folder} was not written by this lab: resume from another, or start anew.")
+        raise UserError(f"checkpoint {folder} was not written by this lab: resume from another, or start a new run.")
     for name, size in facts["files"].items():
         file = folder / name
         if not file.is_file() or file.stat().st_size != size:

@@ -1,4 +1,4 @@
-"""Which device to train on, how to make its results repeatable, and how fast it could be."""
+"""Devices to train on: their choice, their seeds and determinism, their peak rates from data sheets."""
 
 import os
 import random
@@ -10,9 +10,9 @@ from rankzero.errors import UserError
 
 
 def choose_device(name: str = "auto") -> torch.device:
-    """`auto` (CUDA, else Apple's MPS, else CPU), `cpu`, `cuda`, `cuda:N` or `mps`.
+    """Returns the device for `auto` (CUDA, else Apple's MPS, else CPU), `cpu`, `cuda`, `cuda:N` or `mps`.
 
-    UserError where `name` is no device, or one that this machine does not have.
+    UserError where `name` is no device, or a device that this machine does not have.
     """
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
@@ -40,7 +40,7 @@ def seed_everything(seed: int, *, deterministic: bool = False) -> None:
     """Seeds Python, NumPy and torch (every device).
 
     With `deterministic`, torch refuses any operation that has no deterministic version. On CUDA that costs speed, and
-    must be asked for before the first CUDA call, because cuBLAS reads its setting only once.
+    must be set before the first CUDA call, because cuBLAS reads its setting only once.
     """
     random.seed(seed)
     np.random.seed(seed % 2**32)
@@ -61,7 +61,7 @@ PEAKS = {
 
 
 def peak_flops(device: torch.device, dtype: torch.dtype = torch.float32) -> float | None:
-    """The most dense FLOP/s that `device` could reach on matrices of `dtype`, or None where it is not known."""
+    """Returns the peak FLOP/s of `device` on dense matrices of `dtype`, from its data sheet; None if unknown."""
     if device.type != "cuda":
         return None
     name = torch.cuda.get_device_name(device)
@@ -74,7 +74,7 @@ def peak_flops(device: torch.device, dtype: torch.dtype = torch.float32) -> floa
 
 
 def device_name(device: torch.device) -> str:
-    """The name people know the device by: 'NVIDIA H200', or the CPU's model and its number of torch threads."""
+    """Returns the device's product name, such as 'NVIDIA H200', or the CPU's model and the number of torch threads."""
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
     if device.type == "mps":

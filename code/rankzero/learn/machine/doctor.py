@@ -1,4 +1,4 @@
-"""What this machine can run, in plain words."""
+"""Doctor: an examination of this machine for what the labs need, in plain words."""
 
 import importlib.metadata
 import os
@@ -21,7 +21,7 @@ GIB = 2**30
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing looked at. `verdict` is `ok`, `limit` (labs run, with less) or `problem` (something will fail)."""
+    """One examined subject. `verdict` is `ok`, `limit` (labs run, with less) or `problem` (something will fail)."""
 
     subject: str
     verdict: str
@@ -29,7 +29,7 @@ class Finding:
 
 
 def examine() -> list[Finding]:
-    """Looks at Python, the libraries against their pins, the devices and the tools that labs use."""
+    """Examines Python, the libraries against their pins, the devices and the tools that labs use."""
     return [_python(), *_libraries(), _torchvision(), _processor(), _accelerator(), _ranks(), _compiler(), _git()]
 
 
@@ -43,29 +43,29 @@ def _libraries() -> Iterator[Finding]:
     wrong = []
     for name, pinned in [(pin[1], pin[2]) for pin in pins if pin]:
         try:
-            found = importlib.metadata.version(name)
+            installed = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
             wrong.append(f"{name} is missing")
             continue
-        if found.split("+")[0] != pinned:
-            wrong.append(f"{name} is {found}, tested with {pinned}")
+        if installed.split("+")[0] != pinned:
+            wrong.append(f"{name} is {installed}, tested with {pinned}")
     if wrong:
-        yield Finding("libraries", "limit", f"{'; '.join(wrong)}. `pip install -r requirements.txt` mends it.")
+        yield Finding("libraries", "limit", f"{'; '.join(wrong)}. `pip install -r requirements.txt` fixes it.")
     else:
         yield Finding("libraries", "ok", f"torch {torch.__version__} and all others as pinned in requirements.txt")
 
 
 def _torchvision() -> Finding:
     try:
-        module, mended = import_torchvision()
+        module, repaired = import_torchvision()
     except ImportError as error:
-        text = f"{error}. Image labs will not run; `pip install -r requirements.txt` mends it."
+        text = f"{error}. Image labs will not run; `pip install -r requirements.txt` fixes it."
         return Finding("torchvision", "problem", text)
-    if not mended:
+    if not repaired:
         return Finding("torchvision", "ok", f"{module.__version__} loads beside torch {torch.__version__}")
     text = (
         f"{module.__version__} was built for another torch than {torch.__version__}, so a plain `import torchvision` "
-        "fails at torchvision::nms. The labs mend this themselves: datasets, transforms and models work, box "
+        "fails at torchvision::nms. The labs fix this themselves: datasets, transforms and models work, box "
         "operators such as nms do not."
     )
     return Finding("torchvision", "limit", text)

@@ -1,4 +1,4 @@
-"""The FLOP/s that a utilization is measured against: given, read from a data sheet, or measured."""
+"""Peak FLOP/s as the reference of a utilization: given, read from a data sheet, or measured."""
 
 import time
 
@@ -8,7 +8,7 @@ from rankzero.learn.machine.device import peak_flops
 
 
 def reference_peak(device: torch.device, given: float | None = None) -> tuple[float, str] | None:
-    """FLOP/s of dense fp32 products and where the number comes from; None where there is none for this device."""
+    """Returns the FLOP/s of dense fp32 products and their source in words; None where this device has none."""
     if given:
         return given, "given"
     if known := peak_flops(device):
@@ -19,7 +19,7 @@ def reference_peak(device: torch.device, given: float | None = None) -> tuple[fl
 
 
 def measured_peak(size: int = 1024, times: int = 12) -> float:
-    """FLOP/s of the fastest of `times` products of fp32 matrices [size, size] on this CPU: 2 size³ FLOPs each."""
+    """Returns the FLOP/s of the fastest of `times` fp32 products of [size, size] on this CPU, 2 size³ FLOPs each."""
     a, b = torch.ones(size, size), torch.ones(size, size)
     seconds = []
     for _ in range(times):

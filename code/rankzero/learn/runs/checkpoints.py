@@ -1,4 +1,4 @@
-"""Writing a checkpoint, and reading one that somebody else may have written, or damaged."""
+"""Checkpoints in one file: writing them, and reading files that may be damaged or foreign."""
 
 import io
 import zipfile
@@ -17,7 +17,10 @@ KEYS = ("model", "optimizer", "step", "settings", "corpus_sha256")
 
 
 def save_checkpoint(path: Path, model: nn.Module, optimizer: Optimizer, **state: Any) -> None:
-    """Writes everything the next step depends on, as Lab 02's starter does, where it is explained."""
+    """Writes everything the next step depends on, atomically; Lab 02's starter explains each part.
+
+    UserError where the file cannot be written.
+    """
     try:
         with replace_atomically(path) as partial:
             torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), **state}, partial)
@@ -26,11 +29,11 @@ def save_checkpoint(path: Path, model: nn.Module, optimizer: Optimizer, **state:
 
 
 def read_checkpoint(path: Path, *, settings: Collection[str]) -> dict[str, Any]:
-    """The checkpoint saved in `path`, its tensors on the CPU, and the path itself under "path".
+    """Returns the checkpoint saved in `path`, its tensors on the CPU, with the path under "path".
 
     It has "model", "optimizer", "step", "corpus_sha256", and under "settings" a dictionary with all of `settings`.
     `weights_only` admits tensors and plain values alone, so that a file cannot run code. UserError where the file is
-    missing, damaged (every checksum is verified), or no checkpoint of this kind.
+    missing, damaged (every checksum is verified), or not a checkpoint of this kind.
     """
     try:
         checkpoint = torch.load(io.BytesIO(_verified(path)), map_location="cpu", weights_only=True)
@@ -38,30 +41,30 @@ def read_checkpoint(path: Path, *, settings: Collection[str]) -> dict[str, Any]:
         raise UserError(f"checkpoint {path} does not exist.") from None
     except Exception:  # a damaged file can make its readers raise anything
         raise UserError(
-            f"checkpoint {path} is damaged, or is not a checkpoint: resume from another, or start anew."
+            f"checkpoint {path} is damaged, or is not a checkpoint: resume from another, or start a new run."
         ) from None
     if not _has(checkpoint, KEYS) or not _has(checkpoint["settings"], settings) or not _is_count(checkpoint["step"]):
-        raise UserError(f"checkpoint {path} was not written by this lab: resume from another, or start anew.")
+        raise UserError(f"checkpoint {path} was not written by this lab: resume from another, or start a new run.")
     return checkpoint | {"path": path}
 
 
 def saved_numbers(saved: dict[str, Any], part: str, names: Collection[str]) -> dict[str, Any]:
-    """The numbers of these names in a part of the checkpoint. UserError where one is missing or is no number."""
+    """Returns the numbers `names` in a part of the checkpoint. UserError where one is missing or not a number."""
     numbers: Any = saved.get(part)
     if not _has(numbers, names) or not all(type(numbers[name]) in (int, float) for name in names):
-        raise UserError(f"checkpoint {saved['path']} has no {part}: resume from another, or start anew.")
+        raise UserError(f"checkpoint {saved['path']} has no {part}: resume from another, or start a new run.")
     return {name: numbers[name] for name in names}
 
 
 def check_training_state(saved: dict[str, Any], model: nn.Module) -> None:
     """UserError unless `saved` holds weights and AdamW averages of the shape and type of `model`'s parameters.
 
-    AdamW makes its averages in its first update, so a run whose loss scaler has skipped every step has none to hold.
+    AdamW makes its averages in its first update, so a run whose loss scaler has skipped every step has no averages.
     """
     weights, parameters = saved["model"], dict(model.named_parameters(remove_duplicate=False))
     same_weights = _has(weights, parameters) and all(_like(weights[name], p) for name, p in parameters.items())
     if not same_weights or not _is_adamw_state(saved["optimizer"], model, updated=not _skipped_every_step(saved)):
-        raise UserError(f"checkpoint {saved['path']} holds another model: resume from another, or start anew.")
+        raise UserError(f"checkpoint {saved['path']} holds another model: resume from another, or start a new run.")
 
 
 def _skipped_every_step(saved: dict[str, Any]) -> bool:
@@ -75,10 +78,11 @@ def _is_adamw_state(state: Any, model: nn.Module, *, updated: bool) -> bool:
         return False
     if state["state"] and not updated:
         return False
-    for parameter, own in zip(parameters, (state["state"][number] for number in range(len(parameters))), strict=True):
-        if not _has(own, ("exp_avg", "exp_avg_sq", "step")):
+    for number, parameter in enumerate(parameters):
+        averages = state["state"][number]
+        if not _has(averages, ("exp_avg", "exp_avg_sq", "step")):
             return False
-        if not (_like(own["exp_avg"], parameter) and _like(own["exp_avg_sq"], parameter)):
+        if not (_like(averages["exp_avg"], parameter) and _like(averages["exp_avg_sq"], parameter)):
             return False
     fresh = torch.optim.AdamW(model.parameters()).state_dict()["param_groups"]
     groups = state["param_groups"]
@@ -86,7 +90,7 @@ def _is_adamw_state(state: Any, model: nn.Module, *, updated: bool) -> bool:
 
 
 def _verified(path: Path) -> bytes:
-    """The file's entries, each read with its checksum verified, in a new archive.
+    """Returns the file's entries in a new archive, each read with its checksum verified.
 
     torch's own reader verifies less: one flipped bit in the archive's directory makes it load uninitialized memory.
     """

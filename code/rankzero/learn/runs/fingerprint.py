@@ -1,4 +1,4 @@
-"""What ran, on what: the facts that a number needs beside it before anyone can reproduce it."""
+"""Fingerprint of a run: date, commit, versions and hardware, which are needed to reproduce its numbers."""
 
 import datetime
 import platform
@@ -12,7 +12,7 @@ import torch
 
 
 def fingerprint(device: torch.device | None = None) -> dict[str, object]:
-    """Date (UTC), git commit, versions and hardware as plain values, ready for JSON. Memory in bytes."""
+    """Returns date (UTC), git commit, versions and hardware as plain values, ready for JSON. Memory is in bytes."""
     facts: dict[str, object] = {
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         **git_commit(),
@@ -36,7 +36,7 @@ def fingerprint(device: torch.device | None = None) -> dict[str, object]:
 
 
 def git_commit(folder: Path = Path(__file__).parent) -> dict[str, object]:
-    """`commit` and whether tracked files differ from it (`dirty`); both None outside a git checkout."""
+    """Returns `commit`, and whether tracked files differ from it (`dirty`); both None outside a git checkout."""
 
     def git(*arguments: str) -> str:
         done = subprocess.run(["git", *arguments], cwd=folder, capture_output=True, text=True, check=True, timeout=10)
@@ -52,7 +52,7 @@ def git_commit(folder: Path = Path(__file__).parent) -> dict[str, object]:
 
 
 def cpu_model() -> str:
-    """The processor's model name, as the operating system gives it."""
+    """Returns the processor's model name, as the operating system gives it."""
     try:
         if sys.platform == "linux":
             for line in Path("/proc/cpuinfo").read_text().splitlines():

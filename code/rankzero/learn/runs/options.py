@@ -1,4 +1,4 @@
-"""Command-line options for starters: a mistake gets one sentence, before any work starts."""
+"""Command-line options of starters: types of numbers, and a parser that answers a mistake with one sentence."""
 
 import argparse
 import difflib
@@ -16,7 +16,7 @@ class StarterParser(argparse.ArgumentParser):
         super().__init__(allow_abbrev=False, formatter_class=_Help, **settings)
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """As argparse does, but an unknown option names the one that was probably meant."""
+        """Parses as argparse does; the error about an unknown option names the option with the closest spelling."""
         parsed, unknown = self.parse_known_args(args, namespace)
         if unknown:
             known = [option for action in self._actions for option in action.option_strings]
@@ -32,22 +32,22 @@ class StarterParser(argparse.ArgumentParser):
 
 class _Help(argparse.ArgumentDefaultsHelpFormatter):
     def _get_help_string(self, action: argparse.Action) -> str | None:
-        # "(default: None)" tells nobody anything; such options say in words what happens without them.
+        # "(default: None)" informs nobody; the help of such an option states its default in words.
         return action.help if action.default is None else super()._get_help_string(action)
 
 
 def positive_int(text: str) -> int:
-    """A whole number of at least 1."""
+    """Returns a whole number of at least 1."""
     return _int(text, at_least=1)
 
 
 def non_negative_int(text: str) -> int:
-    """A whole number of at least 0."""
+    """Returns a whole number of at least 0."""
     return _int(text, at_least=0)
 
 
 def positive_float(text: str) -> float:
-    """A number above 0, of fp32's range."""
+    """Returns a number above 0 in fp32's range."""
     number = _float(text)
     if not 0 < number <= 1e38:
         raise argparse.ArgumentTypeError(f"{text!r} must be a number above 0 and at most 1e38.")
@@ -55,7 +55,7 @@ def positive_float(text: str) -> float:
 
 
 def power_of_two(text: str) -> float:
-    """2^k, from 2^-100 to 2^100: a factor that changes a number's exponent and no digit of it."""
+    """Returns 2^k, from 2^-100 to 2^100: a factor that changes a number's exponent and none of its digits."""
     number = _float(text)
     if not 2.0**-100 <= number <= 2.0**100 or math.frexp(number)[0] != 0.5:
         raise argparse.ArgumentTypeError(f"{text!r} must be a power of two from 2^-100 to 2^100, such as 65536.")
@@ -63,14 +63,14 @@ def power_of_two(text: str) -> float:
 
 
 def precision(text: str) -> str:
-    """fp32, bf16 or fp16."""
+    """Returns fp32, bf16 or fp16."""
     if text not in PRECISIONS:
         raise argparse.ArgumentTypeError(f"{text!r} is no precision: use {', '.join(PRECISIONS)}.")
     return text
 
 
 def non_negative_float(text: str) -> float:
-    """A number of at least 0, of fp32's range."""
+    """Returns a number of at least 0 in fp32's range."""
     number = _float(text)
     if not 0 <= number <= 1e38:
         raise argparse.ArgumentTypeError(f"{text!r} must be a number of at least 0 and at most 1e38.")

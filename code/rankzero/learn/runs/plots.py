@@ -1,4 +1,4 @@
-"""Plots of a run, from its log."""
+"""Plots of a run: loss, throughput, learning rate, memory by phase."""
 
 import json
 from pathlib import Path
@@ -12,9 +12,9 @@ TRAIN, VALIDATION, RATE = "#3b6fb6", "#d1622b", "#5a8f4e"
 
 
 def read_log(path: Path) -> dict[str, list[dict[str, Any]]]:
-    """The events of a JSONL log by kind: `run`, `step`, `window`, `eval`, and what else a lab has written.
+    """Returns the events of a JSONL log by kind: `run`, `step`, `window`, `eval`, and further kinds of a lab.
 
-    A line cut off by a kill is left out.
+    A line truncated by a kill is left out.
     """
     events: dict[str, list[dict[str, Any]]] = {"run": [], "step": [], "window": [], "eval": []}
     for line in path.read_text(encoding="utf-8").splitlines():
@@ -27,7 +27,7 @@ def read_log(path: Path) -> dict[str, list[dict[str, Any]]]:
 
 
 def plot_run(log: Path) -> Figure:
-    """Loss of every step and of each validation, and tokens a second of each window, over steps."""
+    """Draws the loss of every step and validation, and the tokens per second of each window, over steps."""
     events = read_log(log)
     figure = Figure(figsize=(9, 3.4), layout="constrained")
     loss, rate = figure.subplots(1, 2)
@@ -44,7 +44,7 @@ def plot_run(log: Path) -> Figure:
 
 
 def plot_learning_rate(log: Path) -> Figure:
-    """The learning rate that each step used."""
+    """Draws the learning rate of each step."""
     figure = Figure(figsize=(4.5, 2.8), layout="constrained")
     axes = figure.subplots()
     axes.plot(*_xy(read_log(log)["step"], "lr"), color=TRAIN)
@@ -54,7 +54,7 @@ def plot_learning_rate(log: Path) -> Figure:
 
 
 def plot_phases(rows: list[PhaseRow]) -> Figure:
-    """What a step holds after each phase, in MiB: one stacked bar a phase."""
+    """Draws the MiB that a step holds after each phase: one stacked bar per phase."""
     figure = Figure(figsize=(6, 3.2), layout="constrained")
     axes = figure.subplots()
     left = [0.0] * len(rows)

@@ -1,4 +1,4 @@
-"""Predict, run, explain: says by what factor a prediction was off."""
+"""Predictions of a notebook compared with measurements: the factor between the two."""
 
 import math
 
@@ -6,8 +6,8 @@ import math
 def compare(prediction: object, measured: float, unit: str, of: str = "") -> None:
     """Prints the prediction, the measurement and the factor between them.
 
-    `prediction` is the learner's number in `unit`; None, or anything that is not a number, counts as unanswered. `of`
-    names what was measured, where one cell compares several things.
+    `prediction` is the learner's number in `unit`; None, or any other value that is not a number, counts as
+    unanswered. `of` names the measured quantity, where one cell compares several.
     """
     subject = f"{of}: " if of else ""
     result = f"{_number(measured)} {unit}"

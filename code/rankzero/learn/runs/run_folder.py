@@ -1,4 +1,4 @@
-"""Where a run's files go, and how a run stops without losing them."""
+"""Run folders: a new folder per run, its newest checkpoint, and a stop by Ctrl-C at the end of a step."""
 
 import signal
 import tempfile
@@ -14,7 +14,7 @@ ECHO_S = 1.0  # a signal that comes again within this time is the same request
 
 
 def new_run_folder(parent: Path, name: str) -> Path:
-    """Makes the first free one of `parent/name-001`, `-002`, ... so that no earlier run is touched.
+    """Makes and returns the first free folder of `parent/name-001`, `-002`, ..., so that no earlier run is touched.
 
     UserError where `parent` cannot be written.
     """
@@ -26,15 +26,15 @@ def new_run_folder(parent: Path, name: str) -> Path:
             folder.mkdir(parents=True)
             return folder
         except FileExistsError:
-            if not folder.is_dir():  # something in the way of `parent` itself
+            if not folder.is_dir():  # a file has the name of `parent`
                 raise _unwritable(parent, "a file is in the way", "--out") from None
-            number += 1  # another run took it between the look and the making
+            number += 1  # another run made it since `_runs` was called
         except OSError as error:
             raise _unwritable(parent, error.strerror, "--out") from None
 
 
 def latest_checkpoint(parent: Path, name: str) -> Path:
-    """The checkpoint of the newest run of `name` that has one. UserError where there is none."""
+    """Returns the checkpoint of the newest run of `name` that has one. UserError where there is none."""
     for folder in sorted(_runs(parent, name), key=lambda path: int(path.name.rsplit("-", 1)[1]), reverse=True):
         if (checkpoint := folder / "checkpoint.pt").is_file():
             return checkpoint
@@ -42,7 +42,7 @@ def latest_checkpoint(parent: Path, name: str) -> Path:
 
 
 def check_new_file(file: Path, *, may_replace: Path | None) -> None:
-    """UserError unless `file` can be made without losing anything: it is not there yet, or is `may_replace` itself."""
+    """UserError unless `file` can be written and does not exist yet, or is `may_replace` itself."""
     try:
         if file.exists() and not (file.is_file() and may_replace and file.samefile(may_replace)):
             raise UserError(f"{file} exists: resume from it with --resume, or choose another --checkpoint.")
@@ -54,7 +54,7 @@ def check_new_file(file: Path, *, may_replace: Path | None) -> None:
 def _runs(parent: Path, name: str) -> list[Path]:
     try:
         return [path for path in parent.glob(f"{name}-*") if path.name.removeprefix(f"{name}-").isdecimal()]
-    except OSError:  # a name that is too long, say; making the folder will say what is wrong
+    except OSError:  # such as a name that is too long; making the folder reports it
         return []
 
 
@@ -76,8 +76,8 @@ class Interrupt:
 def finish_step_on_interrupt() -> Iterator[Interrupt]:
     """Turns the first Ctrl-C into a flag to test between steps: in mid-step, weights and optimizer disagree.
 
-    A second Ctrl-C stops at once, as Python does by itself; but not within ECHO_S of the first: where Slurm signals
-    every process of a job, a rank gets the signal from it and once more from torchrun, and both mean one request.
+    A second Ctrl-C raises KeyboardInterrupt at once, unless it comes within ECHO_S of the first: where Slurm signals
+    every process of a job, a rank gets the signal from Slurm and again from torchrun, and both mean one request.
     """
     interrupt = Interrupt()
     first = 0.0

@@ -1,4 +1,4 @@
-"""The step meter: what a training run says about itself while it runs.
+"""Step meter: progress, loss, throughput and memory of a training run, printed and logged while it runs.
 
 It shows progress on a terminal, prints plain lines into a file or a pipe, and writes every step to a JSONL log.
 """
@@ -26,16 +26,16 @@ from rankzero.learn.profiling.memory import MIB, memory_now
 class StepMeter:
     """Times training steps and reports them in windows of `every` steps.
 
-    The first step is a window of its own: it shows the loss before training, and its time, which includes one-off work,
-    stays out of the overall rate.
+    The first step is a window of its own: its loss is the loss before training, and its time, which includes one-off
+    work, stays out of the overall rate.
 
     Call `step` after each step. Losses stay on the device until a window ends: reading one earlier would make the host
-    wait for the device. Use it as a context, so that the last window is written whatever happens.
+    wait for the device. Use the meter as a context, so that the last window is written.
 
-    `log` is the JSONL file, a line an event: `run`, `step` (loss, lr, whatever else was measured), `window` (mean loss,
+    `log` is the JSONL file, one event per line: `run`, `step` (loss, lr, further measured values), `window` (mean loss,
     tokens_per_s, step_ms, memory in bytes, gpu_util in percent and mfu where known), `eval` (val_loss).
 
-    `mfu` is a share of what the device can do in matrix products of `dtype`.
+    `mfu` is the share of the device's peak in matrix products of `dtype`.
     """
 
     def __init__(
@@ -94,9 +94,9 @@ class StepMeter:
         self._progress.console.print(line, markup=False)
 
     def step(self, loss: Tensor, lr: float, **measured: Tensor) -> None:
-        """Counts one step. `loss` is a scalar tensor on any device, `lr` the rate that the step used.
+        """Counts one step. `loss` is a scalar tensor on any device, `lr` the step's learning rate.
 
-        `measured` are more such scalars of the step: they are logged too, and their means printed after the loss.
+        `measured` are further scalars of the step: they are logged, and their means are printed after the loss.
         """
         self.done += 1
         self._pending.append((self.done, lr, {"loss": loss.detach(), **measured}))
@@ -106,7 +106,7 @@ class StepMeter:
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Leaves what runs inside, an evaluation say, out of the training throughput."""
+        """Leaves the time of the block, such as an evaluation, out of the training throughput."""
         self.flush()
         yield
         self._started = time.perf_counter()
@@ -121,7 +121,7 @@ class StepMeter:
         self.print(f"step {self.done:>5}/{self.last_step}  validation loss {val_loss:.4f}")
 
     def overall(self) -> str:
-        """Throughput over all steps, in words."""
+        """Returns the throughput over all steps, in words."""
         if not self._steps:
             return "one step, which is no measure of speed"
         return ", ".join(_rate_words(self._rates(self._steps, self._seconds)))
@@ -135,8 +135,8 @@ class StepMeter:
             return
         pending, self._pending = self._pending, []
         names = list(pending[0][2])
-        same = pending[0][2]["loss"].dtype
-        rows = torch.stack([measured[name].to(same) for _, _, measured in pending for name in names])
+        dtype = pending[0][2]["loss"].dtype
+        rows = torch.stack([measured[name].to(dtype) for _, _, measured in pending for name in names])
         values = rows.view(len(pending), len(names)).tolist()
         seconds = time.perf_counter() - self._started
         for (step, lr, _), row in zip(pending, values, strict=True):
@@ -189,7 +189,7 @@ def _rate_words(rates: dict[str, float]) -> list[str]:
 
 
 def gpu_utilization(device: torch.device) -> float | None:
-    """Percent of the last sample period in which a kernel ran, as NVML says; None where there is no NVML."""
+    """Returns the percentage of NVML's last sample period in which a kernel ran; None where there is no NVML."""
     if device.type != "cuda":
         return None
     try:

@@ -1,4 +1,4 @@
-"""What training starters share and is not their lesson: the common options, `--resume`, and how a run ends."""
+"""Options that all training starters share, with `--resume`, the handling of errors, and the end of a run."""
 
 import argparse
 import math
@@ -24,16 +24,16 @@ from rankzero.learn.runs.options import StarterParser, non_negative_int, positiv
 from rankzero.learn.runs.run_folder import latest_checkpoint
 from rankzero.learn.runs.step_meter import StepMeter
 
-# What decides the losses. A checkpoint keeps these settings, so that `--resume` alone goes on with the same run.
+# The settings that determine the losses. A checkpoint keeps them, so that `--resume` alone continues the same run.
 MODEL_SHAPE = ("hidden_dim", "layers", "heads", "block_size")
 SETTINGS = (*MODEL_SHAPE, "batch_size", "corpus", "seed", "lr", "warmup_steps", "decay_steps")
 
 
 def training_parser(description: str, *, ranks: bool = False, folders: bool = False) -> StarterParser:
-    """A parser with the options that every training starter has. A lab adds its own.
+    """Returns a parser with the options that every training starter has. A lab adds its own options.
 
-    With `ranks` the starter runs in several processes. With `folders` its checkpoints are folders in the run's own, of
-    a file a rank, and not a file that could be anywhere.
+    With `ranks` the starter runs in several processes. With `folders` a checkpoint is a folder inside the run's folder,
+    with a file per rank, and not one file at a path of the user's choice.
     """
     parser = StarterParser(description=description)
     add = parser.add_argument
@@ -55,7 +55,7 @@ def training_parser(description: str, *, ranks: bool = False, folders: bool = Fa
 
 
 def add_model_options(parser: StarterParser) -> None:
-    """What a program needs that takes a few steps: the model's shape, the batch, the rate, the text, and where."""
+    """Adds the options of any program that takes steps: shape of the model, batch, rate, text, device, folder."""
     add = parser.add_argument
     add("--batch-size", type=positive_int, default=12, help="sequences a step")
     add("--block-size", type=positive_int, default=64, help="tokens a sequence")
@@ -70,7 +70,7 @@ def add_model_options(parser: StarterParser) -> None:
 
 
 def learning_rate(step: int, peak: float, warmup_steps: int, decay_steps: int) -> float:
-    """Rate of step 0, 1, 2, ...: a linear warm-up, then constant, or a cosine down to peak / 10 at `decay_steps`."""
+    """Returns the rate of step 0, 1, 2, ...: linear warm-up, then constant, or cosine to peak / 10 at `decay_steps`."""
     if step < warmup_steps:
         return peak * (step + 1) / warmup_steps  # + 1: a first rate of 0 would waste the first step
     if not decay_steps:
@@ -92,11 +92,11 @@ def run_starter(
 ) -> int:
     """Calls `train(options, saved)`, `saved` being the checkpoint that `--resume` names; returns the exit code.
 
-    With `ranks` it is called in each rank of a world: torchrun's, or one of `--ranks` processes on this machine.
-    `read` reads a checkpoint, and `newest` finds the one of the newest run.
+    With `ranks`, `train` is called in each rank: of torchrun, or of `--ranks` processes on this machine. `read` reads a
+    checkpoint, and `newest` finds the checkpoint of the newest run.
 
-    A checkpoint's settings become the options' defaults; what the command line names still wins. A mistake of the
-    user's, and memory that ran out, become one sentence and exit code 2.
+    A checkpoint's settings become the options' defaults; options on the command line take precedence. A UserError, or
+    memory that ran out, is printed as one sentence, with exit code 2.
     """
     import_dynamo_lazily()
     options = parser.parse_args(arguments)
@@ -112,7 +112,7 @@ def run_starter(
         return _on_ranks(train, options, saved) if ranks else train(options, saved)
     except UserError as error:
         if int(os.environ.get("LOCAL_RANK", "0")):
-            return 2  # every rank has made the same mistake: one of them says so
+            return 2  # every rank has the same error: local rank 0 prints it
         parser.error(str(error))
     except WorldError as error:
         print(f"\n{parser.prog}: {error}", file=sys.stderr)
@@ -128,7 +128,7 @@ def run_starter(
 
 
 def _on_ranks(train: Callable[..., int], options: argparse.Namespace, saved: dict[str, Any] | None) -> int:
-    """Calls `train` in every rank of a world; the largest exit code."""
+    """Calls `train` in every rank; returns the largest exit code."""
     if not launched_by_torchrun():
         return max(run_world(train, options.ranks or 2, options, saved, seconds=None, device=options.device))
     if options.ranks:
@@ -138,19 +138,21 @@ def _on_ranks(train: Callable[..., int], options: argparse.Namespace, saved: dic
     dist.destroy_process_group()
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(code)  # torch's caches still hold FSDP's group, and its threads crash a Python that takes itself down
+    os._exit(code)  # torch's caches still hold FSDP's group, whose threads crash Python's own shutdown
 
 
 def check_same_run(saved: dict[str, Any], options: argparse.Namespace, corpus: Corpus, model: nn.Module) -> None:
     """UserError unless the checkpoint `saved` is of this model and this text, and has steps left to train."""
     path = saved["path"]
     for name in MODEL_SHAPE:
-        theirs, ours, option = saved["settings"][name], getattr(options, name), "--" + name.replace("_", "-")
-        if theirs != ours:
-            raise UserError(f"checkpoint {path} holds a model of {option} {theirs!r}, not {ours}: leave {option} out.")
+        saved_value, asked, option = saved["settings"][name], getattr(options, name), "--" + name.replace("_", "-")
+        if saved_value != asked:
+            raise UserError(
+                f"checkpoint {path} holds a model of {option} {saved_value!r}, not {asked}: leave {option} out."
+            )
     if saved["corpus_sha256"] != corpus.sha256:
         raise UserError(f"checkpoint {path} was trained on another text than {corpus.name}: pass the same --corpus.")
-    if "model" in saved:  # where each rank has a part of it, loading checks the shapes
+    if "model" in saved:  # absent from a sharded checkpoint, whose loading checks the shapes
         check_training_state(saved, model)
     if saved["step"] >= options.steps:
         raise UserError(f"checkpoint {path} is at step {saved['step']} already: ask for more than that with --steps.")
@@ -159,7 +161,7 @@ def check_same_run(saved: dict[str, Any], options: argparse.Namespace, corpus: C
 def end_of_run(
     options: argparse.Namespace, meter: StepMeter, folder: Path, checkpoint: Path, starter: str, device: torch.device
 ) -> int:
-    """Draws the curves, says where everything is and how to go on with `starter`; returns the exit code."""
+    """Draws the curves, prints where the files are and how to go on with `starter`; returns the exit code."""
     from rankzero.learn.runs.plots import plot_run  # imports matplotlib: half a second
 
     plot_run(folder / "log.jsonl").savefig(folder / "curves.png", dpi=110)
