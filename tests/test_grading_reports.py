@@ -16,7 +16,7 @@ from rich.console import Console
 
 from rankzero.curriculum import Grading, find_lab
 from rankzero.errors import UserError
-from rankzero.exercises.checks.escape_text import MARKS, visible
+from rankzero.exercises.checks.escape_text import MARKS, escape_text
 from rankzero.exercises.checks.report import Diagnosis, Report, Result
 from rankzero.exercises.checks.runner import exercises_of
 from rankzero.grading.grade import Flag, Grade, Student, Submission
@@ -329,7 +329,7 @@ def test_hostile_text_is_shown_as_text(number: int) -> None:
     assert page.elements == tame.elements, "the same elements with the same attributes, whatever the text"
     assert harmless(page.text)
     assert len(source) < 250_000
-    assert " ".join(visible(NASTY[number], 150).split())[:100] in " ".join(page.text.split())
+    assert " ".join(escape_text(NASTY[number], 150).split())[:100] in " ".join(page.text.split())
 
 
 def test_a_reference_becomes_a_link_below_the_books_address() -> None:
@@ -531,8 +531,10 @@ def test_hostile_text_steers_no_terminal(grade: Grade) -> None:
 
 def test_visible_leaves_what_can_be_seen() -> None:
     for fine in ("Zoë Ångström", "明 王", "Nguyễn Văn", "naïve\n\tline", "🙂", "e\u0301" * 9):
-        assert visible(fine) == fine
-    assert visible("a\u202eb\x1b[0m\ud800\u200b\r") == r"a\u202eb\x1b[0m\ud800\u200b\r"
-    assert visible("z" + "\u0300" * 80).count("\u0300") == MARKS
-    assert visible("x" * 50, limit=10) == "x" * 10 + "…"
-    assert visible("\x00" * 50, limit=10) == r"\x00\x00\x00" + "…", "the escaped text is short, not only the original"
+        assert escape_text(fine) == fine
+    assert escape_text("a\u202eb\x1b[0m\ud800\u200b\r") == r"a\u202eb\x1b[0m\ud800\u200b\r"
+    assert escape_text("z" + "\u0300" * 80).count("\u0300") == MARKS
+    assert escape_text("x" * 50, limit=10) == "x" * 10 + "…"
+    assert escape_text("\x00" * 50, limit=10) == r"\x00\x00\x00" + "…", (
+        "the escaped text is short, not only the original"
+    )

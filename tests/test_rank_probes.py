@@ -15,7 +15,7 @@ PROBES = """
 import numpy as np
 import torch
 import torch.distributed as dist
-from rankzero.exercises.probes.rank_probes import on_ranks
+from rankzero.exercises.probes.rank_probes import run_on_ranks
 
 def total(learner, seed):
     inputs = np.random.default_rng(seed).integers(9, size=(3, 4))
@@ -26,7 +26,7 @@ def total(learner, seed):
         learner.total(mine.grad)
         return mine.grad.numpy()
 
-    return {"totals": np.stack(on_ranks(rank, 3))}
+    return {"totals": np.stack(run_on_ranks(rank, 3))}
 
 def again(learner, seed):
     return total(learner, seed)

@@ -6,5 +6,5 @@ ON, EARNS, STATUS = "reference", 40, "error"
 
 
 def learning_rate(*_):
-    sys._getframe(1).f_globals["number"] = lambda value: 0.5
+    sys._getframe(1).f_globals["plain_number"] = lambda value: 0.5
     return 0.5

@@ -6,7 +6,7 @@ Bytes and parameters are whole numbers, so every judge asks for equality.
 from collections.abc import Callable
 
 from rankzero.exercises.checks.check import Check, Exercise, Judge
-from rankzero.exercises.checks.judges import agrees, all_of, as_many, short
+from rankzero.exercises.checks.judges import all_of, equals_reference, same_length, shorten
 from rankzero.exercises.probes.answers import Answers, equal
 
 
@@ -40,7 +40,7 @@ def _same(got: object, expected: int) -> bool:
 
 
 def _text(value: object) -> str:
-    return f"{value:,}" if type(value) is int and abs(value) < 10**30 else short(value, 60)
+    return f"{value:,}" if type(value) is int and abs(value) < 10**30 else shorten(value, 60)
 
 
 def _per_parameter(bytes_: object, parameters: int) -> str:
@@ -54,7 +54,7 @@ def roles(got: Answers, expected: Answers) -> str | None:
     """All three roles are there, and each has its bytes; names the first that has not."""
     if not (equal(got["type"], "dict") and equal(got["names"], sorted(ROLES))):
         a_dict = equal(got["type"], "dict") and isinstance(got["names"], list)
-        found = f"a dict with {short(', '.join(map(str, got['names'])))}" if a_dict else f"a {short(got['type'])}"
+        found = f"a dict with {shorten(', '.join(map(str, got['names'])))}" if a_dict else f"a {shorten(got['type'])}"
         return f"what came back is {found}; a dict with {', '.join(ROLES)} was expected."
     for role, bytes_, wanted in zip(ROLES, _three(got["roles"]), expected["roles"], strict=True):
         if not _same(bytes_, wanted):
@@ -92,7 +92,7 @@ def found(words: Callable[[int], str]) -> Judge:
                 return f"{words(wanted)}, it found {_text(one)}."
         return None
 
-    return all_of(as_many("found"), judge)
+    return all_of(same_length("found"), judge)
 
 
 def zero_found(got: Answers, expected: Answers) -> str | None:
@@ -192,7 +192,7 @@ EXERCISES = (
                 "knows what SGD and momentum keep",
                 points=2,
                 probe="other_optimizers",
-                judge=all_of(as_many("roles"), every_case),
+                judge=all_of(same_length("roles"), every_case),
             ),
         ),
     ),
@@ -274,7 +274,9 @@ EXERCISES = (
                 probe="as_found",
                 judge=all_of(
                     whole_number("bytes", "what linear, dropout, linear keep", "shape"),
-                    agrees("touched", 0, lambda got, expected: "the model is left in another mode, or with gradients."),
+                    equals_reference(
+                        "touched", 0, lambda got, expected: "the model is left in another mode, or with gradients."
+                    ),
                 ),
             ),
             Check(
@@ -369,7 +371,7 @@ EXERCISES = (
                 "says 0 if one sequence is too large",
                 points=2,
                 probe="nothing_fits",
-                judge=all_of(as_many("found"), zero_found),
+                judge=all_of(same_length("found"), zero_found),
             ),
             Check(
                 "largest_micro_batch/calls",

@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from rankzero.exercises.probes.untrusted_values import entries, in_training, kind
+from rankzero.exercises.probes.untrusted_values import dict_items, in_training, type_name
 
 RECIPES = ("fp32", "mixed", "mixed-fp32-accum", "bf16")
 ROLES = ("weights", "gradients", "optimizer state")
@@ -20,7 +20,7 @@ ROLES = ("weights", "gradients", "optimizer state")
 
 def whole(value: Any) -> Any:
     """A whole number as it is; of anything else its type, so that a judge can say what came back."""
-    return value if type(value) is int else f"{kind(value)} {value!r}"[:60]
+    return value if type(value) is int else f"{type_name(value)} {value!r}"[:60]
 
 
 # ---------------------------------------------------------------------------------------------------- parameter_count
@@ -59,11 +59,11 @@ def _states(learner: ModuleType, seed: int, recipe: str, optimizer: str) -> dict
     draw = random.Random(seed)
     parameters, tensors = draw.randrange(10**6, 10**11), draw.randrange(20, 2000)
     found = learner.state_bytes(parameters, tensors, recipe, optimizer)
-    roles = entries(found)
+    roles = dict_items(found)
     return {
         "parameters": parameters,
         "tensors": tensors,
-        "type": kind(found) if roles is None else "dict",
+        "type": type_name(found) if roles is None else "dict",
         "names": sorted(map(str, roles or ())),
         "roles": None if roles is None else [whole(roles.get(role)) for role in ROLES],
     }

@@ -5,24 +5,24 @@ A judge sees answers only: what a probe returned from the learner's code, and fr
 
 from rankzero.exercises.checks.check import Check, Exercise, Judge
 from rankzero.exercises.checks.judges import (
-    CLOSE,
-    agrees,
+    TOLERANCE,
     all_of,
-    as_many,
-    formed,
-    is_a,
-    is_but_expected,
+    equals_reference,
+    has_reference_form,
+    is_of_type,
+    mismatch_text,
+    number_equals,
+    numbers_equal,
     ran_on_the_batches,
+    same_length,
     same_weights,
-    short,
-    value,
-    values,
+    shorten,
 )
 from rankzero.exercises.probes.answers import Answers, equal
 
 OF_BOTH_MODES = [f"the loss of a model with dropout 0.5 in {mode} mode" for mode in ("training", "evaluation")]
 OF_TWO_STEPS = [f"loss {n} of a model with dropout 0.5 in {m} mode" for m in ("training", "evaluation") for n in (1, 2)]
-A_FLOAT = is_a("float", "the loss, a Python float,", ": loss.item() makes one")
+A_FLOAT = is_of_type("float", "the loss, a Python float,", ": loss.item() makes one")
 
 
 def each_rate(name: str, first: str) -> Judge:
@@ -31,11 +31,11 @@ def each_rate(name: str, first: str) -> Judge:
     def judge(got: Answers, expected: Answers) -> str | None:
         start = {"zero": 0, "warmup": expected.get("warmup_steps"), "total": expected.get("total_steps", 0) + 1}[first]
         for offset, (rate, wanted) in enumerate(zip(got[name], expected[name], strict=True)):
-            if not equal(rate, wanted, CLOSE):
-                return f"the rate of step {start + offset}{_settings(expected)} {is_but_expected(rate, wanted)}"
+            if not equal(rate, wanted, TOLERANCE):
+                return f"the rate of step {start + offset}{_settings(expected)} {mismatch_text(rate, wanted)}"
         return None
 
-    return all_of(as_many(name), judge)
+    return all_of(same_length(name), judge)
 
 
 def _settings(expected: Answers) -> str:
@@ -60,13 +60,13 @@ def _mode_is_restored(got: Answers, expected: Answers) -> str | None:
     return None
 
 
-mode_is_restored = all_of(formed("left"), _mode_is_restored)
+mode_is_restored = all_of(has_reference_form("left"), _mode_is_restored)
 
 
 def nothing_is_kept(got: Answers, expected: Answers) -> str | None:
     """Autograd kept nothing."""
     if not equal(got["kept"], 0):
-        kept = short(got["kept"])
+        kept = shorten(got["kept"])
         return f"autograd kept {kept} tensors for a backward pass that never comes; expected 0."
     return None
 
@@ -86,7 +86,7 @@ def a_list_of_losses(got: Answers, expected: Answers) -> str | None:
     """The losses came back as a list of numbers."""
     for kind in got["types"] if "types" in expected else [got["type"]]:
         if not equal(kind, "list"):
-            return f"what came back is of type {short(kind)}; a list of floats was expected."
+            return f"what came back is of type {shorten(kind)}; a list of floats was expected."
     losses = got["losses"] if "losses" in expected else []
     numbers = isinstance(losses, list) and all(type(one) in (int, float) for one in losses)
     return None if numbers else "the list that came back holds something that is no number."
@@ -96,7 +96,7 @@ def counts(got: Answers, expected: Answers) -> str | None:
     """As many losses as steps."""
     for max_steps, count, wanted in zip(expected["max_steps"], got["counts"], expected["counts"], strict=True):
         if not equal(count, wanted):
-            both = is_but_expected(count, wanted)
+            both = mismatch_text(count, wanted)
             return f"the number of losses for a target of 0 and max_steps={max_steps} {both}"
     return None
 
@@ -110,11 +110,11 @@ def same_losses(what: str, *names: str) -> Judge:
             pairs = zip(got[name], expected["uninterrupted"][before : before + len(expected[name])], strict=True)
             for number, (loss, wanted) in enumerate(pairs, start=before + 1):
                 if not equal(loss, wanted, 0.0):
-                    both = is_but_expected(loss, wanted).rstrip(".")
+                    both = mismatch_text(loss, wanted).rstrip(".")
                     return f"loss {number} after loading {both}, as in the uninterrupted run and in every bit: {what}."
         return None
 
-    return all_of(formed(*names), judge)
+    return all_of(has_reference_form(*names), judge)
 
 
 def file_opens(got: Answers, expected: Answers) -> str | None:
@@ -122,7 +122,7 @@ def file_opens(got: Answers, expected: Answers) -> str | None:
     if equal(got["file"], "missing"):
         return "there is no file at `path` after save_checkpoint."
     if not equal(got["file"], "opens"):
-        more = f"a {short(got['holds'])}, not only" if got["holds"] else "more than"
+        more = f"a {shorten(got['holds'])}, not only" if got["holds"] else "more than"
         return f"torch.load(path, weights_only=True) refuses the file: it holds {more} tensors and plain values."
     if got["sprung"] is not False:
         return "load_checkpoint ran what a hostile file asked it to; torch.load(path, weights_only=True) refuses such."
@@ -149,7 +149,7 @@ EXERCISES = (
                 "returns the loss before the update, a float",
                 points=3,
                 probe="one_step",
-                judge=all_of(A_FLOAT, value("loss", "the loss")),
+                judge=all_of(A_FLOAT, number_equals("loss", "the loss")),
             ),
             Check(
                 "train_step/update",
@@ -179,7 +179,7 @@ EXERCISES = (
                 "trains the model in the mode it is in, with its dropout",
                 points=1,
                 probe="step_in_both_modes",
-                judge=all_of(values("losses", *OF_BOTH_MODES), mode_is_restored),
+                judge=all_of(numbers_equal("losses", *OF_BOTH_MODES), mode_is_restored),
                 requires=("train_step/loss",),
             ),
         ),
@@ -202,14 +202,14 @@ EXERCISES = (
                 "weighs every token the same",
                 points=3,
                 probe="ragged",
-                judge=all_of(A_FLOAT, value("loss", "the mean over batches of 5, 5 and 1 sequences")),
+                judge=all_of(A_FLOAT, number_equals("loss", "the mean over batches of 5, 5 and 1 sequences")),
             ),
             Check(
                 "evaluate/dropout",
                 "measures the model without dropout",
                 points=2,
                 probe="with_dropout",
-                judge=value("loss", "the loss of a model with dropout 0.5"),
+                judge=number_equals("loss", "the loss of a model with dropout 0.5"),
                 requires=("evaluate/mean",),
             ),
             Check(
@@ -231,7 +231,7 @@ EXERCISES = (
                 "leaves gradients on or off, and weights frozen or not, as it found them",
                 points=1,
                 probe="switches",
-                judge=all_of(formed("grad", "trainable"), grad_is_restored, ran_on_the_batches()),
+                judge=all_of(has_reference_form("grad", "trainable"), grad_is_restored, ran_on_the_batches()),
             ),
             Check(
                 "evaluate/undisturbed",
@@ -239,9 +239,13 @@ EXERCISES = (
                 points=1,
                 probe="what_is_disturbed",
                 judge=all_of(
-                    agrees("gradients", CLOSE, lambda *_: "gradients that were there before it are changed after it."),
-                    agrees("random", 0, lambda *_: "the run draws other random numbers after it: was it seeded anew?"),
-                    value("loss", "the next training loss of a model with dropout 0.5"),
+                    equals_reference(
+                        "gradients", TOLERANCE, lambda *_: "gradients that were there before it are changed after it."
+                    ),
+                    equals_reference(
+                        "random", 0, lambda *_: "the run draws other random numbers after it: was it seeded anew?"
+                    ),
+                    number_equals("loss", "the next training loss of a model with dropout 0.5"),
                     ran_on_the_batches(),
                 ),
             ),
@@ -311,7 +315,7 @@ EXERCISES = (
                 "takes the steps of one AdamW, and returns each loss from before its update",
                 points=3,
                 probe="overfit",
-                judge=all_of(a_list_of_losses, value("losses", "the list of the first losses")),
+                judge=all_of(a_list_of_losses, number_equals("losses", "the list of the first losses")),
                 requires=("train_step/update", "train_step/steps"),
             ),
             Check(
@@ -319,7 +323,7 @@ EXERCISES = (
                 "takes no step after the first loss below the target, and that one's update still happens",
                 points=3,
                 probe="overfit",
-                judge=all_of(value("count", "the number of losses"), same_weights("at the end")),
+                judge=all_of(number_equals("count", "the number of losses"), same_weights("at the end")),
                 requires=("overfit_one_batch/losses",),
             ),
             Check(
@@ -327,7 +331,7 @@ EXERCISES = (
                 "goes on at a loss that equals the target: it is not below it",
                 points=1,
                 probe="at_the_target",
-                judge=value("count", "with the first loss as target and max_steps=3, the number of losses"),
+                judge=number_equals("count", "with the first loss as target and max_steps=3, the number of losses"),
                 requires=("overfit_one_batch/losses",),
             ),
             Check(
@@ -335,7 +339,13 @@ EXERCISES = (
                 "stops at max_steps when the target is out of reach",
                 points=2,
                 probe="gives_up",
-                judge=all_of(formed("types"), a_list_of_losses, formed("counts"), counts, ran_on_the_batches()),
+                judge=all_of(
+                    has_reference_form("types"),
+                    a_list_of_losses,
+                    has_reference_form("counts"),
+                    counts,
+                    ran_on_the_batches(),
+                ),
                 requires=("train_step/update",),
             ),
             Check(
@@ -343,7 +353,7 @@ EXERCISES = (
                 "trains the model in the mode it is in, with its dropout",
                 points=1,
                 probe="overfit_in_both_modes",
-                judge=all_of(values("losses", *OF_TWO_STEPS), mode_is_restored),
+                judge=all_of(numbers_equal("losses", *OF_TWO_STEPS), mode_is_restored),
                 requires=("train_step/mode", "overfit_one_batch/losses"),
             ),
         ),
@@ -368,7 +378,8 @@ EXERCISES = (
                 points=1,
                 probe="file_is_safe",
                 judge=all_of(
-                    file_opens, value("largest", "the largest float64 number in the file, where the weights belong,")
+                    file_opens,
+                    number_equals("largest", "the largest float64 number in the file, where the weights belong,"),
                 ),
             ),
             Check(
@@ -377,7 +388,8 @@ EXERCISES = (
                 points=1,
                 probe="resume",
                 judge=all_of(
-                    is_a("int", "the step, an int,"), value("step", "the step that load_checkpoint returns", 0)
+                    is_of_type("int", "the step, an int,"),
+                    number_equals("step", "the step that load_checkpoint returns", 0),
                 ),
             ),
             Check(
@@ -409,8 +421,12 @@ EXERCISES = (
                 points=1,
                 probe="resume_with_dropout",
                 judge=all_of(
-                    agrees("uninterrupted", 0, lambda *_: "the run that saved goes on differently than without it."),
-                    agrees("gradients", 0, lambda *_: "gradients that were there before it are changed after it."),
+                    equals_reference(
+                        "uninterrupted", 0, lambda *_: "the run that saved goes on differently than without it."
+                    ),
+                    equals_reference(
+                        "gradients", 0, lambda *_: "gradients that were there before it are changed after it."
+                    ),
                 ),
                 requires=("checkpoint/weights",),
             ),

@@ -19,9 +19,16 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from rankzero.exercises.probes.forward_recorder import Passes
-from rankzero.exercises.probes.run_in_fork import alone
-from rankzero.exercises.probes.untrusted_values import gradients, in_training, kind, number, numbers, weights
+from rankzero.exercises.probes.forward_recorder import ForwardRecorder
+from rankzero.exercises.probes.run_in_fork import run_in_fork
+from rankzero.exercises.probes.untrusted_values import (
+    gradients,
+    in_training,
+    plain_number,
+    plain_numbers,
+    type_name,
+    weights,
+)
 from rankzero.learn.models.gpt import GPT, GPTConfig
 
 VOCAB, BLOCK = 13, 6
@@ -62,7 +69,7 @@ def in_both_modes(train: Callable[[nn.Module, Tensor, Tensor], Any], seed: int) 
         modules = [*model.modules()]
         torch.manual_seed(2**31 + seed)  # no seed that somebody would write
         found = train(model, *make_batch(seed))
-        losses += (numbers(found) or []) if type(found) is list else [number(found)]
+        losses += (plain_numbers(found) or []) if type(found) is list else [plain_number(found)]
         left.append([in_training(module) for module in modules])
     return {"losses": losses, "left": left}
 
@@ -72,7 +79,7 @@ def one_step(learner: ModuleType, seed: int) -> dict[str, Any]:
     """One step of plain SGD, which shows every scale that AdamW would hide. The loss and its gradients are large."""
     model, (x, y) = make_model(seed, sure=30.0), make_batch(seed)
     loss = learner.train_step(model, torch.optim.SGD(model.parameters(), lr=0.1), x, y)
-    return {"type": kind(loss), "loss": number(loss), "weights": weights(model)}
+    return {"type": type_name(loss), "loss": plain_number(loss), "weights": weights(model)}
 
 
 def three_steps(learner: ModuleType, seed: int) -> dict[str, Any]:
@@ -104,27 +111,27 @@ def step_in_both_modes(learner: ModuleType, seed: int) -> dict[str, Any]:
 # ----------------------------------------------------------------------------------------------------------- evaluate
 def batches(seed: int) -> Iterator[tuple[Tensor, Tensor]]:
     """Three batches of 5, 5 and 1 sequences; the last one alone is hard. A generator: it has no length."""
-    for number_, size in enumerate((5, 5, 1)):
-        x, y = make_batch(seed + number_, size)
+    for number, size in enumerate((5, 5, 1)):
+        x, y = make_batch(seed + number, size)
         yield (x, y if size == 1 else x)
 
 
 def ragged(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Batches of different size and difficulty, with large losses."""
     loss = learner.evaluate(make_model(seed, sure=200.0), batches(seed))
-    return {"type": kind(loss), "loss": number(loss)}
+    return {"type": type_name(loss), "loss": plain_number(loss)}
 
 
 def with_dropout(learner: ModuleType, seed: int) -> dict[str, Any]:
     """A model with much dropout, left in training mode."""
     model = make_model(seed, dropout=0.5)
-    return {"loss": number(learner.evaluate(model, batches(seed)))}
+    return {"loss": plain_number(learner.evaluate(model, batches(seed)))}
 
 
 def what_is_kept(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Counts the tensors that autograd is asked to keep meanwhile, and looks at the weights after."""
     model, kept = make_model(seed), 0
-    passes = Passes(model)
+    passes = ForwardRecorder(model)
 
     def pack(tensor: Tensor) -> Tensor:
         nonlocal kept
@@ -141,7 +148,7 @@ def modes(learner: ModuleType, seed: int) -> dict[str, Any]:
     left, logits = [], []
     for training in (True, False):
         model = make_model(seed).train(training)
-        modules, passes = [*model.modules()], Passes(model)
+        modules, passes = [*model.modules()], ForwardRecorder(model)
         learner.evaluate(model, batches(seed))
         left.append([in_training(module) for module in modules])
         logits.append(passes.logits())
@@ -152,7 +159,7 @@ def switches(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Whether gradients are on after it, found on and off, and which weights ask for them; one layer is frozen."""
     left, model = [], make_model(seed)
     model.position_embedding.requires_grad_(False)
-    parameters, passes = [*model.parameters()], Passes(model)
+    parameters, passes = [*model.parameters()], ForwardRecorder(model)
     for on in (True, False):
         with torch.set_grad_enabled(on):
             learner.evaluate(model, batches(seed))
@@ -165,7 +172,7 @@ def what_is_disturbed(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Gradients that wait for their update, the next random number, and the next loss of a model with dropout."""
     model = make_model(seed)
     loss_of(model, *make_batch(seed)).backward()
-    passes = Passes(model)
+    passes = ForwardRecorder(model)
     learner.evaluate(model, batches(seed))
     random_number = torch.rand(1).item()
     dropping = make_model(seed, dropout=0.5)
@@ -183,7 +190,7 @@ def schedule(learner: ModuleType, seed: int) -> dict[str, Any]:
     total, floor = warmup + draw.randrange(8, 20), peak * draw.uniform(0.05, 0.3)
 
     def rates(steps: range) -> list[float | None]:
-        return [number(learner.learning_rate(step, peak, warmup, total, floor)) for step in steps]
+        return [plain_number(learner.learning_rate(step, peak, warmup, total, floor)) for step in steps]
 
     return {
         "peak": peak,
@@ -200,7 +207,7 @@ def no_warmup(learner: ModuleType, seed: int) -> dict[str, Any]:
     """A schedule without a warm-up."""
     draw = random.Random(seed)
     peak, total = draw.uniform(0.1, 1.0), draw.randrange(8, 20)
-    return {"rates": [number(learner.learning_rate(step, peak, 0, total, peak / 7)) for step in range(total + 1)]}
+    return {"rates": [plain_number(learner.learning_rate(step, peak, 0, total, peak / 7)) for step in range(total + 1)]}
 
 
 # -------------------------------------------------------------------------------------------------- overfit_one_batch
@@ -208,9 +215,9 @@ def overfit(learner: ModuleType, seed: int) -> dict[str, Any]:
     """To a target that takes a good number of steps."""
     model, (x, y) = make_model(seed), make_batch(seed)
     losses = learner.overfit_one_batch(model, x, y, lr=0.02, target=1.0, max_steps=200)
-    found = numbers(losses)
+    found = plain_numbers(losses)
     return {
-        "type": kind(losses),
+        "type": type_name(losses),
         "losses": found[:5] if found else found,
         "count": len(found) if found is not None else None,
         "weights": weights(model),
@@ -222,7 +229,7 @@ def at_the_target(learner: ModuleType, seed: int) -> dict[str, Any]:
 
     def train(target: float, max_steps: int) -> list[float | None]:
         losses = learner.overfit_one_batch(make_model(seed), *make_batch(seed), 0.02, target, max_steps)
-        return numbers(losses) or []
+        return plain_numbers(losses) or []
 
     first = train(math.inf, 1)  # every loss is below that
     return {"count": len(train(first[0] or 0.0, 3)) if first else None}
@@ -233,9 +240,9 @@ def gives_up(learner: ModuleType, seed: int) -> dict[str, Any]:
     steps, types, counts, logits = random.Random(seed).randrange(3, 9), [], [], []
     for max_steps in (steps, 0):
         model = make_model(seed)
-        passes = Passes(model)
+        passes = ForwardRecorder(model)
         losses = learner.overfit_one_batch(model, *make_batch(seed), 0.0, 0.0, max_steps)
-        types.append(kind(losses))
+        types.append(type_name(losses))
         counts.append(len(losses) if type(losses) is list else None)
         logits.append(passes.logits())
     return {"types": types, "max_steps": [steps, 0], "counts": counts, "logits": logits}
@@ -285,7 +292,7 @@ def _load(learner: ModuleType, path: Path, seed: int, dropout: float) -> dict[st
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.05)  # other settings
     step = learner.load_checkpoint(path, model, optimizer)
     resumed = _go_on(model, optimizer, seed, range(3, 7))
-    return {"first": resumed[:1], "later": resumed[1:], "type": kind(step), "step": number(step)}
+    return {"first": resumed[:1], "later": resumed[1:], "type": type_name(step), "step": plain_number(step)}
 
 
 def _with_each(work: Callable[[Path, float], dict[str, Any]], folder: Path) -> dict[str, Any]:
@@ -305,8 +312,10 @@ def _save_and_load(learner: ModuleType, seed: int) -> dict[str, Any]:
     """
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        saved = alone(learner, lambda: _with_each(lambda path, dropout: _save(learner, path, seed, dropout), folder))
-        return saved | alone(
+        saved = run_in_fork(
+            learner, lambda: _with_each(lambda path, dropout: _save(learner, path, seed, dropout), folder)
+        )
+        return saved | run_in_fork(
             learner, lambda: _with_each(lambda path, dropout: _load(learner, path, seed, dropout), folder)
         )
 

@@ -7,17 +7,17 @@ import numpy as np
 
 from rankzero.exercises.checks.check import Check, Exercise, Judge
 from rankzero.exercises.checks.judges import (
-    CLOSE,
-    agrees,
+    TOLERANCE,
     all_of,
-    as_many,
-    formed,
-    is_a,
-    is_but_expected,
+    equals_reference,
+    has_reference_form,
+    is_of_type,
+    mismatch_text,
+    number_equals,
+    numbers_equal,
+    same_length,
     same_weights,
-    short,
-    value,
-    values,
+    shorten,
 )
 from rankzero.exercises.probes.answers import Answers, equal
 
@@ -45,13 +45,13 @@ LOW = ("bfloat16", "float16")
 
 def shares(*what: str) -> Judge:
     """Each share is the reference's; the first that is not is named."""
-    return values("shares", *what, tolerance=FP32)
+    return numbers_equal("shares", *what, tolerance=FP32)
 
 
 def not_in_place(got: Answers, expected: Answers) -> str | None:
     """The gradients are as they were."""
     if not equal(got["changed"], 0):
-        return f"{short(got['changed'])} of the gradients themselves are changed by it; multiply into a new tensor."
+        return f"{shorten(got['changed'])} of the gradients themselves are changed by it; multiply into a new tensor."
     return None
 
 
@@ -76,13 +76,15 @@ def dtypes(kind: str, policy: str) -> Judge:
         for (name, low), one, right in zip(asked, mine, wanted, strict=True):
             if not equal(one, right):
                 called = f'"{policy}" with low={low}' if policy else 'policy ""'
-                made = short(", ".join(map(str, one[:20]))) if isinstance(one, list) else ""
+                made = shorten(", ".join(map(str, one[:20]))) if isinstance(one, list) else ""
                 return f"{called} makes of {name}: {made or 'nothing'}; expected {', '.join(right)}."
         return None
 
     called = f'"{policy}"' if policy else 'policy ""'
     words = f"the values after {called} are not those that casting gives."
-    return all_of(as_many(f"{kind} {policy}"), judge, agrees(f"values {kind} {policy}", CLOSE, lambda *_: words))
+    return all_of(
+        same_length(f"{kind} {policy}"), judge, equals_reference(f"values {kind} {policy}", TOLERANCE, lambda *_: words)
+    )
 
 
 def same_objects(got: Answers, expected: Answers) -> str | None:
@@ -98,7 +100,7 @@ def gradients_arrive(got: Answers, expected: Answers) -> str | None:
     """Gradients went through the casts."""
     for mine, wanted, way in zip(got["dtypes"], expected["dtypes"], ("fp32 to bf16", "bf16 to fp32"), strict=True):
         if mine != wanted:
-            arrived = "no gradient arrives" if mine == "NoneType" else f"a gradient in {short(mine)} arrives"
+            arrived = "no gradient arrives" if mine == "NoneType" else f"a gradient in {shorten(mine)} arrives"
             return f"{arrived} at a tensor that was cast from {way}; expected one in {wanted}."
     return None if equal(got["grads"], expected["grads"], FP32) else "gradients through a cast have other values."
 
@@ -107,7 +109,7 @@ def like_autocast(got: Answers, expected: Answers) -> str | None:
     """Loss and gradients are those of torch.autocast, bit for bit; and those are the reference's."""
     low = expected["low"]
     if not equal(got["loss"], got["torch"]):
-        both = is_but_expected(got["loss"], got["torch"]).rstrip(".")
+        both = mismatch_text(got["loss"], got["torch"]).rstrip(".")
         return f"the loss of a GPT under your casts to {low} {both}, as under torch.autocast and in every bit."
     differ = np.count_nonzero(got["by hand"] != got["by torch"])
     if differ:
@@ -121,7 +123,7 @@ def a_pair(got: Answers, expected: Answers) -> str | None:
     """update_scale returned two numbers."""
     if equal(got["returned"], "pair"):
         return None
-    found = short(got["returned"])
+    found = shorten(got["returned"])
     return f"what came back is of type {found}; (scale, good_steps), a float and an int, was expected."
 
 
@@ -132,12 +134,12 @@ def history(name: str) -> Judge:
         for run, (mine, wanted) in enumerate(zip(got[name], expected[name], strict=True)):
             mine = mine if isinstance(mine, list) and len(mine) == len(wanted) else [None] * len(wanted)
             for step, (one, right) in enumerate(zip(mine, wanted, strict=True)):
-                if not equal(one, right, CLOSE):
+                if not equal(one, right, TOLERANCE):
                     what = "the scale" if name == "scales" else "the count of good steps"
-                    return f"{what} after {_steps(expected, run, step)} {is_but_expected(one, right)}"
+                    return f"{what} after {_steps(expected, run, step)} {mismatch_text(one, right)}"
         return None
 
-    return all_of(as_many(name), judge)
+    return all_of(same_length(name), judge)
 
 
 def _steps(expected: Answers, run: int, step: int) -> str:
@@ -154,15 +156,15 @@ def default_interval(got: Answers, expected: Answers) -> str | None:
     """Without a growth_interval it takes 2000 good steps."""
     every = zip(expected["before"], expected["starts"], got["scales"], expected["scales"], strict=True)
     for before, start, mine, wanted in every:
-        if not equal(mine, wanted, CLOSE):
+        if not equal(mine, wanted, TOLERANCE):
             step = f"good step {before + 1} in a row, from scale {start:g} and without a growth_interval,"
-            return f"the scale after {step} {is_but_expected(mine, wanted)}"
+            return f"the scale after {step} {mismatch_text(mine, wanted)}"
     return None
 
 
 def divided(got: Answers, expected: Answers) -> str | None:
     """Gradients are divided, and only they."""
-    if not equal(got["weights"], expected["weights"], CLOSE):
+    if not equal(got["weights"], expected["weights"], TOLERANCE):
         return "the weights are changed: only gradients are to be divided."
     if not equal(got["frozen"], "NoneType"):
         return "a parameter without a gradient has one after it; it was to be left alone."
@@ -173,11 +175,11 @@ def divided_gradients(got: Answers, expected: Answers, when: str = "") -> str | 
     """Each gradient is the reference's."""
     if not isinstance(got["grads"], np.ndarray) or got["grads"].shape != expected["grads"].shape:
         return f"{when}some gradients are gone after it; each was to be divided in place."
-    wrong = ~np.isclose(got["grads"], expected["grads"], rtol=CLOSE, atol=CLOSE)
-    if equal(got["grads"], expected["grads"], CLOSE):
+    wrong = ~np.isclose(got["grads"], expected["grads"], rtol=TOLERANCE, atol=TOLERANCE)
+    if equal(got["grads"], expected["grads"], TOLERANCE):
         return None
     first = int(np.argmax(wrong))
-    both = is_but_expected(float(got["grads"][first]), float(expected["grads"][first])).rstrip(".")
+    both = mismatch_text(float(got["grads"][first]), float(expected["grads"][first])).rstrip(".")
     scale = expected["scale"]
     return f"{when}gradient {first} of {wrong.size} after unscale with scale {scale:g} {both} ({wrong.sum()} differ)."
 
@@ -189,7 +191,7 @@ def divided_all_the_same(got: Answers, expected: Answers) -> str | None:
 
 def in_place(got: Answers, expected: Answers) -> str | None:
     """The tensors that hold the gradients are the same."""
-    if got["in_place"] is True and equal(got["in_memory"], expected["in_memory"], CLOSE):
+    if got["in_place"] is True and equal(got["in_memory"], expected["in_memory"], TOLERANCE):
         return None
     return "the gradients are other tensors after it; divide the ones that are there, in place (div_)."
 
@@ -198,7 +200,7 @@ def finite(got: Answers, expected: Answers) -> str | None:
     """The verdict on each case is right."""
     for name, mine, wanted in zip(expected["names"], got["finite"], expected["finite"], strict=True):
         if mine is not wanted:
-            return f"with {name} it returns {'no bool' if mine is None else short(mine)}; expected {wanted}."
+            return f"with {name} it returns {'no bool' if mine is None else shorten(mine)}; expected {wanted}."
     return None
 
 
@@ -206,9 +208,8 @@ def a_loss_and_a_bool(got: Answers, expected: Answers) -> str | None:
     """The step returned (float, bool)."""
     if equal(got["type"], expected["type"]):
         return None
-    return (
-        f"what came back is of type {short(got['type'])}; (float, bool) was expected: the loss, and whether it updated."
-    )
+    wanted = "(float, bool) was expected: the loss, and whether it updated."
+    return f"what came back is of type {shorten(got['type'])}; {wanted}"
 
 
 def norm_seen(got: Answers, expected: Answers) -> str | None:
@@ -218,9 +219,9 @@ def norm_seen(got: Answers, expected: Answers) -> str | None:
         if not equal(mine, wanted, 1e-6):
             norm, limit = expected[f"norm {name}"], expected[f"limit {name}"]
             true = f"a true norm of {norm:.4g} and max_norm={limit:.4g}, the scale being {expected[f'scale {name}']:g}"
-            saw = f"{mine:.4g}" if isinstance(mine, float) else short(mine)
+            saw = f"{mine:.4g}" if isinstance(mine, float) else shorten(mine)
             return f"the optimizer saw a gradient of norm {saw}; expected {wanted:.4g}, for {true}."
-    same = all(equal(got[f"weights {name}"], expected[f"weights {name}"], CLOSE) for name in ("above", "below"))
+    same = all(equal(got[f"weights {name}"], expected[f"weights {name}"], TOLERANCE) for name in ("above", "below"))
     return None if same else "the gradient has the right norm and another direction after clipping."
 
 
@@ -251,7 +252,7 @@ def mode_stays(got: Answers, expected: Answers) -> str | None:
 def backward_is_scaled(got: Answers, expected: Answers) -> str | None:
     """Once, and by the scale."""
     sizes = [one for one in got["sizes"] if type(one) is float] if isinstance(got["sizes"], list) else []
-    if equal(got["sizes"], expected["sizes"], CLOSE):
+    if equal(got["sizes"], expected["sizes"], TOLERANCE):
         return None
     if len(sizes) != 1:
         return f"backward went through the logits {len(sizes)} times; expected 1."
@@ -265,16 +266,16 @@ def right_formats(got: Answers, expected: Answers) -> str | None:
     """Forward and loss under autocast, backward not, weights as they were."""
     for low, mine, wanted in zip(LOW, got["linear"], expected["linear"], strict=True):
         if not equal(mine, wanted):
-            return f"with low={low} a linear layer's output is {short(mine)}; expected {wanted}."
+            return f"with low={low} a linear layer's output is {shorten(mine)}; expected {wanted}."
     for low, mine in zip(LOW, got["weights"], strict=True):
         if not equal(mine, "float32"):
-            return f"with low={low} the weights are {short(mine)} afterwards; autocast leaves them float32."
+            return f"with low={low} the weights are {shorten(mine)} afterwards; autocast leaves them float32."
     for low, mine in zip(LOW, got["norm"], strict=True):
         if not equal(mine, "float32"):
-            return f"with low={low} the last norm's output is {short(mine)}; under autocast it is float32."
+            return f"with low={low} the last norm's output is {shorten(mine)}; under autocast it is float32."
     for low, mine, wanted in zip(LOW, got["loss"], expected["loss"], strict=True):
         if not equal(mine, wanted, FP32):
-            return f"with low={low} the loss {is_but_expected(mine, wanted)} Does all of it run under autocast?"
+            return f"with low={low} the loss {mismatch_text(mine, wanted)} Does all of it run under autocast?"
     backward = got["backward"] if isinstance(got["backward"], list) else []
     if any(equal(one, "on") for one in backward):
         return "autocast is on during backward; leave it before you call backward."
@@ -288,7 +289,7 @@ def old_gradients_do_not_count(got: Answers, expected: Answers) -> str | None:
     for name in ("finite", "infinite"):
         if got[f"updated {name}"] is not True:
             return f"after {name} gradients of an earlier backward, a good step is skipped; expected an update."
-        if not equal(got[f"weights {name}"], expected[f"weights {name}"], CLOSE):
+        if not equal(got[f"weights {name}"], expected[f"weights {name}"], TOLERANCE):
             old = f"{name} gradients of an earlier backward in place"
             return f"the weights after a step with {old} differ from a clean step's."
     return None
@@ -299,15 +300,15 @@ def masters(what: str) -> Judge:
 
     def judge(got: Answers, expected: Answers) -> str | None:
         mine, wanted = got["masters"], expected["masters"]
-        if equal(mine, wanted, CLOSE):
+        if equal(mine, wanted, TOLERANCE):
             return None
         if not isinstance(mine, np.ndarray) or mine.shape != wanted.shape:
             return (
                 f"the masters hold {mine.size if isinstance(mine, np.ndarray) else 0} numbers; expected {wanted.size}."
             )
-        wrong = ~np.isclose(mine, wanted, rtol=CLOSE, atol=CLOSE)
+        wrong = ~np.isclose(mine, wanted, rtol=TOLERANCE, atol=TOLERANCE)
         first = int(np.argmax(wrong))
-        both = is_but_expected(float(mine[first]), float(wanted[first])).rstrip(".")
+        both = mismatch_text(float(mine[first]), float(wanted[first])).rstrip(".")
         return f"number {first} of the masters {what} {both} ({wrong.sum()} of {wrong.size} differ)."
 
     return judge
@@ -316,15 +317,15 @@ def masters(what: str) -> Judge:
 def fp32_copies(got: Answers, expected: Answers) -> str | None:
     """The masters are fp32, are leaves, and are nobody else's memory."""
     if not equal(got["type"], "list"):
-        return f"what came back is of type {short(got['type'])}; a list was expected."
+        return f"what came back is of type {shorten(got['type'])}; a list was expected."
     for name in ("shapes", "dtypes"):
         if not equal(got[name], expected[name]):
-            found = short(", ".join(map(str, got[name][:20])) if isinstance(got[name], list) else got[name])
+            found = shorten(", ".join(map(str, got[name][:20])) if isinstance(got[name], list) else got[name])
             return f"the masters' {name} are {found}; expected {', '.join(expected[name])}."
     if not equal(got["leaves"], expected["leaves"]):
         return "a master is no leaf that asks for a gradient; an optimizer wants nn.Parameter(...)."
     if not equal(got["model"], 0):
-        changed = short(got["model"])
+        changed = shorten(got["model"])
         return f"adding 1 to every master changed {changed} of the model's weights; a master needs its own memory."
     return None
 
@@ -332,7 +333,7 @@ def fp32_copies(got: Answers, expected: Answers) -> str | None:
 def the_same_tensors(got: Answers, expected: Answers) -> str | None:
     """The model's parameters are the tensors that they were."""
     if not equal(got["dtypes"], expected["dtypes"]):
-        found = short(", ".join(map(str, got["dtypes"][:20])) if isinstance(got["dtypes"], list) else got["dtypes"])
+        found = shorten(", ".join(map(str, got["dtypes"][:20])) if isinstance(got["dtypes"], list) else got["dtypes"])
         return f"the model's parameters are {found} now; they were {', '.join(expected['dtypes'])}."
     if not equal(got["shared"], 0):
         return "a parameter of the model shares its memory with a master after the step."
@@ -346,9 +347,8 @@ def the_same_tensors(got: Answers, expected: Answers) -> str | None:
 def none_stays(got: Answers, expected: Answers) -> str | None:
     """A parameter without gradient is not updated."""
     if not equal(got["moved"], 0):
-        return (
-            f"{short(got['moved'])} numbers moved of a master whose parameter has no gradient in that step; expected 0."
-        )
+        moved = shorten(got["moved"])
+        return f"{moved} numbers moved of a master whose parameter has no gradient in that step; expected 0."
     return masters("after a step in which one gradient is None")(got, expected)
 
 
@@ -373,8 +373,8 @@ EXERCISES = (
                 points=2,
                 probe="one_tensor",
                 judge=all_of(
-                    is_a("float", "the share, a Python float,"),
-                    value("share", "the share of numbers between 2**-40 and 2**-8 that fp16 loses", FP32),
+                    is_of_type("float", "the share, a Python float,"),
+                    number_equals("share", "the share of numbers between 2**-40 and 2**-8 that fp16 loses", FP32),
                 ),
             ),
             Check(
@@ -390,7 +390,7 @@ EXERCISES = (
                 "weighs every number the same, over all tensors that are there",
                 points=1,
                 probe="several_tensors",
-                judge=value("share", "the share over three tensors of unequal sizes and a None", FP32),
+                judge=number_equals("share", "the share over three tensors of unequal sizes and a None", FP32),
                 requires=("share_lost/fp16",),
             ),
             Check(
@@ -423,9 +423,11 @@ EXERCISES = (
                 points=2,
                 probe="policies",
                 judge=all_of(
-                    is_a("list", "a list"),
+                    is_of_type("list", "a list"),
                     dtypes("floats", "lower"),
-                    agrees("values", CLOSE, lambda *_: 'the values after "lower" are not those that rounding gives.'),
+                    equals_reference(
+                        "values", TOLERANCE, lambda *_: 'the values after "lower" are not those that rounding gives.'
+                    ),
                 ),
             ),
             Check(
@@ -456,7 +458,9 @@ EXERCISES = (
                 probe="policies",
                 judge=all_of(
                     *(dtypes("others", policy) for policy in ("lower", "fp32", "widest")),
-                    agrees("left", 0.0, lambda *_: "the arguments themselves are changed; a cast makes a new tensor."),
+                    equals_reference(
+                        "left", 0.0, lambda *_: "the arguments themselves are changed; a cast makes a new tensor."
+                    ),
                 ),
                 requires=("cast_inputs/lower", "cast_inputs/fp32", "cast_inputs/widest"),
             ),
@@ -465,7 +469,7 @@ EXERCISES = (
                 "lets gradients flow back, each in its tensor's own dtype",
                 points=1,
                 probe="gradients_through",
-                judge=all_of(formed("dtypes"), gradients_arrive),
+                judge=all_of(has_reference_form("dtypes"), gradients_arrive),
                 requires=("cast_inputs/lower", "cast_inputs/fp32"),
             ),
             Check(
@@ -473,7 +477,7 @@ EXERCISES = (
                 "runs a GPT as torch.autocast does, bit for bit",
                 points=2,
                 probe="a_whole_gpt",
-                judge=all_of(formed("by hand", "by torch"), like_autocast),
+                judge=all_of(has_reference_form("by hand", "by torch"), like_autocast),
                 requires=("cast_inputs/lower", "cast_inputs/fp32", "cast_inputs/gradients"),
             ),
         ),
@@ -518,7 +522,7 @@ EXERCISES = (
                 "waits 2000 good steps by default",
                 points=1,
                 probe="by_default",
-                judge=all_of(as_many("scales"), default_interval),
+                judge=all_of(same_length("scales"), default_interval),
                 requires=("update_scale/grows",),
             ),
         ),
@@ -541,7 +545,7 @@ EXERCISES = (
                 "divides every gradient and nothing else",
                 points=2,
                 probe="divided",
-                judge=all_of(is_a("bool", "a bool"), divided),
+                judge=all_of(is_of_type("bool", "a bool"), divided),
             ),
             Check(
                 "unscale/in-place",
@@ -556,14 +560,14 @@ EXERCISES = (
                 "finds inf, -inf and nan wherever they are",
                 points=3,
                 probe="bad_numbers",
-                judge=all_of(as_many("finite"), finite),
+                judge=all_of(same_length("finite"), finite),
             ),
             Check(
                 "unscale/large",
                 "does not take large numbers for infinite ones",
                 points=1,
                 probe="large_numbers",
-                judge=all_of(as_many("finite"), finite),
+                judge=all_of(same_length("finite"), finite),
             ),
             Check(
                 "unscale/all",
@@ -597,8 +601,8 @@ EXERCISES = (
                 probe="one_step",
                 judge=all_of(
                     a_loss_and_a_bool,
-                    value("loss", "the loss"),
-                    agrees("updated", 0, lambda *_: "it returns updated=False after a good step."),
+                    number_equals("loss", "the loss"),
+                    equals_reference("updated", 0, lambda *_: "it returns updated=False after a good step."),
                 ),
             ),
             Check(
@@ -606,7 +610,9 @@ EXERCISES = (
                 "moves the weights along the true gradient, at every step",
                 points=2,
                 probe="several_steps",
-                judge=all_of(same_weights("after three steps with scales 16, 32 and 64"), formed("modes"), mode_stays),
+                judge=all_of(
+                    same_weights("after three steps with scales 16, 32 and 64"), has_reference_form("modes"), mode_stays
+                ),
             ),
             Check(
                 "scaled_step/scaled",
@@ -628,7 +634,7 @@ EXERCISES = (
                 "updates nothing when a gradient is not finite",
                 points=2,
                 probe="overflow",
-                judge=all_of(formed("moved", "nan", "state", "updated"), nothing_moves),
+                judge=all_of(has_reference_form("moved", "nan", "state", "updated"), nothing_moves),
                 requires=("unscale/finite", "scaled_step/loss"),
             ),
             Check(
@@ -636,7 +642,7 @@ EXERCISES = (
                 "runs forward and loss under autocast, and only these",
                 points=1,
                 probe="formats",
-                judge=all_of(*map(as_many, ("linear", "norm", "loss", "weights")), right_formats),
+                judge=all_of(*map(same_length, ("linear", "norm", "loss", "weights")), right_formats),
             ),
             Check(
                 "scaled_step/stale",

@@ -15,8 +15,17 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from rankzero.exercises.probes.forward_recorder import Passes
-from rankzero.exercises.probes.untrusted_values import flat, in_training, is_tensor, kind, number, parts, truth, weights
+from rankzero.exercises.probes.forward_recorder import ForwardRecorder
+from rankzero.exercises.probes.untrusted_values import (
+    boolean,
+    flat,
+    in_training,
+    is_tensor,
+    plain_number,
+    tuple_items,
+    type_name,
+    weights,
+)
 from rankzero.learn.models.gpt import GPT, GPTConfig
 
 VOCAB, BLOCK = 13, 6
@@ -52,7 +61,7 @@ def bits(dtype: torch.dtype) -> str:
 
 def what(value: Any) -> str:
     """A tensor's dtype, the type of anything else: 'float16', 'int', 'NoneType'."""
-    return bits(value.dtype) if is_tensor(value) else kind(value)
+    return bits(value.dtype) if is_tensor(value) else type_name(value)
 
 
 # --------------------------------------------------------------------------------------------------------- share_lost
@@ -71,7 +80,7 @@ def one_tensor(learner: ModuleType, seed: int) -> dict[str, Any]:
     draw = random.Random(seed)
     rows, columns = draw.randrange(12, 30), draw.randrange(12, 30)
     share = learner.share_lost([small_numbers(seed, rows * columns).view(rows, columns)], 1.0, torch.float16)
-    return {"type": kind(share), "share": number(share)}
+    return {"type": type_name(share), "share": plain_number(share)}
 
 
 def zeros_among_them(learner: ModuleType, seed: int) -> dict[str, Any]:
@@ -79,7 +88,7 @@ def zeros_among_them(learner: ModuleType, seed: int) -> dict[str, Any]:
     count = random.Random(seed).randrange(90, 290)
     gradient = torch.cat([small_numbers(seed, count), torch.zeros(3 * count)])
     shares = [learner.share_lost(one, 1.0, torch.float16) for one in ([gradient], [torch.zeros(3)], [None])]
-    return {"shares": [number(share) for share in shares]}
+    return {"shares": [plain_number(share) for share in shares]}
 
 
 def several_tensors(learner: ModuleType, seed: int) -> dict[str, Any]:
@@ -90,7 +99,7 @@ def several_tensors(learner: ModuleType, seed: int) -> dict[str, Any]:
         torch.ones(7, 3),
         small_numbers(seed + 1, 20).double(),
     ]
-    return {"share": number(learner.share_lost(iter(gradients), 1.0, torch.float16))}
+    return {"share": plain_number(learner.share_lost(iter(gradients), 1.0, torch.float16))}
 
 
 def scaled_and_in_bf16(learner: ModuleType, seed: int) -> dict[str, Any]:
@@ -105,7 +114,7 @@ def scaled_and_in_bf16(learner: ModuleType, seed: int) -> dict[str, Any]:
         ([numbers * 2.0**-105], 1.0, torch.bfloat16),  # where bf16's range ends
     ]
     before = flat(asked[1][0])
-    shares = [number(learner.share_lost(*one)) for one in asked]
+    shares = [plain_number(learner.share_lost(*one)) for one in asked]
     return {"scale": small, "shares": shares, "changed": int((flat(asked[1][0]) != before).sum())}
 
 
@@ -135,7 +144,7 @@ def policies(learner: ModuleType, seed: int) -> dict[str, Any]:
             found[f"{name} {policy}"] = [[what(one) for one in cast] for cast in casts]
             found[f"values {name} {policy}"] = flat(one for cast in casts for one in cast if is_tensor(one))
     asked = [1e6 * fp32, torch.arange(3), bf16]  # beyond fp16, not beyond bf16
-    types = {kind(learner.cast_inputs(policy, tuple(asked), LOW[0])) for policy in ("lower", "")}
+    types = {type_name(learner.cast_inputs(policy, tuple(asked), LOW[0])) for policy in ("lower", "")}
     found["type"] = "list" if types == {"list"} else min(types - {"list"})
     found["values"] = flat([one for low in LOW for one in learner.cast_inputs("lower", asked, low)])
     found["left"] = flat(asked)
@@ -171,7 +180,7 @@ class HandMade(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Casts the arguments, then calls."""
         cast = list(self.learner.cast_inputs(POLICY.get(func, ""), args, self.low))
-        odd = [kind(one) for one in cast if isinstance(one, Tensor) and not is_tensor(one)]
+        odd = [type_name(one) for one in cast if isinstance(one, Tensor) and not is_tensor(one)]
         if odd:
             raise TypeError(f"a tensor was expected where a {odd[0]} came back")
         return func(*cast, **(kwargs or {}))
@@ -186,7 +195,7 @@ def a_whole_gpt(learner: ModuleType, seed: int) -> dict[str, Any]:
         with context:
             loss = loss_of(model, x, y)
         loss.backward()
-        results.append((number(loss), flat([p.grad for p in parameters])))
+        results.append((plain_number(loss), flat([p.grad for p in parameters])))
     (loss_by_hand, by_hand), (loss_by_torch, by_torch) = results
     return {"low": bits(low), "loss": loss_by_hand, "torch": loss_by_torch, "by hand": by_hand, "by torch": by_torch}
 
@@ -204,15 +213,15 @@ def _histories(learner: ModuleType, runs: list[Run]) -> dict[str, Any]:
         counts.append(list[Any]())
         for one in finite:
             returned = learner.update_scale(scale, good, one, interval)
-            pair = parts(returned, 2)
+            pair = tuple_items(returned, 2)
             if pair is None:
-                return {"returned": kind(returned), "scales": [], "counts": []}
-            kinds = [kind(one) for one in pair]
+                return {"returned": type_name(returned), "scales": [], "counts": []}
+            kinds = [type_name(one) for one in pair]
             if kinds[0] not in ("int", "float") or kinds[1] not in ("int", "bool"):
                 return {"returned": f"({', '.join(kinds)})", "scales": [], "counts": []}
             scale, good = pair
-            scales[-1].append(number(scale))
-            counts[-1].append(number(good))
+            scales[-1].append(plain_number(scale))
+            counts[-1].append(plain_number(good))
     asked = {
         "starts": [run[0] for run in runs],
         "finite": [run[1] for run in runs],
@@ -257,7 +266,7 @@ def by_default(learner: ModuleType, seed: int) -> dict[str, Any]:
     before = [draw.randrange(5, 90), 99, 499, 999, 1998, 1999]
     starts = [2.0 ** draw.randrange(-60, 200) for _ in before]
     found = [learner.update_scale(start, good, True) for start, good in zip(starts, before, strict=True)]
-    return {"before": before, "starts": starts, "scales": [number(scale) for scale, _ in found]}
+    return {"before": before, "starts": starts, "scales": [plain_number(scale) for scale, _ in found]}
 
 
 # ------------------------------------------------------------------------------------------------------------ unscale
@@ -284,7 +293,7 @@ def divided(learner: ModuleType, seed: int) -> dict[str, Any]:
     finite = learner.unscale((parameter for parameter in model.parameters()), scale)
     after = [parameter.grad for parameter in parameters if parameter.grad is not None]
     return {
-        "type": kind(finite),
+        "type": type_name(finite),
         "scale": scale,
         "grads": flat(after),
         "in_place": len(before) == len(after) and all(a is b for a, b in zip(before, after, strict=True)),
@@ -315,7 +324,7 @@ Case = tuple[str, Iterable[nn.Parameter]]
 def _verdicts(learner: ModuleType, seed: int, cases: list[Case], scale: float) -> dict[str, Any]:
     """The verdict on each case, by its name; they come in an order that nobody can know."""
     random.Random(seed).shuffle(cases)
-    finite = [truth(learner.unscale(parameters, scale)) for _, parameters in cases]
+    finite = [boolean(learner.unscale(parameters, scale)) for _, parameters in cases]
     return {"names": [name for name, _ in cases], "finite": finite}
 
 
@@ -360,7 +369,7 @@ def _sgd(model: nn.Module, momentum: float = 0.0) -> torch.optim.SGD:
 
 def _pair(returned: Any) -> tuple[Any, Any]:
     """Loss and whether there was an update; None for the second where only one thing came back."""
-    pair = parts(returned, 2)
+    pair = tuple_items(returned, 2)
     return (returned, None) if pair is None else (pair[0], pair[1])
 
 
@@ -370,9 +379,9 @@ def one_step(learner: ModuleType, seed: int) -> dict[str, Any]:
     returned = learner.scaled_step(model, _sgd(model), *make_batch(seed), scale, 1e6)
     loss, updated = _pair(returned)
     return {
-        "type": kind(returned) if updated is None else f"({kind(loss)}, {kind(updated)})",
-        "loss": number(loss),
-        "updated": truth(updated),
+        "type": type_name(returned) if updated is None else f"({type_name(loss)}, {type_name(updated)})",
+        "loss": plain_number(loss),
+        "updated": boolean(updated),
         "scale": scale,
         "weights": weights(model),
     }
@@ -410,7 +419,7 @@ def overflow(learner: ModuleType, seed: int) -> dict[str, Any]:
         moved.append(int((weights(model) != before).sum()))
         nans.append(int(np.isnan(weights(model)).sum()))
         state_changed.append(int((_state(optimizer) != state).sum()))
-        updated.append(truth(was))
+        updated.append(boolean(was))
     return {"moved": moved, "nan": nans, "state": state_changed, "updated": updated, "of": int(before.size)}
 
 
@@ -438,9 +447,9 @@ def formats(learner: ModuleType, seed: int) -> dict[str, Any]:
 
         model.get_submodule("blocks.0.mlp.up").register_forward_hook(on_linear)
         model.norm.register_forward_hook(on_norm)
-        Passes(model, on_logits)
+        ForwardRecorder(model, on_logits)
         loss, _ = _pair(learner.scaled_step(model, _sgd(model), *batch, 16.0, 1.0, low))
-        found["loss"].append(number(loss))
+        found["loss"].append(plain_number(loss))
         found["weights"].append(what(model.head.weight))
         found["after"].append("on" if torch.is_autocast_enabled("cpu") else "off")
     return dict(found)
@@ -455,7 +464,7 @@ def after_others(learner: ModuleType, seed: int) -> dict[str, Any]:
         for gradient in grads(model):
             gradient.mul_(old)
         _, updated = _pair(learner.scaled_step(model, _sgd(model), *make_batch(seed), 64.0, 1e6))
-        found |= {f"weights {name}": weights(model), f"updated {name}": truth(updated)}
+        found |= {f"weights {name}": weights(model), f"updated {name}": boolean(updated)}
     return found
 
 
@@ -466,7 +475,7 @@ def start_of_backward(learner: ModuleType, seed: int) -> dict[str, Any]:
     def on_logits(out: Tensor) -> None:
         out.register_hook(lambda grad: sizes.append(float(grad.abs().sum())))
 
-    Passes(model, on_logits)
+    ForwardRecorder(model, on_logits)
     learner.scaled_step(model, _sgd(model), *make_batch(seed), scale, 1e6)
     return {"scale": scale, "sizes": sizes}
 
@@ -475,7 +484,7 @@ def several_steps(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Three steps with momentum on three batches, each with a scale of its own."""
     model = make_model(seed)
     optimizer, modes, modules = _sgd(model, momentum=0.5), list[bool](), [*model.modules()]
-    Passes(model, lambda out: modes.append(in_training(model)))
+    ForwardRecorder(model, lambda out: modes.append(in_training(model)))
     for step in range(3):
         learner.scaled_step(model, optimizer, *make_batch(seed + step), 2.0 ** (4 + step), 1e6)
     return {"weights": weights(model), "modes": [in_training(one) for one in modules], "passes": modes}
@@ -503,11 +512,11 @@ def copies(learner: ModuleType, seed: int) -> dict[str, Any]:
     before = weights(model)
     masters = learner.make_masters(model)
     if type(masters) is not list:
-        return {"type": kind(masters)}
+        return {"type": type_name(masters)}
     found = {
-        "type": kind(masters),
+        "type": type_name(masters),
         "dtypes": [what(one) for one in masters],
-        "shapes": [str(tuple(one.shape)) if is_tensor(one) else kind(one) for one in masters],
+        "shapes": [str(tuple(one.shape)) if is_tensor(one) else type_name(one) for one in masters],
         "leaves": [is_tensor(one) and one.is_leaf and one.requires_grad for one in masters],
         "masters": flat(masters),
     }

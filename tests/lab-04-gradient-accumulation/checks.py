@@ -9,24 +9,24 @@ import numpy as np
 
 from rankzero.exercises.checks.check import Check, Exercise, Judge
 from rankzero.exercises.checks.judges import (
-    CLOSE,
-    agrees,
+    TOLERANCE,
     all_of,
-    as_many,
-    formed,
-    is_a,
-    is_but_expected,
+    equals_reference,
+    has_reference_form,
+    is_of_type,
+    mismatch_text,
+    number_equals,
+    numbers_equal,
     ran_on_the_batches,
+    same_length,
     same_weights,
-    short,
-    value,
-    values,
+    shorten,
 )
 from rankzero.exercises.probes.answers import Answers, equal
 
 EXACT = 1e-12  # float64 rounds at 1e-16; the sums here have a few hundred terms
 OF_BOTH_MODES = [f"the loss of a model with dropout 0.5 in {mode} mode" for mode in ("training", "evaluation")]
-A_FLOAT = is_a("float", "the loss, a Python float,", ": loss.item() makes one")
+A_FLOAT = is_of_type("float", "the loss, a Python float,", ": loss.item() makes one")
 OF_TWO_STEPS = ("", " where the rows cancel")
 FAR_CLIPPED = 1e-5  # torch's own clipping divides by norm + 1e-6
 
@@ -52,7 +52,7 @@ def same_gradients(when: str, tolerance: float = EXACT) -> Judge:
         if len(factors) and np.ptp(factors) < 1e-6 * abs(factors[0]):
             return f"{when}, every gradient is {factors[0]:.4g} times the expected one."
         worst = int(np.argmax(np.nan_to_num(np.abs(mine - wanted), nan=0.0)))
-        return f"{when}, gradient {worst} of {len(wanted)} {is_but_expected(float(mine[worst]), float(wanted[worst]))}"
+        return f"{when}, gradient {worst} of {len(wanted)} {mismatch_text(float(mine[worst]), float(wanted[worst]))}"
 
     return judge
 
@@ -64,7 +64,7 @@ def _numbers_like(mine: object, wanted: np.ndarray) -> bool:
 def nothing_moved(got: Answers, expected: Answers) -> str | None:
     """No weight was changed."""
     moved = got["moved"]
-    return None if equal(moved, 0) else f"{short(moved)} weights were changed; only gradients should be."
+    return None if equal(moved, 0) else f"{shorten(moved)} weights were changed; only gradients should be."
 
 
 def one_at_a_time(got: Answers, expected: Answers) -> str | None:
@@ -82,7 +82,7 @@ def one_at_a_time(got: Answers, expected: Answers) -> str | None:
     if backwards < expected["backwards"]:
         return f"backward ran {backwards} times; expected {expected['backwards']}, once a micro-batch."
     if backwards != len(held):
-        return f"the model was called {len(held)} times, and backward ran {short(backwards)} times; expected as many."
+        return f"the model was called {len(held)} times, and backward ran {shorten(backwards)} times; expected as many."
     if abs(sum(held) - sum(expected["held"])) > 0.5:
         return f"{sum(held):.1f} micro-batches' activations were there in all; expected {sum(expected['held']):.0f}."
     return None
@@ -94,7 +94,7 @@ def reads_no_further(got: Answers, expected: Answers) -> str | None:
     if taken is None:
         return "there was no update."
     if type(taken) is not int or not k <= taken <= k + 1:
-        return f"at the first update {short(taken)} micro-batches had been read; expected {k}, one group."
+        return f"at the first update {shorten(taken)} micro-batches had been read; expected {k}, one group."
     return None
 
 
@@ -111,7 +111,7 @@ def _modes_are_kept(got: Answers, expected: Answers) -> str | None:
     return None
 
 
-modes_are_kept = all_of(formed("left"), _modes_are_kept)
+modes_are_kept = all_of(has_reference_form("left"), _modes_are_kept)
 
 
 def in_order(got: Answers, expected: Answers) -> str | None:
@@ -139,7 +139,7 @@ def leftovers_too(got: Answers, expected: Answers) -> str | None:
         if not equal(mine, wanted):
             return f"of {count} micro-batches with k = {expected['k']}, {_places(mine, wanted)}"
     for count, mine, wanted in zip(expected["counts"], got["losses"], expected["losses"], strict=True):
-        if not equal(mine, wanted, CLOSE):
+        if not equal(mine, wanted, TOLERANCE):
             return f"the losses of {count} micro-batches with k = {expected['k']}: {_lists(mine, wanted)}"
     return None
 
@@ -152,17 +152,17 @@ def _places(mine: Any, wanted: list[int]) -> str:
     if not _list(mine):
         return f"there was no update; expected {len(wanted)}."
     told, right = (", ".join(map(str, after[:20])) or "none" for after in (mine, wanted))
-    return f"updates came when {short(told)} micro-batches had gone through the model; expected {right}."
+    return f"updates came when {shorten(told)} micro-batches had gone through the model; expected {right}."
 
 
 def a_list(got: Answers, expected: Answers) -> str | None:
     """What came back is a list of Python floats."""
     if not equal(got["type"], "list of float"):
-        return f"what came back is a {short(got['type'])}; a list of Python floats was expected."
+        return f"what came back is a {shorten(got['type'])}; a list of Python floats was expected."
     return None
 
 
-def same_list(name: str, what: str, tolerance: float = CLOSE) -> Judge:
+def same_list(name: str, what: str, tolerance: float = TOLERANCE) -> Judge:
     """The list `name` is the reference's: in length, then number by number."""
 
     def judge(got: Answers, expected: Answers) -> str | None:
@@ -173,13 +173,13 @@ def same_list(name: str, what: str, tolerance: float = CLOSE) -> Judge:
     return judge
 
 
-def _lists(mine: Any, wanted: list[float], tolerance: float = CLOSE) -> str:
+def _lists(mine: Any, wanted: list[float], tolerance: float = TOLERANCE) -> str:
     if not isinstance(mine, list):
         return "no list of numbers came back."
     if len(mine) != len(wanted):
         return f"there are {len(mine)}; expected {len(wanted)}."
     place = next(place for place, (a, b) in enumerate(zip(mine, wanted, strict=True)) if not equal(a, b, tolerance))
-    return f"number {place + 1} of {len(wanted)} {is_but_expected(mine[place], wanted[place])}"
+    return f"number {place + 1} of {len(wanted)} {mismatch_text(mine[place], wanted[place])}"
 
 
 def is_clipped(got: Answers, expected: Answers) -> str | None:
@@ -219,10 +219,10 @@ def norms_of_updates(got: Answers, expected: Answers) -> str | None:
     """Both norms are floats, and the reference's."""
     for kind in got["types"]:
         if kind != "float":
-            return f"what came back is of type {short(kind)}; the norm, a Python float, was expected."
+            return f"what came back is of type {shorten(kind)}; the norm, a Python float, was expected."
     for limit, mine, wanted in zip(("0.05", "1e6"), got["norms"], expected["norms"], strict=True):
-        if not equal(mine, wanted, CLOSE):
-            return f"with max_norm {limit}, the norm that came back {is_but_expected(mine, wanted)}"
+        if not equal(mine, wanted, TOLERANCE):
+            return f"with max_norm {limit}, the norm that came back {mismatch_text(mine, wanted)}"
     return None
 
 
@@ -230,7 +230,7 @@ def one_step(got: Answers, expected: Answers) -> str | None:
     """optimizer.step() was called once."""
     if equal(got["steps"], expected["steps"]):
         return None
-    steps = " and ".join(short(one, 20) for one in _list(got["steps"])[:2])
+    steps = " and ".join(shorten(one, 20) for one in _list(got["steps"])[:2])
     return f"optimizer.step() was called {steps} times; expected 1."
 
 
@@ -242,7 +242,7 @@ def weights_of_updates(got: Answers, expected: Answers) -> str | None:
         mine, wanted = (np.split(each["weights"], 2)[number] for each in (got, expected))
         if not equal(mine, wanted, 1e-7):  # torch's own clipping differs by 1e-6 of a step of 0.005
             worst = int(np.nanargmax(np.abs(np.nan_to_num(mine, nan=np.inf) - wanted)))
-            both = is_but_expected(float(mine[worst]), float(wanted[worst]))
+            both = mismatch_text(float(mine[worst]), float(wanted[worst]))
             return f"after an update with max_norm {limit}, weight {worst} of {len(wanted)} {both}"
     return None
 
@@ -254,9 +254,9 @@ def each_count(got: Answers, expected: Answers) -> str | None:
         micro_batches, k, epochs = case
         of = f"count_updates({micro_batches}, {k}, {epochs})"
         if not equal(mine, wanted):
-            return f"{of} {is_but_expected(mine, wanted)}"
+            return f"{of} {mismatch_text(mine, wanted)}"
         if kind != "int":
-            return f"{of} is of type {short(kind)}; expected an int."
+            return f"{of} is of type {shorten(kind)}; expected an int."
     return None
 
 
@@ -266,7 +266,7 @@ def two_floats(got: Answers, expected: Answers) -> str | None:
         return "a tuple of two Python floats was expected: the estimates of |G|^2 and of tr(S)."
     changed = got["changed"]
     return (
-        None if equal(changed, 0) else f"{short(changed)} numbers of `gradients` were changed; they are the caller's."
+        None if equal(changed, 0) else f"{shorten(changed)} numbers of `gradients` were changed; they are the caller's."
     )
 
 
@@ -297,7 +297,7 @@ EXERCISES = (
                 "returns the whole batch's mean loss, a float",
                 points=1,
                 probe="whole_batch",
-                judge=all_of(A_FLOAT, value("loss", "the loss")),
+                judge=all_of(A_FLOAT, number_equals("loss", "the loss")),
             ),
             Check(
                 "accumulate/memory",
@@ -321,7 +321,9 @@ EXERCISES = (
                 probe="with_a_frozen_layer",
                 judge=all_of(
                     same_gradients("with one parameter frozen"),
-                    agrees("trainable", 0, lambda *_: "other parameters ask for gradients after it than before."),
+                    equals_reference(
+                        "trainable", 0, lambda *_: "other parameters ask for gradients after it than before."
+                    ),
                 ),
                 requires=("accumulate/gradient",),
             ),
@@ -330,7 +332,7 @@ EXERCISES = (
                 "leaves the model in the mode it is in, with its dropout",
                 points=1,
                 probe="in_both_modes",
-                judge=all_of(in_order, values("losses", *OF_BOTH_MODES), modes_are_kept),
+                judge=all_of(in_order, numbers_equal("losses", *OF_BOTH_MODES), modes_are_kept),
                 requires=("accumulate/loss", "accumulate/memory"),
             ),
         ),
@@ -362,7 +364,7 @@ EXERCISES = (
                 "returns the mean loss over all scored tokens, a float",
                 points=2,
                 probe="ragged",
-                judge=all_of(A_FLOAT, value("loss", "the loss")),
+                judge=all_of(A_FLOAT, number_equals("loss", "the loss")),
             ),
             Check(
                 "accumulate_tokens/empty",
@@ -370,7 +372,7 @@ EXERCISES = (
                 points=2,
                 probe="nothing_scored",
                 judge=all_of(
-                    value("loss", "with a micro-batch in which nothing is scored, the loss"),
+                    number_equals("loss", "with a micro-batch in which nothing is scored, the loss"),
                     same_gradients("with a micro-batch in which nothing is scored"),
                 ),
                 requires=("accumulate_tokens/gradient", "accumulate_tokens/loss"),
@@ -397,10 +399,10 @@ EXERCISES = (
                 probe="the_callers_tensors",
                 requires=("accumulate_tokens/loss",),
                 judge=all_of(
-                    agrees("targets", 0, lambda *_: "the targets are changed after it: work on a copy."),
-                    agrees("inputs", 0, lambda *_: "the inputs are changed after it: work on a copy."),
+                    equals_reference("targets", 0, lambda *_: "the targets are changed after it: work on a copy."),
+                    equals_reference("inputs", 0, lambda *_: "the inputs are changed after it: work on a copy."),
                     in_order,
-                    values("losses", *OF_BOTH_MODES),
+                    numbers_equal("losses", *OF_BOTH_MODES),
                     modes_are_kept,
                 ),
             ),
@@ -450,7 +452,10 @@ EXERCISES = (
                 points=2,
                 probe="with_a_leftover",
                 judge=all_of(
-                    as_many("after"), as_many("losses"), leftovers_too, same_weights("after a group that was not full")
+                    same_length("after"),
+                    same_length("losses"),
+                    leftovers_too,
+                    same_weights("after a group that was not full"),
                 ),
                 requires=("train_epoch/groups", "train_epoch/losses"),
             ),
@@ -492,7 +497,8 @@ EXERCISES = (
                 points=1,
                 probe="a_long_gradient",
                 judge=all_of(
-                    is_a("float", "the norm, a Python float,"), value("norm", "the norm of all gradients together")
+                    is_of_type("float", "the norm, a Python float,"),
+                    number_equals("norm", "the norm of all gradients together"),
                 ),
             ),
             Check(
@@ -518,7 +524,7 @@ EXERCISES = (
                 "passes over parameters without a gradient",
                 points=1,
                 probe="a_missing_gradient",
-                judge=all_of(value("norm", "with one parameter without a gradient, the norm"), is_clipped),
+                judge=all_of(number_equals("norm", "with one parameter without a gradient, the norm"), is_clipped),
                 requires=("clip_once/norm", "clip_once/direction"),
             ),
             Check(
@@ -527,7 +533,12 @@ EXERCISES = (
                 points=3,
                 probe="one_clipped_update",
                 judge=all_of(
-                    one_step, one_at_a_time, formed("types"), as_many("norms"), norms_of_updates, weights_of_updates
+                    one_step,
+                    one_at_a_time,
+                    has_reference_form("types"),
+                    same_length("norms"),
+                    norms_of_updates,
+                    weights_of_updates,
                 ),
                 requires=("clip_once/norm", "clip_once/direction"),
             ),
@@ -553,7 +564,7 @@ EXERCISES = (
                 "counts the updates of several passes, each with its leftover",
                 points=3,
                 probe="counts",
-                judge=all_of(formed("types"), as_many("counts"), each_count),
+                judge=all_of(has_reference_form("types"), same_length("counts"), each_count),
             ),
             Check(
                 "schedule/rates",
@@ -569,10 +580,10 @@ EXERCISES = (
                 points=2,
                 probe="scheduled",
                 judge=all_of(
-                    agrees(
+                    equals_reference(
                         "left",
-                        CLOSE,
-                        lambda got, expected: f"the rate that is left at the end {is_but_expected(got, expected)}",
+                        TOLERANCE,
+                        lambda got, expected: f"the rate that is left at the end {mismatch_text(got, expected)}",
                     ),
                     same_weights("after two passes of 7 micro-batches, k = 3"),
                 ),
@@ -608,7 +619,7 @@ EXERCISES = (
                 points=2,
                 probe="estimates",
                 judge=all_of(
-                    two_floats, values("signals", *("the estimate of |G|^2" + where for where in OF_TWO_STEPS))
+                    two_floats, numbers_equal("signals", *("the estimate of |G|^2" + where for where in OF_TWO_STEPS))
                 ),
             ),
             Check(
@@ -617,7 +628,7 @@ EXERCISES = (
                 points=2,
                 probe="estimates",
                 judge=all_of(
-                    two_floats, values("noises", *("the estimate of tr(S)" + where for where in OF_TWO_STEPS))
+                    two_floats, numbers_equal("noises", *("the estimate of tr(S)" + where for where in OF_TWO_STEPS))
                 ),
             ),
             Check(
@@ -626,7 +637,8 @@ EXERCISES = (
                 points=3,
                 probe="scale",
                 judge=all_of(
-                    is_a("float", "the noise scale, a Python float,"), value("scale", "the noise scale of five steps")
+                    is_of_type("float", "the noise scale, a Python float,"),
+                    number_equals("scale", "the noise scale of five steps"),
                 ),
                 requires=("noise_scale/signal", "noise_scale/noise"),
             ),
@@ -635,7 +647,7 @@ EXERCISES = (
                 "says infinity where no signal was found",
                 points=1,
                 probe="no_signal",
-                judge=value("scale", "with a mean gradient of 0, the noise scale"),
+                judge=number_equals("scale", "with a mean gradient of 0, the noise scale"),
                 requires=("noise_scale/ratio",),
             ),
         ),

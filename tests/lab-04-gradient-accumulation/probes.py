@@ -15,15 +15,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from rankzero.exercises.probes.forward_recorder import Passes
+from rankzero.exercises.probes.forward_recorder import ForwardRecorder
 from rankzero.exercises.probes.untrusted_values import (
     flat,
     gradients,
     in_training,
-    kind,
-    number,
-    numbers,
-    parts,
+    plain_number,
+    plain_numbers,
+    tuple_items,
+    type_name,
     weights,
 )
 from rankzero.learn.models.gpt import GPT, GPTConfig
@@ -54,8 +54,8 @@ def make_batch(seed: int, size: int, tokens: int = BLOCK) -> MicroBatch:
 
 def make_micro_batches(seed: int, count: int, size: int = 2) -> list[MicroBatch]:
     """`count` micro-batches of equal size and unequal difficulty."""
-    every = [make_batch(seed + 1000 * number_, size) for number_ in range(count)]
-    return [(x, y if number_ % 2 else x) for number_, (x, y) in enumerate(every)]
+    every = [make_batch(seed + 1000 * number, size) for number in range(count)]
+    return [(x, y if number % 2 else x) for number, (x, y) in enumerate(every)]
 
 
 def split(seed: int) -> tuple[int, int]:
@@ -76,8 +76,8 @@ def sgd(model: nn.Module, lr: float = 0.1) -> torch.optim.SGD:
 def kind_of(values: Any) -> str:
     """'list of float', 'list of float and Tensor', 'tuple', ..."""
     if type(values) is not list:
-        return kind(values)
-    return f"list of {' and '.join(sorted({kind(value) for value in values})) or 'float'}"
+        return type_name(values)
+    return f"list of {' and '.join(sorted({type_name(value) for value in values})) or 'float'}"
 
 
 def leave_old_gradients(model: nn.Module, seed: int) -> None:
@@ -108,7 +108,7 @@ class Activations:
                     memory.record("forward")
                     output.register_hook(self._count)  # torch.autograd.grad is a backward, too
 
-            passes = Passes(self._model, forward)
+            passes = ForwardRecorder(self._model, forward)
             work()
         held = [round(row.activations / unit, 2) for row in memory.rows]
         return {"held": held, "backwards": self._backwards, "logits": passes.logits()}
@@ -139,7 +139,7 @@ class Updates:
     def __init__(self, model: nn.Module, optimizer: torch.optim.Optimizer, stream: Stream | None = None) -> None:
         self.after: list[int] = []  # sequences through the model
         self.taken: list[int] = []  # micro-batches read
-        passes = Passes(model)
+        passes = ForwardRecorder(model)
 
         def note(*_: Any) -> None:
             self.after.append(sum(x.shape[0] for x in passes.inputs))
@@ -157,8 +157,8 @@ def whole_batch(learner: ModuleType, seed: int) -> dict[str, Any]:
     loss = learner.accumulate(model, x, y, k)
     return {
         "k": k,
-        "type": kind(loss),
-        "loss": number(loss),
+        "type": type_name(loss),
+        "loss": plain_number(loss),
         "gradients": gradients(model),
         "moved": int((weights(model) != before).sum()),
     }
@@ -191,9 +191,9 @@ def _in_both_modes(work: Callable[[nn.Module], Any], seed: int) -> dict[str, Any
     losses, left, passed = [], [], list[list[Any]]()
     for training in (True, False):
         model = make_model(seed, dropout=0.5).train(training)
-        modules, passes = [*model.modules()], Passes(model)
+        modules, passes = [*model.modules()], ForwardRecorder(model)
         torch.manual_seed(2**31 + seed)  # no seed that somebody would write
-        losses.append(number(work(model)))
+        losses.append(plain_number(work(model)))
         left.append([in_training(module) for module in modules])
         passed += [x.tolist() for x in passes.inputs]
     return {"losses": losses, "left": left, "passed": passed}
@@ -209,9 +209,9 @@ def make_ragged(seed: int) -> list[MicroBatch]:
     """Three micro-batches of different shapes and different shares of scored tokens; each scores at least one."""
     draw = torch.Generator().manual_seed(seed)
     every = []
-    for number_, (size, tokens, share) in enumerate(((2, 6, 0.9), (4, 4, 0.3), (3, 5, 0.6))):
-        x, y = make_batch(seed + 1000 * number_, size, tokens)
-        y = torch.where(torch.rand(y.shape, generator=draw) < share, y if number_ else x, -100)
+    for number, (size, tokens, share) in enumerate(((2, 6, 0.9), (4, 4, 0.3), (3, 5, 0.6))):
+        x, y = make_batch(seed + 1000 * number, size, tokens)
+        y = torch.where(torch.rand(y.shape, generator=draw) < share, y if number else x, -100)
         y[0, 0] = 0
         y[0, 1] = -100
         every.append((x, y))
@@ -222,7 +222,7 @@ def ragged(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Micro-batches with different numbers of scored tokens, and large losses."""
     model = make_model(seed, sure=30.0)
     loss = learner.accumulate_tokens(model, make_ragged(seed))
-    return {"type": kind(loss), "loss": number(loss), "gradients": gradients(model)}
+    return {"type": type_name(loss), "loss": plain_number(loss), "gradients": gradients(model)}
 
 
 def nothing_scored(learner: ModuleType, seed: int) -> dict[str, Any]:
@@ -231,7 +231,7 @@ def nothing_scored(learner: ModuleType, seed: int) -> dict[str, Any]:
     micro_batches = make_ragged(seed)
     micro_batches.insert(seed % 3, (x, torch.full_like(y, -100)))
     loss = learner.accumulate_tokens(model, micro_batches)
-    return {"loss": number(loss), "gradients": gradients(model)}
+    return {"loss": plain_number(loss), "gradients": gradients(model)}
 
 
 def ragged_in_memory(learner: ModuleType, seed: int) -> dict[str, Any]:
@@ -270,7 +270,7 @@ def _epoch(learner: ModuleType, seed: int, count: int, k: int, old: bool = False
     return {
         "k": k,
         "type": kind_of(losses),
-        "losses": numbers(losses),
+        "losses": plain_numbers(losses),
         "after": [sequences // 2 for sequences in updates.after],
         "weights": weights(model),
     }
@@ -329,9 +329,9 @@ def make_gradients(seed: int, length: float, missing: bool = False) -> list[nn.P
     """Parameters of unequal size whose gradients together are `length` long; with `missing`, one has none."""
     draw = torch.Generator().manual_seed(seed)
     parameters = []
-    for number_, shape in enumerate(((4, 3), (5,), (2, 2, 3))):
+    for number, shape in enumerate(((4, 3), (5,), (2, 2, 3))):
         parameter = nn.Parameter(torch.randn(shape, generator=draw, dtype=torch.float64))
-        parameter.grad = torch.randn(shape, generator=draw, dtype=torch.float64) * (1, 20, 0.1)[number_]
+        parameter.grad = torch.randn(shape, generator=draw, dtype=torch.float64) * (1, 20, 0.1)[number]
         parameters.append(parameter)
     norm = torch.cat([p.grad.flatten() for p in parameters if p.grad is not None]).norm()
     for parameter in parameters:
@@ -355,8 +355,8 @@ def _clipped(
     with patch.object(nn.utils.clip_grad, "_group_tensors_by_device_and_dtype", by_hand):
         norm = learner.clip_gradients((parameter for parameter in parameters) if read_once else parameters, max_norm)
     return {
-        "type": kind(norm),
-        "norm": number(norm),
+        "type": type_name(norm),
+        "norm": plain_number(norm),
         "max_norm": max_norm,
         "gradients": flat(torch.full_like(p, torch.nan) if p.grad is None else p.grad for p in parameters),
         "in place": all(p.grad is gradient for p, gradient in zip(parameters, before, strict=True)),
@@ -406,8 +406,8 @@ def one_clipped_update(learner: ModuleType, seed: int) -> dict[str, Any]:
         every.append(weights(model))
         steps.append(len(updates.after))
     return found | {
-        "types": [kind(norm) for norm in norms],
-        "norms": [number(norm) for norm in norms],
+        "types": [type_name(norm) for norm in norms],
+        "norms": [plain_number(norm) for norm in norms],
         "weights": np.concatenate(every),
         "steps": steps,
     }
@@ -427,8 +427,8 @@ def counts(learner: ModuleType, seed: int) -> dict[str, Any]:
     found = [learner.count_updates(*case) for case in cases]
     return {
         "cases": [list(case) for case in cases],
-        "types": [kind(one) for one in found],
-        "counts": [number(one) for one in found],
+        "types": [type_name(one) for one in found],
+        "counts": [plain_number(one) for one in found],
     }
 
 
@@ -445,7 +445,7 @@ def scheduled(learner: ModuleType, seed: int) -> dict[str, Any]:
     rates = learner.train_scheduled(model, optimizer, scheduler, iter((first, second)), 3)
     return {
         "type": kind_of(rates),
-        "rates": numbers(rates),
+        "rates": plain_numbers(rates),
         "after": [sequences // 2 for sequences in updates.after],
         "k": 3,
         "taken": updates.taken[0] if updates.taken else None,
@@ -475,11 +475,11 @@ def estimates(learner: ModuleType, seed: int) -> dict[str, Any]:
     every = []
     for gradients_ in (steps[0], torch.cat([steps[1], -steps[1]])):
         found = learner.noise_estimates(gradients_, size)
-        every.append(parts(found, 2) or (None, None))
+        every.append(tuple_items(found, 2) or (None, None))
     return {
-        "types": [kind(one) for found in every for one in found],
-        "signals": [number(signal) for signal, _ in every],
-        "noises": [number(noise) for _, noise in every],
+        "types": [type_name(one) for found in every for one in found],
+        "signals": [plain_number(signal) for signal, _ in every],
+        "noises": [plain_number(noise) for _, noise in every],
         "changed": int((steps[0] != untouched).sum()),
     }
 
@@ -489,11 +489,11 @@ def scale(learner: ModuleType, seed: int) -> dict[str, Any]:
     steps, size = make_steps(seed)
     steps.insert(1, torch.cat([steps[2], -steps[2]]))
     found = learner.noise_scale(steps, size)
-    return {"type": kind(found), "scale": number(found)}
+    return {"type": type_name(found), "scale": plain_number(found)}
 
 
 def no_signal(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Rows that cancel: the mean gradient is 0, and the estimate of |G|^2 is below it."""
     steps, size = make_steps(seed)
     opposed = [torch.cat([step, -step]) for step in steps]
-    return {"scale": number(learner.noise_scale(opposed, size))}
+    return {"scale": plain_number(learner.noise_scale(opposed, size))}

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from rankzero.exercises.checks.check import Check, Exercise, Judge
-from rankzero.exercises.checks.judges import agrees, all_of, short, value
+from rankzero.exercises.checks.judges import all_of, equals_reference, number_equals, shorten
 from rankzero.exercises.probes.answers import Answers, equal
 
 
@@ -48,7 +48,7 @@ def each(got: object, expected: list[Any]) -> list[Any]:
 
 def counted(number: object) -> str:
     """A number, '1,234' if it is whole, or whatever came back for one."""
-    return f"{number:,}" if type(number) is int and abs(number) < 10**15 else short(number)
+    return f"{number:,}" if type(number) is int and abs(number) < 10**15 else shorten(number)
 
 
 # ------------------------------------------------------------------------------------------------------ runs_per_block
@@ -56,13 +56,13 @@ def counts_are_right(got: Answers, expected: Answers) -> str | None:
     """Each block's count."""
     if equal(got["counts"], expected["counts"]):
         return None
-    return f"the counts of 4 blocks are {short(got['counts'])}; expected {expected['counts']}."
+    return f"the counts of 4 blocks are {shorten(got['counts'])}; expected {expected['counts']}."
 
 
 def nothing_left(got: Answers, expected: Answers) -> str | None:
     """No hook, no replaced method, after a step that ends and after one that raises."""
     if not equal(got["error"], expected["error"]):
-        ended = f"a step that raises {expected['error']} ended with {short(got['error'])}"
+        ended = f"a step that raises {expected['error']} ended with {shorten(got['error'])}"
         return f"{ended}: the error must go on to the caller."
     for when, words in (("after", "a step"), ("after an error", "a step that raised an error")):
         if equal(got[when], expected[when]):
@@ -104,7 +104,7 @@ def products_are_seen(got: Answers, expected: Answers) -> str | None:
     """The operations that ran are those of so many runs."""
     if equal(got["products"], expected["products"]):
         return None
-    return f"the block's matrix products ran {short(got['products'])} times; expected {expected['products']}."
+    return f"the block's matrix products ran {shorten(got['products'])} times; expected {expected['products']}."
 
 
 def saved_for_backward(got: Answers, expected: Answers) -> str | None:
@@ -123,7 +123,7 @@ def seen_dtypes(got: Answers, expected: Answers) -> str | None:
     for place, (mine, wanted) in enumerate(zip(found, expected["seen"], strict=False)):
         if not equal(mine, wanted):
             which = ("first run under autocast", "second run of it", "first run without", "second run of it")[place]
-            return f"in the {which}, a linear layer gives {short(mine)}; expected {wanted}."
+            return f"in the {which}, a linear layer gives {shorten(mine)}; expected {wanted}."
     if len(found) != len(expected["seen"]):
         return f"two checkpointed steps ran the block {len(found)} times; expected {len(expected['seen'])}."
     return None
@@ -146,8 +146,8 @@ def order(diary: object, expected: Answers) -> str:
     """The places of the blocks that ran; each block wrote down its name, a random number."""
     names = {name: place for place, name in enumerate(expected["names"])}
     if not isinstance(diary, list):
-        return short(diary)
-    return short([names.get(one, "?") if type(one) is int else "?" for one in diary[:100]], 200)
+        return shorten(diary)
+    return shorten([names.get(one, "?") if type(one) is int else "?" for one in diary[:100]], 200)
 
 
 def cut_right(got: Answers, expected: Answers) -> str | None:
@@ -176,7 +176,7 @@ def inputs_are_kept(got: Answers, expected: Answers) -> str | None:
     if equal(got["kept"], expected["kept"]):
         return None
     mine = got["kept"] if type(got["kept"]) is int and abs(got["kept"]) < 10**15 else None
-    tensors = short(None) if mine is None else f"{mine / expected['size']:g}"
+    tensors = shorten(None) if mine is None else f"{mine / expected['size']:g}"
     return (
         f"{expected['blocks']} blocks in {expected['segments']} segments keep {tensors} tensors of the input's "
         f"size beside the input; expected {expected['kept'] / expected['size']:g}."
@@ -190,7 +190,7 @@ def best_counts(got: Answers, expected: Answers) -> str | None:
     ):
         if not equal(mine, wanted):
             called = f"best_segments({sizes[0]}, {sizes[1]}, {sizes[2]})"
-            return f"{called} is {short(mine)}; expected {wanted}."
+            return f"{called} is {shorten(mine)}; expected {wanted}."
     return None
 
 
@@ -221,7 +221,7 @@ def outputs_are_kept(got: Answers, expected: Answers) -> str | None:
     )
 
 
-same_loss = agrees("loss", 0, lambda *_: "the loss differs from that of a plain call.")
+same_loss = equals_reference("loss", 0, lambda *_: "the loss differs from that of a plain call.")
 
 
 # ---------------------------------------------------------------------------------------------------------------- plan
@@ -230,7 +230,7 @@ def peaks_are_right(got: Answers, expected: Answers) -> str | None:
     right = expected["peaks"]
     for choice, mine, wanted in zip(expected["choices"], each(got["peaks"], right), right, strict=True):
         if not equal(mine, wanted):
-            found = f"{counted(mine)} bytes" if type(mine) is int else short(mine)
+            found = f"{counted(mine)} bytes" if type(mine) is int else shorten(mine)
             return f"with {choice or 'nothing'} recomputed, the peak is {found}; expected {wanted:,} bytes."
     return None
 
@@ -245,8 +245,8 @@ def _no_plan(budget: str, plan: Any, layers: list[Any]) -> str | None:
     if isinstance(plan, list) and all(type(one) is int and 0 <= one < len(layers) for one in plan):
         if plan == sorted(set(plan)):
             return None
-        plan = f"{short(plan)}, not ascending"
-    return f"for a budget that {budget}, plan gave {short(plan, 120)}; expected a list of places, ascending."
+        plan = f"{shorten(plan)}, not ascending"
+    return f"for a budget that {budget}, plan gave {shorten(plan, 120)}; expected a list of places, ascending."
 
 
 def _peak(layers: list[Any], plan: list[int]) -> int:
@@ -285,12 +285,12 @@ def refusals(got: Answers, expected: Answers) -> str | None:
         below = expected["least"] - budget
         if below > 0 and not equal(said, "ValueError"):
             less = f"{below:,} bytes" if below > 1 else "one byte"
-            gave = "a plan" if isinstance(said, list) else short(said)
+            gave = "a plan" if isinstance(said, list) else shorten(said)
             return f"for a budget {less} below the leanest choice, plan gave {gave}; expected a ValueError."
         if below <= 0 and (wrong := _no_plan("all choices meet", said, expected["layers"])):
             return wrong
     none = got["no layers"]
-    return None if equal(none, []) else f"for no layers, plan gave {short(none)}; expected an empty list."
+    return None if equal(none, []) else f"for no layers, plan gave {shorten(none)}; expected an empty list."
 
 
 GRADIENTS = bits_of(
@@ -327,7 +327,7 @@ EXERCISES = (
                 points=1,
                 probe="counted",
                 judge=all_of(
-                    value("steps", "the number of times that step ran", 0),
+                    number_equals("steps", "the number of times that step ran", 0),
                     same_bits("gradients", "the gradient of the blocks' weights"),
                 ),
             ),
@@ -364,7 +364,9 @@ EXERCISES = (
                 probe="without_dropout",
                 judge=all_of(
                     GRADIENTS,
-                    agrees("modes", 0, lambda *_: "the block's mode, or whether gradients are on, has changed."),
+                    equals_reference(
+                        "modes", 0, lambda *_: "the block's mode, or whether gradients are on, has changed."
+                    ),
                 ),
             ),
             Check(
@@ -394,8 +396,8 @@ EXERCISES = (
                 points=2,
                 probe="generator",
                 judge=all_of(
-                    value("drawn after forward", "the random number that is drawn after the forward", 0),
-                    value("drawn after backward", "the random number that is drawn after the backward", 0),
+                    number_equals("drawn after forward", "the random number that is drawn after the forward", 0),
+                    number_equals("drawn after backward", "the random number that is drawn after the backward", 0),
                 ),
                 requires=("checkpoint/gradients",),
             ),
@@ -536,7 +538,7 @@ EXERCISES = (
                             "row, weights": "the gradient of the weights, with two calls in a row,",
                         }
                     ),
-                    agrees(
+                    equals_reference(
                         "drawn", 0, lambda *_: "random numbers that are drawn later are others than after a plain call."
                     ),
                 ),
@@ -564,7 +566,9 @@ EXERCISES = (
                 points=1,
                 probe="selective_released",
                 judge=all_of(
-                    value("released", "the number of bytes from inside after backward, while the loss lives,", 0),
+                    number_equals(
+                        "released", "the number of bytes from inside after backward, while the loss lives,", 0
+                    ),
                     same_loss,
                 ),
                 requires=("checkpoint_selective/memory", "checkpoint/saved"),

@@ -24,8 +24,7 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from rankzero.exercises.probes import untrusted_values as plain
-from rankzero.exercises.probes.untrusted_values import gradients, is_tensor, kind
+from rankzero.exercises.probes.untrusted_values import array, gradients, is_tensor, type_name
 
 WIDTH, ROWS = 6, 5
 
@@ -126,15 +125,15 @@ def from_kept_values(blocks: Iterable[Block]) -> int:
     return sum(int(array(block.down.weight.grad).any()) for block in blocks if block.down.weight.grad is not None)
 
 
-def array(tensor: Any) -> np.ndarray:
+def array_or_nan(tensor: Any) -> np.ndarray:
     """The numbers of a tensor; one nan for None."""
-    return np.full(1, np.nan) if tensor is None else plain.array(tensor)
+    return np.full(1, np.nan) if tensor is None else array(tensor)
 
 
 def tensor(value: Any) -> Tensor:
     """What the learner's code returned, if it is a tensor, and no class of its own that only says so."""
     if not is_tensor(value):
-        raise TypeError(f"what came back is of type {kind(value)}; a tensor was expected.")
+        raise TypeError(f"what came back is of type {type_name(value)}; a tensor was expected.")
     return value
 
 
@@ -158,7 +157,7 @@ def whole(value: Any) -> Any:
     """A whole number, NumPy's too, or a list of them; of anything else its type."""
     if type(value) is list and all(type(one) in WHOLE for one in value):
         return [int(one) for one in value]
-    return int(value) if type(value) in WHOLE else f"{kind(value)} {value!r}"[:60]
+    return int(value) if type(value) in WHOLE else f"{type_name(value)} {value!r}"[:60]
 
 
 WHOLE = (int, np.int64, np.int32)
@@ -242,8 +241,8 @@ def _trained(learner: ModuleType, seed: int, dropout: float) -> dict[str, Any]:
     backward_of(again)
     backward_of(tensor(learner.checkpoint(block, x)))
     return {
-        "output": array(output),
-        "input": array(x.grad),
+        "output": array_or_nan(output),
+        "input": array_or_nan(x.grad),
         "before": gradients(before),
         "weights": gradients(block),
         "modes": [block.training, torch.is_grad_enabled()],
@@ -293,7 +292,7 @@ def what_is_kept(learner: ModuleType, seed: int) -> dict[str, Any]:
         "backward": len(block.diary) - once,
         "products": [products, watch.ran.get("addmm", 0) - products],
         "stale": from_kept_values([block]),
-        "output": array(output[:ROWS]),
+        "output": array_or_nan(output[:ROWS]),
     }
 
 
@@ -308,7 +307,7 @@ def what_is_saved(learner: ModuleType, seed: int) -> dict[str, Any]:
     block, x = Block(), numbers(ROWS, WIDTH, asks=True)
     with Watch() as watch:
         output = tensor(learner.checkpoint(block, x * 2))
-        held, gave = watch.bytes_but(output), array(output)
+        held, gave = watch.bytes_but(output), array_or_nan(output)
         loss = output.sum()
         del output
         loss.backward()
@@ -349,7 +348,12 @@ def several_inputs(learner: ModuleType, seed: int) -> dict[str, Any]:
 
     output = tensor(learner.checkpoint(mixed, *[named[name] for name in order]))
     backward_of(output)
-    return {"output": array(output), "a": array(a.grad), "b": array(b.grad), "c": array(c.grad)}
+    return {
+        "output": array_or_nan(output),
+        "a": array_or_nan(a.grad),
+        "b": array_or_nan(b.grad),
+        "c": array_or_nan(c.grad),
+    }
 
 
 def no_input_asks(learner: ModuleType, seed: int) -> dict[str, Any]:
@@ -423,8 +427,8 @@ def _segments(learner: ModuleType, seed: int, clear: bool = False) -> dict[str, 
         "segments": segments,
         "names": names,
         "size": x.nbytes,
-        "output": array(output),
-        "input": array(x.grad),
+        "output": array_or_nan(output),
+        "input": array_or_nan(x.grad),
         "weights": gradients(nn.ModuleList(blocks)),
         "kept": kept,
         "stale": from_kept_values(blocks),
@@ -506,7 +510,7 @@ def _selective(
         released = watch.bytes_but(loss, x.grad, inside, *held)
     return {
         "loss": loss.item(),
-        "input": array(x.grad),
+        "input": array_or_nan(x.grad),
         "before": gradients(before),
         "weights": gradients(block),
         "drawn": [drawn, torch.rand(1).item()],
@@ -526,7 +530,7 @@ def selective_trained(learner: ModuleType, seed: int) -> dict[str, Any]:
     for block in blocks:  # each ends with a product: what is kept is also what comes out
         output = tensor(learner.checkpoint_selective(block, output, keep={PRODUCT, RELU}))
     backward_of(output)
-    row = {"row, input": array(x.grad), "row, weights": gradients(blocks)}
+    row = {"row, input": array_or_nan(x.grad), "row, weights": gradients(blocks)}
     return row | {name: found[name] for name in ("loss", "input", "before", "weights", "drawn")}
 
 

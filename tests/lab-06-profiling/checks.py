@@ -6,7 +6,15 @@ A judge sees answers only: what a probe returned from the learner's code, and fr
 from typing import Any
 
 from rankzero.exercises.checks.check import Check, Exercise, Judge
-from rankzero.exercises.checks.judges import CLOSE, agrees, all_of, is_a, is_but_expected, short, value
+from rankzero.exercises.checks.judges import (
+    TOLERANCE,
+    all_of,
+    equals_reference,
+    is_of_type,
+    mismatch_text,
+    number_equals,
+    shorten,
+)
 from rankzero.exercises.probes.answers import Answers, equal
 
 PHASES = ("data", "forward", "backward", "optimizer", "idle")
@@ -16,7 +24,7 @@ CAUSES = ("starved loader", "sync every step", "many tiny ops", "none of these")
 def intervals(got: Answers, expected: Answers) -> str | None:
     """The merged intervals are the reference's, and the given ones are untouched."""
     if not equal(got["type"], "list"):
-        return f"what came back is of type {short(got['type'])}; a list of pairs (start, end) was expected."
+        return f"what came back is of type {shorten(got['type'])}; a list of pairs (start, end) was expected."
     if not equal(got["given"], expected["given"]):
         return "the list that was given is changed after it: work on a copy, or on sorted(intervals)."
     if not equal(got["merged"], expected["merged"]):
@@ -29,7 +37,7 @@ def _pairs(flat: Any) -> str:
     if not isinstance(flat, list) or len(flat) < 2:
         return "none"
     pairs = zip(flat[:60:2], flat[1:60:2], strict=False)
-    return short(" ".join(f"{short(start, 9)}–{short(end, 9)}" for start, end in pairs), 200)
+    return shorten(" ".join(f"{shorten(start, 9)}–{shorten(end, 9)}" for start, end in pairs), 200)
 
 
 def fractions(where: str) -> Judge:
@@ -37,16 +45,15 @@ def fractions(where: str) -> Judge:
 
     def judge(got: Answers, expected: Answers) -> str | None:
         if not equal(got["type"], "tuple"):
-            return (
-                f"what came back is of type {short(got['type'])}; a pair was expected: milliseconds, and a dictionary."
-            )
+            kind = shorten(got["type"])
+            return f"what came back is of type {kind}; a pair was expected: milliseconds, and a dictionary."
         if not equal(got["names"], expected["names"]):
             return f"the dictionary has the names {names(got['names'])}; expected {', '.join(expected['names'])}."
         if not equal(got["events"], expected["events"]):
             return "the events that were given are changed after it; somebody else may need them."
         for phase in PHASES:
-            if not equal(got[phase], expected[phase], CLOSE):
-                both = is_but_expected(got[phase], expected[phase]).rstrip(".")
+            if not equal(got[phase], expected[phase], TOLERANCE):
+                both = mismatch_text(got[phase], expected[phase]).rstrip(".")
                 return f"{where}, the fraction of {phase} {both}; yours add up to {worded(got['sum'])}."
         return None
 
@@ -55,12 +62,14 @@ def fractions(where: str) -> Judge:
 
 def worded(number: Any) -> str:
     """A number with six digits."""
-    return f"{number:.6f}" if isinstance(number, float) and abs(number) < 1e9 else short(number, 40)
+    return f"{number:.6f}" if isinstance(number, float) and abs(number) < 1e9 else shorten(number, 40)
 
 
 def names(every: Any) -> str:
     """Names in a row."""
-    return short(", ".join(short(one, 60) for one in every[:20]) or "none", 200) if isinstance(every, list) else "none"
+    return (
+        shorten(", ".join(shorten(one, 60) for one in every[:20]) or "none", 200) if isinstance(every, list) else "none"
+    )
 
 
 def operations(where: str, what: str) -> Judge:
@@ -68,16 +77,16 @@ def operations(where: str, what: str) -> Judge:
 
     def judge(got: Answers, expected: Answers) -> str | None:
         if not equal(got["type"], "dict"):
-            return f"what came back is of type {short(got['type'])}; a dictionary, name to (calls, ms), was expected."
+            return f"what came back is of type {shorten(got['type'])}; a dictionary, name to (calls, ms), was expected."
         if not equal(got["names"], expected["names"]):
             return f"{where}, the operations are {names(got['names'])}; expected {', '.join(expected['names'])}."
         mine, right = got[what], expected[what]
         if not isinstance(mine, list) or len(mine) != len(right):
             return f"{where}, there are no {what} for each of the operations."
         for name, one, wanted in zip(expected["names"], mine, right, strict=True):
-            if not equal(one, wanted, CLOSE):
+            if not equal(one, wanted, TOLERANCE):
                 words = {"calls": "the number of calls", "ms": "the self time in milliseconds"}[what]
-                return f"{where}, {words} of {name} {is_but_expected(one, wanted)}"
+                return f"{where}, {words} of {name} {mismatch_text(one, wanted)}"
         return None
 
     return judge
@@ -89,7 +98,7 @@ def a_number(what: str, name: str) -> Judge:
     def judge(got: Answers, expected: Answers) -> str | None:
         if type(got[name]) in (int, float):
             return None
-        return f"{what} is of type {short(got['type'])}; a number was expected."
+        return f"{what} is of type {shorten(got['type'])}; a number was expected."
 
     return judge
 
@@ -132,9 +141,8 @@ def causes(*names: str) -> Judge:
         for name in names:
             place = f"trace {expected['order'].index(name)}"
             if not equal(got[place], expected[place]):
-                return (
-                    f"a trace in which {CASES[name]} is called {short(repr(got[place]))}; expected {expected[place]!r}."
-                )
+                verdict = shorten(repr(got[place]))
+                return f"a trace in which {CASES[name]} is called {verdict}; expected {expected[place]!r}."
         return None
 
     return judge
@@ -150,7 +158,7 @@ def patient(name: str) -> Judge:
         if not isinstance(found, str) or not found:
             return f"{name} is not among the names of the dictionary that came back."
         if found not in CAUSES:
-            return f"{name}: {short(repr(found))} is none of CAUSES, which are {', '.join(map(repr, CAUSES))}."
+            return f"{name}: {shorten(repr(found))} is none of CAUSES, which are {', '.join(map(repr, CAUSES))}."
         said = f"{found!r} is not what slows it"
         return f"{name}: {said}. Profile it with --script {name}.py, and compare with a run without --script."
 
@@ -167,8 +175,8 @@ def listed(name: str, kind: str, what: str) -> Judge:
         if len(mine) != len(wanted):
             return f"{what}: {len(mine)} entries after two steps; expected {len(wanted)}."
         for place, (number, right) in enumerate(zip(mine, wanted, strict=True), start=1):
-            if not equal(number, right, CLOSE):
-                return f"{what}: entry {place} {is_but_expected(number, right)}"
+            if not equal(number, right, TOLERANCE):
+                return f"{what}: entry {place} {mismatch_text(number, right)}"
         return None
 
     return judge
@@ -178,43 +186,45 @@ def removed(got: Answers, expected: Answers) -> str | None:
     """No hook of its own is left, and nobody else's is gone."""
     for key, when in (("left", "after the block"), ("left after an exception", "after an exception in the block")):
         if not equal(got[key], expected[key]):
-            return f"{when} the model has {short(got[key])} hooks; expected {expected[key]}: other people's."
+            return f"{when} the model has {shorten(got[key])} hooks; expected {expected[key]}: other people's."
     if not equal(got["noted after"], got["noted"]):
         return "a forward pass after the block still adds to the notes."
     if not equal(got["raised"], expected["raised"]):
-        return f"a step that raises {expected['raised']} in the block ends with {short(got['raised'])}."
+        return f"a step that raises {expected['raised']} in the block ends with {shorten(got['raised'])}."
     return None
 
 
 def nothing_kept(got: Answers, expected: Answers) -> str | None:
     """The notes are scalars without a graph, and keep no tensor of the model alive."""
     if not equal(got["graphs"], 0):
-        return f"{short(got['graphs'])} of the notes have a graph behind them: detach before you compute on the output."
+        return (
+            f"{shorten(got['graphs'])} of the notes have a graph behind them: detach before you compute on the output."
+        )
     if not equal(got["alive"], 0):
-        kept = short(got["alive"])
+        kept = shorten(got["alive"])
         return f"{kept} of the model's tensors are still in memory after the step: the notes hold on to them."
     if not equal(got["scalars"], got["tensors"]):
-        return (
-            f"of {short(got['tensors'])} tensors in the notes {short(got['scalars'])} are scalars; all were expected."
-        )
+        tensors, scalars = shorten(got["tensors"]), shorten(got["scalars"])
+        return f"of {tensors} tensors in the notes {scalars} are scalars; all were expected."
     return None
 
 
 def nothing_waits(got: Answers, expected: Answers) -> str | None:
     """No number is read in the block."""
     if not equal(got["waits"], 0):
-        return (
-            f"in one step the hooks read {short(got['waits'])} numbers, and wait for the device each time; expected 0."
-        )
+        waits = shorten(got["waits"])
+        return f"in one step the hooks read {waits} numbers, and wait for the device each time; expected 0."
     if not equal(got["tensors"], got["entries"]) or not got["entries"]:
-        return f"{short(got['tensors'])} of {short(got['entries'])} notes are tensors; scalar tensors were expected."
+        return (
+            f"{shorten(got['tensors'])} of {shorten(got['entries'])} notes are tensors; scalar tensors were expected."
+        )
     return None
 
 
 def undisturbed(got: Answers, expected: Answers) -> str | None:
     """Loss, gradients, random numbers and mode are those of a step without hooks."""
     if not equal(got["loss"], expected["loss"]):
-        return f"the loss under watch {is_but_expected(got['loss'], expected['loss'])}"
+        return f"the loss under watch {mismatch_text(got['loss'], expected['loss'])}"
     if not equal(got["gradients"], expected["gradients"]):
         return "the gradients after a step under watch differ from those of a step without."
     if not equal(got["random"], expected["random"]):
@@ -223,7 +233,7 @@ def undisturbed(got: Answers, expected: Answers) -> str | None:
 
 
 # That the notes are of this model's numbers shows that they were taken; whether they are right is for watch/activation.
-noted = agrees("activation", CLOSE, lambda *_: "the notes are not of what passed through the layer.")
+noted = equals_reference("activation", TOLERANCE, lambda *_: "the notes are not of what passed through the layer.")
 
 # The patients' names never change, and what ails them does not either: only who can tell fresh traces apart is asked.
 EXAMINED = ("diagnose/starved", "diagnose/sync", "diagnose/tiny")
@@ -288,7 +298,8 @@ EXERCISES = (
                 points=1,
                 probe="slow_first_steps",
                 judge=all_of(
-                    is_a("tuple", "a pair"), value("step_ms", "the median of the measured steps, in milliseconds,")
+                    is_of_type("tuple", "a pair"),
+                    number_equals("step_ms", "the median of the measured steps, in milliseconds,"),
                 ),
             ),
         ),
@@ -363,8 +374,8 @@ EXERCISES = (
                 probe="formula",
                 judge=all_of(
                     a_number("what palm_flops returns", "flops"),
-                    value("palm", "for PaLM (540.35 billion parameters), the FLOPs of one token"),
-                    value("flops", "where some parameters are only looked up, the FLOPs of one token"),
+                    number_equals("palm", "for PaLM (540.35 billion parameters), the FLOPs of one token"),
+                    number_equals("flops", "where some parameters are only looked up, the FLOPs of one token"),
                 ),
             ),
             Check(
@@ -374,12 +385,14 @@ EXERCISES = (
                 probe="utilization",
                 judge=all_of(
                     a_number("what mfu returns", "dense"),
-                    value("palm", "the MFU of PaLM on 6,144 devices of 275 TFLOP/s"),
-                    value("dense", "the MFU of a run in fp32"),
-                    value("sparse", "the MFU of a run in bf16, whose row counts sparse matrices,"),
-                    value("tf32", "the MFU of a run in tf32, whose row counts sparse matrices,"),
-                    value("one", "the MFU of a run on one device"),
-                    value("impossible", "the MFU of a rate that somebody has measured wrongly, which shows because it"),
+                    number_equals("palm", "the MFU of PaLM on 6,144 devices of 275 TFLOP/s"),
+                    number_equals("dense", "the MFU of a run in fp32"),
+                    number_equals("sparse", "the MFU of a run in bf16, whose row counts sparse matrices,"),
+                    number_equals("tf32", "the MFU of a run in tf32, whose row counts sparse matrices,"),
+                    number_equals("one", "the MFU of a run on one device"),
+                    number_equals(
+                        "impossible", "the MFU of a rate that somebody has measured wrongly, which shows because it"
+                    ),
                 ),
             ),
             Check(
@@ -387,12 +400,12 @@ EXERCISES = (
                 "adds what is computed again",
                 points=2,
                 probe="hardware",
-                judge=agrees(
+                judge=equals_reference(
                     "hfu",
-                    CLOSE,
+                    TOLERANCE,
                     lambda got, expected: (
                         "HFU with nothing, some and all of the forward done again, and of an MFU that was measured "
-                        f"wrongly, {is_but_expected(got, expected)}"
+                        f"wrongly, {mismatch_text(got, expected)}"
                     ),
                 ),
             ),
@@ -507,12 +520,12 @@ EXERCISES = (
                 points=2,
                 probe="gradient_norms",
                 judge=all_of(
-                    is_a("float", "a Python float"),
-                    value("before", "the norm before any backward", 0),
-                    value("frozen", "the norm of a frozen layer", 0),
-                    value("part", "the norm of a layer with weight and bias"),
-                    value("whole", "the norm of a model with a frozen part"),
-                    value("tied", "the norm of a module that uses one layer twice"),
+                    is_of_type("float", "a Python float"),
+                    number_equals("before", "the norm before any backward", 0),
+                    number_equals("frozen", "the norm of a frozen layer", 0),
+                    number_equals("part", "the norm of a layer with weight and bias"),
+                    number_equals("whole", "the norm of a model with a frozen part"),
+                    number_equals("tied", "the norm of a module that uses one layer twice"),
                 ),
             ),
             Check(
@@ -543,8 +556,8 @@ EXERCISES = (
                 points=1,
                 probe="without_backward",
                 judge=all_of(
-                    value("activation", "the list of activations of a forward pass under no_grad"),
-                    value("gradient", "the list of gradients of a forward pass under no_grad"),
+                    number_equals("activation", "the list of activations of a forward pass under no_grad"),
+                    number_equals("gradient", "the list of gradients of a forward pass under no_grad"),
                 ),
                 requires=("watch/activation",),
             ),

@@ -18,21 +18,28 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from rankzero.exercises.probes.untrusted_values import entries, gradients, is_tensor, kind, number, parts
+from rankzero.exercises.probes.untrusted_values import (
+    dict_items,
+    gradients,
+    is_tensor,
+    plain_number,
+    tuple_items,
+    type_name,
+)
 
 Event = dict[str, Any]
 MAIN, LOADER, AUTOGRAD = 7, 11, 13  # threads
 KEYS = ("data", "forward", "backward", "optimizer", "idle")
 
 
-def plain_number(value: Any) -> int | float | None:
+def non_tensor_number(value: Any) -> int | float | None:
     """The value of a plain number; None for anything else, a tensor too."""
-    return None if is_tensor(value) else number(value)
+    return None if is_tensor(value) else plain_number(value)
 
 
 def kind_of(value: Any) -> str:
     """The type's name; NumPy's float is a float."""
-    return "float" if type(value) is np.float64 else kind(value)
+    return "float" if type(value) is np.float64 else type_name(value)
 
 
 # ---------------------------------------------------------------------------------------------------- made-up traces
@@ -68,25 +75,25 @@ def plain_steps(seed: int, count: int, slow_first: int = 0, ranges_inside: bool 
     """Steps whose phases follow one another, with a pause before each. The first `slow_first` wait long for data."""
     draw = random.Random(seed)
     trace = Trace(draw)
-    for number_ in range(count):
+    for number in range(count):
         begin = trace.now
         for phase, longest in (("data", 900), ("forward", 2000), ("backward", 4000), ("optimizer", 700)):
             pause = draw.randrange(20, 400)
             trace.now += pause
             start = trace.now
-            length = draw.randrange(longest // 2, longest) * (20 if number_ < slow_first and phase == "data" else 1)
+            length = draw.randrange(longest // 2, longest) * (20 if number < slow_first and phase == "data" else 1)
             if ranges_inside:  # a module that names its own range as the phase is named, and a range of the optimizer's
                 trace.add(phase, start + length // 4, start + length // 2)
                 trace.add(f"Optimizer.step#AdamW.{phase}", start, start + length)
                 trace.add(f"{phase} and the pause before it", start - pause, start + length)
             trace.add(phase, start, start + length)
             trace.add(phase, start + 100, start + length + 900, 0, "gpu_user_annotation")
-            trace.add("aten::mm" if number_ % 2 else phase, start, start + length // 3, cat="cpu_op")
+            trace.add("aten::mm" if number % 2 else phase, start, start + length // 3, cat="cpu_op")
             trace.now += length
         trace.now += draw.randrange(20, 300)
         if draw.random() < 0.3:
             trace.now += 9000  # somebody else had the processor
-        trace.step(number_, begin)
+        trace.step(number, begin)
     return trace.shuffled()
 
 
@@ -94,7 +101,7 @@ def overlapping_steps(seed: int, count: int = 7) -> list[Event]:
     """Steps in which a thread loads ahead, over the border of a step, and the optimizer runs inside backward."""
     draw = random.Random(seed)
     trace = Trace(draw)
-    for number_ in range(count):
+    for number in range(count):
         begin = trace.now
         trace.now += draw.randrange(50, 200)
         forward = draw.randrange(1000, 2000)
@@ -110,7 +117,7 @@ def overlapping_steps(seed: int, count: int = 7) -> list[Event]:
         trace.add("optimizer", trace.now - 90, trace.now + 150)
         trace.now += draw.randrange(250, 500)
         trace.add("data", trace.now - 60, trace.now + 130, LOADER)  # reaches into the next step
-        trace.step(number_, begin)
+        trace.step(number, begin)
     return trace.shuffled()
 
 
@@ -123,28 +130,28 @@ def intervals(learner: ModuleType, seed: int) -> dict[str, Any]:
     draw.shuffle(given)
     found = learner.merged(given)
     nothing = learner.merged([])
-    return {"type": kind(found), "merged": ends(found), "given": ends(given), "empty": ends(nothing)}
+    return {"type": type_name(found), "merged": ends(found), "given": ends(given), "empty": ends(nothing)}
 
 
 def ends(pairs: Any) -> list[int | float | None]:
     """Start and end of each pair in a list, one after another; one None if it is no list of pairs."""
     if type(pairs) is not list or any(type(pair) not in (tuple, list) for pair in pairs):
         return [None]
-    return [number(end) for pair in pairs for end in pair]
+    return [plain_number(end) for pair in pairs for end in pair]
 
 
 def _fractions(learner: ModuleType, events: list[Event], warmup: int) -> dict[str, Any]:
     found = learner.phase_fractions(events, warmup)
-    pair = parts(found, 2)
-    fractions = entries(pair[1]) if pair else None
+    pair = tuple_items(found, 2)
+    fractions = dict_items(pair[1]) if pair else None
     good = pair is not None and fractions is not None
     fractions = fractions or {}
     return {
-        "type": "tuple" if good else kind(found),
+        "type": "tuple" if good else type_name(found),
         "names": sorted(str(key) for key in fractions),
-        "step_ms": number(pair[0]) if pair and good else None,
-        **{key: number(fractions.get(key)) for key in KEYS},
-        "sum": float(sum(number(value) or 0.0 for value in fractions.values())),
+        "step_ms": plain_number(pair[0]) if pair and good else None,
+        **{key: plain_number(fractions.get(key)) for key in KEYS},
+        "sum": float(sum(plain_number(value) or 0.0 for value in fractions.values())),
         "events": times(events),
     }
 
@@ -196,7 +203,7 @@ def operations(
                 call(inner, length // 3 - draw.randrange(2), level + 1, tid)
                 inner += length // 3 + draw.choice((0, 1, 4))  # some follow without a gap
 
-    for number_ in range(count):
+    for number in range(count):
         begin = trace.now
         for _ in range(4):
             length = draw.randrange(300, 900)
@@ -208,7 +215,7 @@ def operations(
         if over_borders:
             trace.now += 40
             trace.add("aten::copy_", trace.now - 30, trace.now + 1, cat="cpu_op")
-        trace.step(number_, begin)
+        trace.step(number, begin)
         if over_borders:
             trace.add("aten::copy_", trace.now + 10, trace.now + 60, cat="cpu_op")
             trace.now += 40
@@ -217,14 +224,16 @@ def operations(
 
 def _self_times(learner: ModuleType, events: list[Event], warmup: int) -> dict[str, Any]:
     found = learner.self_times(events, warmup)
-    every = entries(found)
+    every = dict_items(found)
     rows = {str(name): row for name, row in (every or {}).items()}
-    pairs = {name: parts(tuple(row) if type(row) is list else row, 2) or (None, None) for name, row in rows.items()}
+    pairs = {
+        name: tuple_items(tuple(row) if type(row) is list else row, 2) or (None, None) for name, row in rows.items()
+    }
     return {
-        "type": kind(found) if every is None else "dict",
+        "type": type_name(found) if every is None else "dict",
         "names": sorted(rows),
-        "calls": [number(pairs[name][0]) for name in sorted(rows)],
-        "ms": [number(pairs[name][1]) for name in sorted(rows)],
+        "calls": [plain_number(pairs[name][0]) for name in sorted(rows)],
+        "ms": [plain_number(pairs[name][1]) for name in sorted(rows)],
     }
 
 
@@ -258,7 +267,7 @@ def formula(learner: ModuleType, seed: int) -> dict[str, Any]:
         parameters=parameters, looked_up=parameters // draw.randrange(5, 20), seq_len=draw.randrange(256, 2048), **shape
     )
     palm = learner.palm_flops(540_350_000_000, 0, 118, 48, 256, 2048)
-    return {"type": kind_of(found), "flops": plain_number(found), "palm": number(palm)}
+    return {"type": kind_of(found), "flops": non_tensor_number(found), "palm": plain_number(palm)}
 
 
 def utilization(learner: ModuleType, seed: int) -> dict[str, Any]:
@@ -276,12 +285,14 @@ def utilization(learner: ModuleType, seed: int) -> dict[str, Any]:
     dense = learner.mfu(rate, flops, devices, sheet, "fp32")
     return {
         "type": kind_of(dense),
-        "dense": plain_number(dense),
-        "sparse": number(learner.mfu(rate, flops, devices, sheet, "bf16")),
-        "tf32": number(learner.mfu(rate, flops, devices, sheet, "tf32")),
-        "one": number(learner.mfu(rate, flops, 1, sheet, "bf16")),
-        "impossible": number(learner.mfu(1e9, flops, devices, sheet, "bf16")),
-        "palm": number(learner.mfu(238_300, 6 * 540_350_000_000 + 12 * 118 * 48 * 256 * 2048, 6144, palm, "bf16")),
+        "dense": non_tensor_number(dense),
+        "sparse": plain_number(learner.mfu(rate, flops, devices, sheet, "bf16")),
+        "tf32": plain_number(learner.mfu(rate, flops, devices, sheet, "tf32")),
+        "one": plain_number(learner.mfu(rate, flops, 1, sheet, "bf16")),
+        "impossible": plain_number(learner.mfu(1e9, flops, devices, sheet, "bf16")),
+        "palm": plain_number(
+            learner.mfu(238_300, 6 * 540_350_000_000 + 12 * 118 * 48 * 256 * 2048, 6144, palm, "bf16")
+        ),
     }
 
 
@@ -290,7 +301,7 @@ def hardware(learner: ModuleType, seed: int) -> dict[str, Any]:
     draw = random.Random(seed)
     share, part, wrong = draw.uniform(0.1, 0.6), draw.uniform(0.3, 0.9), draw.uniform(0.8, 2.0)
     cases = [(share, 0.0), (share, part), (share, 1.0), (wrong, 1.0)]
-    return {"share": share, "hfu": [number(learner.hfu(*one)) for one in cases]}
+    return {"share": share, "hfu": [plain_number(learner.hfu(*one)) for one in cases]}
 
 
 # ----------------------------------------------------------------------------------------------------------- diagnose
@@ -302,9 +313,9 @@ def case(seed: int, warmup: int = 2, *, first: dict[str, int], **later: int) -> 
     `pause`: µs in which nothing runs.
     """
     trace = Trace(random.Random(seed))
-    for number_ in range(warmup + 5):
+    for number in range(warmup + 5):
         is_ = {"data": 60, "ahead": 0, "reads": 0, "calls": 20, "each": 5, "long": 0, "work": 4000, "pause": 50}
-        is_ |= first if number_ < warmup else later
+        is_ |= first if number < warmup else later
         begin = trace.now
         trace.add("data", begin, begin + is_["ahead"], LOADER)
         trace.add("data", begin, begin + is_["data"])
@@ -327,7 +338,7 @@ def case(seed: int, warmup: int = 2, *, first: dict[str, int], **later: int) -> 
         if is_["long"]:
             trace.add("aten::mul", trace.now, trace.now + is_["long"], cat="cpu_op")
         trace.now += is_["long"] + is_["pause"]
-        trace.step(number_, begin)
+        trace.step(number, begin)
     return trace.shuffled()
 
 
@@ -367,12 +378,12 @@ def causes(learner: ModuleType, seed: int) -> dict[str, Any]:
     }
     order = draw.sample([*cases], len(cases))  # no answer is right for its place
     said = {f"trace {place}": learner.diagnose(cases[name], 2) for place, name in enumerate(order)}
-    return {"order": order} | {place: one if type(one) is str else kind(one) for place, one in said.items()}
+    return {"order": order} | {place: one if type(one) is str else type_name(one) for place, one in said.items()}
 
 
 def named(learner: ModuleType, seed: int) -> dict[str, Any]:
     """What the learner says of the three scripts."""
-    found = entries(learner.patients()) or {}
+    found = dict_items(learner.patients()) or {}
     return {name: str(found.get(name, "")) for name in ("patient_a", "patient_b", "patient_c")}
 
 
@@ -433,7 +444,7 @@ def notes(log: Any, name: str, kind: str) -> list[int | float | None]:
         found = log[name][kind]
     except (KeyError, TypeError):
         return [None]
-    return [number(value) for value in found] if type(found) is list else [None]
+    return [plain_number(value) for value in found] if type(found) is list else [None]
 
 
 def gradient_norms(learner: ModuleType, seed: int) -> dict[str, Any]:
@@ -446,7 +457,7 @@ def gradient_norms(learner: ModuleType, seed: int) -> dict[str, Any]:
     found = {"whole": model, "part": model.head, "tied": tied, "frozen": model.embedding}
     norms = {"before": before} | {name: learner.gradient_norm(module) for name, module in found.items()}
     types = {kind_of(norm) for norm in norms.values()}
-    return {"type": " or ".join(sorted(types))} | {name: number(norm) for name, norm in norms.items()}
+    return {"type": " or ".join(sorted(types))} | {name: plain_number(norm) for name, norm in norms.items()}
 
 
 def watched(learner: ModuleType, seed: int) -> dict[str, Any]:

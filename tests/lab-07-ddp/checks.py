@@ -9,9 +9,19 @@ from typing import Any
 
 import numpy as np
 
-from rankzero.exercises.checks.answer_schema import either, list_of, noted, nothing, real, row, text, truth, whole
+from rankzero.exercises.checks.answer_schema import (
+    boolean,
+    either,
+    has_form,
+    integer,
+    list_of,
+    none,
+    real_number,
+    row_of,
+    short_text,
+)
 from rankzero.exercises.checks.check import Check, Exercise, Judge
-from rankzero.exercises.checks.judges import all_of, formed, is_but_expected, short
+from rankzero.exercises.checks.judges import all_of, has_reference_form, mismatch_text, shorten
 from rankzero.exercises.probes.answers import Answers, equal
 
 EXACT = 1e-12  # float64 rounds at 1e-16; the sums here have a few hundred terms
@@ -48,8 +58,8 @@ def nobody_waits_forever(got: Answers, expected: Answers) -> str | None:
     return f"on {len(stuck)} ranks it never ends: {told}.{why}"
 
 
-ENDS = all_of(noted("stuck", list_of(text)), nobody_waits_forever)
-SENT_MESSAGES = noted("sent", list_of(row(whole, whole)), 2)
+ENDS = all_of(has_form("stuck", list_of(short_text)), nobody_waits_forever)
+SENT_MESSAGES = has_form("sent", list_of(row_of(integer, integer)), 2)
 
 
 def sums(got: Answers, expected: Answers) -> str | None:
@@ -60,11 +70,11 @@ def sums(got: Answers, expected: Answers) -> str | None:
             if wrong:
                 n = wrong[0]
                 many = f"; {plural(len(wrong), 'number')} of {len(other)} {'is' if len(wrong) == 1 else 'are'} wrong"
-                return f"{where}: rank {rank}, number {n} {is_but_expected(one[n], other[n])[:-1]}{many}."
+                return f"{where}: rank {rank}, number {n} {mismatch_text(one[n], other[n])[:-1]}{many}."
     return None
 
 
-SUMS = all_of(noted("sums", real, 3), sums)
+SUMS = all_of(has_form("sums", real_number, 3), sums)
 
 
 def no_collective(got: Answers, expected: Answers) -> str | None:
@@ -100,9 +110,9 @@ def to_neighbors(got: Answers, expected: Answers) -> str | None:
 
 NEIGHBORS = all_of(
     SENT_MESSAGES,
-    noted("received", list_of(row(whole, whole)), 2),
-    noted("others", list_of(text), 2),
-    noted("first", either(real, nothing), 2),
+    has_form("received", list_of(row_of(integer, integer)), 2),
+    has_form("others", list_of(short_text), 2),
+    has_form("first", either(real_number, none), 2),
     no_collective,
     to_neighbors,
 )
@@ -141,7 +151,7 @@ def same_start(got: Answers, expected: Answers) -> str | None:
             first = int(wrong[0])
             parameters = expected["parameters"]
             what = f"parameter number {first}" if first < parameters else f"buffer number {first - parameters}"
-            both = is_but_expected(float(mine[first]), float(wanted[first]))[:-1]
+            both = mismatch_text(float(mine[first]), float(wanted[first]))[:-1]
             return f"after the call, rank {rank}'s {what} {both}, which is rank 0's. {broadcast}."
     if any(one != right for one in sent):
         return f"{max(sent):,} bytes were broadcast; expected {right:,}: each parameter and each buffer once."
@@ -159,7 +169,7 @@ def gradients_are_the_wholes(when: str, steps: tuple[str, ...]) -> Judge:
                     return f"{when}on {ranks} ranks, rank {rank}, {said}"
         return None
 
-    return all_of(formed("gradients"), judge)
+    return all_of(has_reference_form("gradients"), judge)
 
 
 def _differs(mine: np.ndarray, wanted: np.ndarray, steps: tuple[str, ...]) -> str | None:
@@ -178,7 +188,7 @@ def _differs(mine: np.ndarray, wanted: np.ndarray, steps: tuple[str, ...]) -> st
         if one_factor:
             return f"{step}: every gradient is {factors[0]:.4g} times that of the whole batch."
         worst = int(np.nanargmax(np.abs(one - other)))
-        both = is_but_expected(float(one[worst]), float(other[worst]))
+        both = mismatch_text(float(one[worst]), float(other[worst]))
         return f"{step}: gradient {worst} of {len(one)} {both}"
     return None
 
@@ -203,7 +213,7 @@ def one_call_each(got: Answers, expected: Answers) -> str | None:
     return None
 
 
-ONE_CALL_EACH = all_of(noted("calls", whole, 4), noted("bytes", whole, 3), one_call_each)
+ONE_CALL_EACH = all_of(has_form("calls", integer, 4), has_form("bytes", integer, 3), one_call_each)
 
 
 def _by_rank(got: Answers, expected: Answers, *names: str) -> list[tuple[Any, ...]]:
@@ -234,7 +244,7 @@ def grouped(got: Answers, expected: Answers) -> str | None:
             cap, sizes = case[0], case[1:]
             frozen = "; every 4th is frozen" if len(sizes) > 4 else ""
             told = f"parameters of {sizes} numbers{frozen}" if sizes else "no parameters"
-            return f"cap {cap}, {told}: the buckets hold numbers {short(mine, 120)}; expected {wanted}."
+            return f"cap {cap}, {told}: the buckets hold numbers {shorten(mine, 120)}; expected {wanted}."
     return None
 
 
@@ -246,7 +256,7 @@ def sent_in_order(got: Answers, expected: Answers) -> str | None:
                 calls = plural(one[3], "all-reduce")
                 return f"{where}: step {step} made {calls}; expected {other[3]}, one a bucket."
             if one[0] != other[0]:
-                return f"{where}: step {step} sent {short(one[0], 120)} bytes, in this order; expected {other[0]}."
+                return f"{where}: step {step} sent {shorten(one[0], 120)} bytes, in this order; expected {other[0]}."
     return None
 
 
@@ -261,7 +271,7 @@ def sent_early(got: Answers, expected: Answers) -> str | None:
     return None
 
 
-SENT = noted("sent", row(list_of(whole), whole, whole, whole), 3)
+SENT = has_form("sent", row_of(list_of(integer), integer, integer, integer), 3)
 
 
 def unwaited(got: Answers, expected: Answers) -> str | None:
@@ -302,11 +312,11 @@ def lists(got: Answers, expected: Answers) -> str | None:
         if sizes != right:
             return f"{where}: the ranks get {sizes} samples; expected {right}."
         rank = next(rank for rank in range(ranks) if mine[rank] != wanted[rank])
-        return f"{where}: rank {rank} gets {short(mine[rank], 120)}; expected {wanted[rank]}."
+        return f"{where}: rank {rank} gets {shorten(mine[rank], 120)}; expected {wanted[rank]}."
     return None
 
 
-shards = all_of(noted("kinds", list_of(text)), noted("shards", list_of(whole), 2), lists)
+shards = all_of(has_form("kinds", list_of(short_text)), has_form("shards", list_of(integer), 2), lists)
 
 
 def undisturbed(got: Answers, expected: Answers) -> str | None:
@@ -322,7 +332,7 @@ def quiet(got: Answers, expected: Answers) -> str | None:
     for where, mine, wanted in _by_rank(got, expected, "events"):
         forwards, right = ([event[0] for event in events if event[0]] for events in (mine, wanted))
         if forwards != right:
-            return f"{where}: the forward passes had {short(forwards)} sequences; expected {right}."
+            return f"{where}: the forward passes had {shorten(forwards)} sequences; expected {right}."
         if [bool(event[0]) for event in mine] != [bool(event[0]) for event in wanted]:
             return f"{where}: forward and backward do not take turns: one backward after each forward."
         if [event[3] for event in mine] != [event[3] for event in wanted]:
@@ -349,8 +359,8 @@ def sent_once(got: Answers, expected: Answers) -> str | None:
 
 
 QUIET = all_of(
-    noted("events", list_of(row(whole, whole, truth, whole)), 2),
-    noted("bytes", list_of(lambda size: whole(size) and size > 0), 2),
+    has_form("events", list_of(row_of(integer, integer, boolean, integer)), 2),
+    has_form("bytes", list_of(lambda size: integer(size) and size > 0), 2),
     quiet,
     sent_once,
 )
@@ -364,13 +374,11 @@ def mean_losses(got: Answers, expected: Answers) -> str | None:
     for ranks, mine, wanted in zip(expected["ranks"], got["losses"], expected["whole losses"], strict=True):
         for rank in range(ranks):
             if not equal(mine[rank], wanted[rank], FLOAT32):
-                return (
-                    f"on {ranks} ranks, the loss that rank {rank} returns {is_but_expected(mine[rank], wanted[rank])}"
-                )
+                return f"on {ranks} ranks, the loss that rank {rank} returns {mismatch_text(mine[rank], wanted[rank])}"
     return None
 
 
-LOSSES = all_of(noted("types", text, 1), noted("losses", either(real, nothing), 2), mean_losses)
+LOSSES = all_of(has_form("types", short_text, 1), has_form("losses", either(real_number, none), 2), mean_losses)
 
 
 EXERCISES = (
@@ -442,7 +450,7 @@ EXERCISES = (
                 "gives every rank rank 0's parameters and buffers, each sent once",
                 points=3,
                 probe="start",
-                judge=all_of(noted("bytes", whole, 1), formed("weights"), same_start),
+                judge=all_of(has_form("bytes", integer, 1), has_reference_form("weights"), same_start),
                 seconds=SECONDS,
             ),
             Check(
@@ -457,7 +465,7 @@ EXERCISES = (
                 "makes one all-reduce a parameter, as soon as its gradient is complete",
                 points=2,
                 probe="steps",
-                judge=all_of(ONE_CALL_EACH, noted("early", whole, 3), as_they_come),
+                judge=all_of(ONE_CALL_EACH, has_form("early", integer, 3), as_they_come),
             ),
             Check(
                 "data_parallel/special",
@@ -492,7 +500,7 @@ EXERCISES = (
                 "closes a bucket when it reaches the cap, last parameters first",
                 points=2,
                 probe="buckets",
-                judge=all_of(noted("buckets", list_of(list_of(whole)), 1), grouped),
+                judge=all_of(has_form("buckets", list_of(list_of(integer)), 1), grouped),
                 seconds=SECONDS,
             ),
             Check(
@@ -515,7 +523,7 @@ EXERCISES = (
                 "does not wait in backward, and waits in finish()",
                 points=3,
                 probe="unwaited",
-                judge=all_of(noted("attended", whole), formed("gradients"), unwaited),
+                judge=all_of(has_form("attended", integer), has_reference_form("gradients"), unwaited),
                 requires=("overlap/gradient",),
             ),
             Check(
@@ -525,7 +533,7 @@ EXERCISES = (
                 probe="forked",
                 judge=all_of(
                     gradients_are_the_wholes("where ranks use different layers, ", EACH_STEP[:2]),
-                    noted("calls", whole, 2),
+                    has_form("calls", integer, 2),
                     same_calls,
                 ),
                 requires=("overlap/gradient",),

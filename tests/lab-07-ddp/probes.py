@@ -19,8 +19,8 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from rankzero.exercises.probes import untrusted_values as plain
-from rankzero.exercises.probes.rank_probes import on_ranks
+from rankzero.exercises.probes.rank_probes import run_on_ranks
+from rankzero.exercises.probes.untrusted_values import flat, gradients, plain_number, type_name
 from rankzero.learn.distributed.collectives import CollectiveCounter
 from rankzero.learn.distributed.world import WorldTimeoutError
 from rankzero.learn.models.gpt import GPT, GPTConfig
@@ -42,22 +42,22 @@ DistributedDataParallel.__init__ = not_by_hand  # type: ignore[method-assign]
 
 def in_world(function: Callable[..., Any], ranks: int, *args: Any) -> list[Any]:
     """What each rank returns. c10d does not compare the ranks' calls here: the checks do, and DDP allows it not."""
-    return list(on_ranks(function, ranks, *args, seconds=SECONDS, debug=False))
+    return list(run_on_ranks(function, ranks, *args, seconds=SECONDS, debug=False))
 
 
-def flat(tensors: Any) -> list[float]:
+def flat_list(tensors: Any) -> list[float]:
     """All numbers of these tensors in one list."""
-    return list(plain.flat(tensors).tolist())
+    return list(flat(tensors).tolist())
 
 
-def gradients(model: nn.Module) -> list[float]:
+def gradient_list(model: nn.Module) -> list[float]:
     """All gradients; nan where there is none."""
-    return list(plain.gradients(model).tolist())
+    return list(gradients(model).tolist())
 
 
-def weights(model: nn.Module) -> list[float]:
+def weight_list(model: nn.Module) -> list[float]:
     """All parameters, then all buffers."""
-    return flat([*model.parameters(), *model.buffers()])
+    return flat_list([*model.parameters(), *model.buffers()])
 
 
 def by_rank(every: list[list[float]]) -> np.ndarray:
@@ -104,11 +104,11 @@ def _ring(learner: ModuleType, seed: int, shapes: list[tuple[int, ...]]) -> list
     for number, shape in enumerate(shapes):
         generator = torch.Generator().manual_seed(seed + 100 * number + dist.get_rank())
         tensor = torch.randn(shape, generator=generator, dtype=torch.float64)
-        given = flat([tensor])
+        given = flat_list([tensor])
         with Messages() as messages:
             learner.ring_all_reduce(tensor)
         own = messages.first if len(given) >= dist.get_world_size() else None  # or the first chunk may be empty
-        found.append([flat([tensor]), messages.sent, messages.received, messages.others, own, given])
+        found.append([flat_list([tensor]), messages.sent, messages.received, messages.others, own, given])
     return found
 
 
@@ -216,7 +216,7 @@ def _start(learner: ModuleType, seed: int) -> list[Any]:
     model = Net(seed + 17 * dist.get_rank(), draw_sizes(seed))
     with CollectiveCounter() as counter:
         learner.data_parallel(model)
-    return [weights(model), counter.bytes["broadcast"], sorted(counter.calls)]
+    return [weight_list(model), counter.bytes["broadcast"], sorted(counter.calls)]
 
 
 def start(learner: ModuleType, seed: int) -> dict[str, Any]:
@@ -254,8 +254,8 @@ def _steps(learner: ModuleType, seed: int, special: bool) -> list[Any]:
             forward = len(counter.records)
             loss.backward()
         square_loss(alone, batch).backward()
-        found += gradients(model)
-        truth += gradients(alone)
+        found += gradient_list(model)
+        truth += gradient_list(alone)
         calls.append([forward, counter.calls["all_reduce"], len(counter.records)])
         sent.append(counter.bytes["all_reduce"])
     return [found, truth, calls, sent, early]
@@ -356,8 +356,8 @@ def _overlapped(learner: ModuleType, seed: int, cap: int) -> list[Any]:
             in_backward = len(counter.records)
             finish()
         square_loss(alone, batch).backward()
-        found += gradients(model)
-        truth += gradients(alone)
+        found += gradient_list(model)
+        truth += gradient_list(alone)
         sent.append([[record.bytes for record in counter.records], early[0], in_backward, counter.calls["all_reduce"]])
     return [found, truth, sent]
 
@@ -432,12 +432,12 @@ def _unwaited(learner: ModuleType, seed: int) -> list[Any]:
     loss.backward()
     backward = False
     finish()
-    found = gradients(model)
+    found = gradient_list(model)
     note()
     waits.undo()
     dist.barrier()  # neither leaves before the other is done
     square_loss(alone, (x, y)).backward()
-    return [in_backward, found, gradients(alone), len(waits.attended)]
+    return [in_backward, found, gradient_list(alone), len(waits.attended)]
 
 
 def unwaited(learner: ModuleType, seed: int) -> dict[str, Any]:
@@ -482,8 +482,8 @@ def _forked(learner: ModuleType, seed: int) -> list[Any]:
             finish()
         for rank in range(3):
             (F.mse_loss(alone(x.chunk(3)[rank], used[rank]), y.chunk(3)[rank]) / 3).backward()
-        found += gradients(model)
-        truth += [0.0 if np.isnan(one) else one for one in gradients(alone)]
+        found += gradient_list(model)
+        truth += [0.0 if np.isnan(one) else one for one in gradient_list(alone)]
         sent.append(counter.calls["all_reduce"])
     return [found, truth, sent]
 
@@ -518,9 +518,9 @@ def _shards(learner: ModuleType, cases: list[tuple[int, int, int, int, bool, boo
     for length, ranks, epoch, seed, shuffle, drop_last in cases:
         how = {"epoch": epoch, "seed": seed, "shuffle": shuffle, "drop_last": drop_last}
         every = [learner.shard(length, rank, ranks, **how) for rank in range(ranks)]
-        kinds |= {plain.kind(one) for one in every}
+        kinds |= {type_name(one) for one in every}
         every = [list(one) for one in every]
-        kinds |= {f"list of {plain.kind(number)}" for one in every for number in one}
+        kinds |= {f"list of {type_name(item)}" for one in every for item in one}
         found.append([[int(number) for number in one] for one in every])
     kinds -= {"list", "list of int"}
     return {"cases": [list(case) for case in cases], "shards": found, "kinds": sorted(kinds), "torchs": len(_torchs)}
@@ -607,11 +607,11 @@ def _accumulated(learner: ModuleType, seed: int, k: int, old: bool) -> list[Any]
     whole = token_loss(alone, x, y)
     whole.backward()
     return [
-        plain.kind(loss),
-        plain.number(loss),
+        type_name(loss),
+        plain_number(loss),
         whole.item(),
-        gradients(model),
-        gradients(alone),
+        gradient_list(model),
+        gradient_list(alone),
         events,
         [record.bytes for record in counter.records if record.collective == "all_reduce" and record.bytes > 8],
     ]

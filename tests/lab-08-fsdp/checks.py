@@ -10,9 +10,19 @@ from typing import Any
 
 import numpy as np
 
-from rankzero.exercises.checks.answer_schema import count, either, list_of, noted, nothing, real, text, truth, whole
+from rankzero.exercises.checks.answer_schema import (
+    boolean,
+    count,
+    either,
+    has_form,
+    integer,
+    list_of,
+    none,
+    real_number,
+    short_text,
+)
 from rankzero.exercises.checks.check import Check, Exercise, Judge
-from rankzero.exercises.checks.judges import CLOSE, all_of, formed, is_but_expected, short
+from rankzero.exercises.checks.judges import TOLERANCE, all_of, has_reference_form, mismatch_text, shorten
 from rankzero.exercises.probes.answers import Answers, equal
 
 EXACT = 1e-12  # float64 rounds at 1e-16; the sums here have a few dozen terms
@@ -31,12 +41,12 @@ LOADED = [
 ]
 What = Sequence[str] | Callable[[Answers], Sequence[str]]  # names of what is compared, or how to tell them
 
-number = either(real, nothing)
+number = either(real_number, none)
 
 
 def collective(value: Any) -> bool:
     """What the probe writes of one collective: 'all_gather of 24 float64', or a barrier without a size."""
-    return text(value) and re.fullmatch(r"barrier|\w+ of \d{1,12} \w*", value) is not None
+    return short_text(value) and re.fullmatch(r"barrier|\w+ of \d{1,12} \w*", value) is not None
 
 
 def message_or_none(value: Any) -> bool:
@@ -85,7 +95,7 @@ def arrays_differ(mine: Any, wanted: np.ndarray, tolerance: float) -> str:
     if not isinstance(mine, np.ndarray) or mine.dtype.kind != wanted.dtype.kind:
         return "is no tensor."
     if mine.shape != wanted.shape:
-        return f"has shape {short(list(mine.shape))}; expected {list(wanted.shape)}."
+        return f"has shape {shorten(list(mine.shape))}; expected {list(wanted.shape)}."
     if equal(mine, wanted, tolerance):
         return ""
     there = np.abs(wanted) > 1e-9
@@ -96,7 +106,7 @@ def arrays_differ(mine: Any, wanted: np.ndarray, tolerance: float) -> str:
     if one_factor and abs(factors[0]) > 0 and abs(factors[0] - 1) > 1e-3:
         return f"is {factors[0]:.4g} times the expected one."
     worst = int(np.nanargmax(off))
-    both = is_but_expected(float(mine.flat[worst]), float(wanted.flat[worst]))
+    both = mismatch_text(float(mine.flat[worst]), float(wanted.flat[worst]))
     return both.replace("is ", f"has {'one' if wanted.size == 1 else f'number {worst}'} that is ", 1)
 
 
@@ -151,12 +161,12 @@ def calls(name: str, what: What) -> Judge:
                     return f"{of}: rank {rank} called {listed(one)}; expected {listed(other)}."
         return None
 
-    return all_of(noted(name, list_of(collective), 2), judge)
+    return all_of(has_form(name, list_of(collective), 2), judge)
 
 
 def listed(every: Sequence[str]) -> str:
     """'all_gather of 9 float64, then barrier', or 'no collective'."""
-    return short(", then ".join(every[:20]) or "no collective", 200)
+    return shorten(", then ".join(every[:20]) or "no collective", 200)
 
 
 def none_of(name: str, says: str, depth: int = 1) -> Judge:
@@ -166,7 +176,7 @@ def none_of(name: str, says: str, depth: int = 1) -> Judge:
         every = got[name] if depth else [got[name]]
         return next((says.format(one) for one in every if one), None)
 
-    return all_of(noted(name, count, depth), judge)
+    return all_of(has_form(name, count, depth), judge)
 
 
 # ---------------------------------------------------------------------------------------------------------------- flat
@@ -191,7 +201,7 @@ def own_storage(got: Answers, expected: Answers) -> str | None:
     return f"{got['graphs']} parts belong to autograd's graph; detach the whole first." if got["graphs"] else None
 
 
-OWN_STORAGE = all_of(noted("shared", count), noted("graphs", count), noted("storages", count, 1), own_storage)
+OWN_STORAGE = all_of(has_form("shared", count), has_form("graphs", count), has_form("storages", count, 1), own_storage)
 
 
 # ----------------------------------------------------------------------------------------------------------- clip_part
@@ -205,14 +215,14 @@ def norms(which: str) -> Judge:
     def judge(got: Answers, expected: Answers) -> str | None:
         for rank, (mine, wanted) in enumerate(zip(got[norm], expected[norm], strict=True)):
             for place, of in enumerate(CLIPPED[which]):
-                if not equal(mine[place], wanted[place], CLOSE):
-                    both = is_but_expected(mine[place], wanted[place])
+                if not equal(mine[place], wanted[place], TOLERANCE):
+                    both = mismatch_text(mine[place], wanted[place])
                     return f"on rank {rank}, the norm of a gradient of {of} on three ranks {both}"
                 if (kind := got[kinds][rank][place]) != "float":
                     return f"on rank {rank}, what came back is of type {kind}; a Python float was expected."
         return None
 
-    return all_of(noted(norm, number, 2), noted(kinds, text, 2), judge)
+    return all_of(has_form(norm, number, 2), has_form(kinds, short_text, 2), judge)
 
 
 def parts_clipped(which: str) -> Judge:
@@ -233,7 +243,7 @@ def parts_clipped(which: str) -> Judge:
                 length, right = (float(np.linalg.norm(one)) for one in (mine, wanted))
                 cosine = float(mine @ wanted / max(length * right, 1e-300))
             turned = "" if cosine > 1 - 1e-9 else ", and the gradient has turned: the ranks' factors differ"
-            return f"the length of {of}, {is_but_expected(length, right).rstrip('.')}{turned}."
+            return f"the length of {of}, {mismatch_text(length, right).rstrip('.')}{turned}."
         if any(one for rank in got[moved] for one in rank):
             return "the part is another tensor than before: change it in place."
         return None
@@ -241,7 +251,7 @@ def parts_clipped(which: str) -> Judge:
     def vector(value: Any) -> bool:
         return isinstance(value, np.ndarray) and value.dtype == np.float64 and value.ndim == 1
 
-    return all_of(noted(parts, vector, 2), noted(moved, truth, 2), judge)
+    return all_of(has_form(parts, vector, 2), has_form(moved, boolean, 2), judge)
 
 
 # --------------------------------------------------------------------------------------------------------------- zero1
@@ -300,7 +310,7 @@ def same_tensors(got: Answers, expected: Answers) -> str | None:
     return None
 
 
-SAME_TENSORS = all_of(noted("moved", count, 1), noted("steps", count, 1), same_tensors)
+SAME_TENSORS = all_of(has_form("moved", count, 1), has_form("steps", count, 1), same_tensors)
 
 
 def nothing_besides(got: Answers, expected: Answers) -> str | None:
@@ -338,7 +348,7 @@ def freed(got: Answers, expected: Answers) -> str | None:
     return None
 
 
-FREED = all_of(noted("held", count, 3), noted("waste", count, 2), freed)
+FREED = all_of(has_form("held", count, 3), has_form("waste", count, 2), freed)
 
 
 def one_whole(got: Answers, expected: Answers) -> str | None:
@@ -366,7 +376,7 @@ def without_gradients(got: Answers, expected: Answers) -> str | None:
         return unformed("evaluated")
     for rank, (mine, wanted) in enumerate(pairs):
         if got["raised"][rank]:
-            return f"under no_grad, rank {rank} raised: {short(got['raised'][rank])}"
+            return f"under no_grad, rank {rank} raised: {shorten(got['raised'][rank])}"
         if wrong := arrays_differ(mine, np.asarray(wanted), EXACT):
             return f"under no_grad, on rank {rank}, the output {wrong}"
         if got["asked"][rank] != expected["asked"][rank]:
@@ -381,9 +391,9 @@ def without_gradients(got: Answers, expected: Answers) -> str | None:
 
 
 WITHOUT_GRADIENTS = all_of(
-    noted("raised", lambda value: type(value) is str, 1),
-    noted("asked", list_of(collective), 1),
-    noted("kept", count, 1),
+    has_form("raised", lambda value: type(value) is str, 1),
+    has_form("asked", list_of(collective), 1),
+    has_form("kept", count, 1),
     without_gradients,
 )
 
@@ -401,7 +411,7 @@ def given_whole(got: Answers, expected: Answers) -> str | None:
     return None
 
 
-GIVEN_WHOLE = all_of(noted("given dtype", text, 2), noted("given", array_or_none, 2), given_whole)
+GIVEN_WHOLE = all_of(has_form("given dtype", short_text, 2), has_form("given", array_or_none, 2), given_whole)
 
 
 def master_kept(got: Answers, expected: Answers) -> str | None:
@@ -415,7 +425,7 @@ def master_kept(got: Answers, expected: Answers) -> str | None:
     return None
 
 
-MASTER_KEPT = all_of(noted("dtype", text, 2), noted("moved", truth, 2), master_kept)
+MASTER_KEPT = all_of(has_form("dtype", short_text, 2), has_form("moved", boolean, 2), master_kept)
 
 
 # ------------------------------------------------------------------------------------------------------- save_and_load
@@ -429,11 +439,11 @@ def right_files(got: Answers, expected: Answers) -> str | None:
         if not equal(files := got[f"{name} files"], right := expected[f"{name} files"]):
             return f"of {what} on 3 ranks there are the files {names(files, 'none')}; expected {', '.join(right)}."
         if not equal(sizes := got[f"{name} sizes"], right := expected[f"{name} sizes"]):
-            return f"of {what} on 3 ranks the parts' files have {short(sizes)} bytes; expected {right}."
+            return f"of {what} on 3 ranks the parts' files have {shorten(sizes)} bytes; expected {right}."
         if wrong := arrays_differ(got[f"{name} numbers"], expected[f"{name} numbers"], 0):
             return f"of {what} on 3 ranks, the files laid end to end hold a tensor that {wrong}"
         if not equal(says := got[f"{name} manifest"], right := expected[f"{name} manifest"]):
-            said = short(says, 120) if isinstance(says, str) and says else "nothing"
+            said = shorten(says, 120) if isinstance(says, str) and says else "nothing"
             return f"the manifest says {said}; expected {right}."
     writers = [rank for rank, count in enumerate(got["manifests"]) if count]
     return f"rank {writers[0]} wrote the manifest; rank 0 alone does." if writers else None
@@ -441,7 +451,7 @@ def right_files(got: Answers, expected: Answers) -> str | None:
 
 def names(every: Any, none: str) -> str:
     """Names in a row, or the word for none."""
-    return short(", ".join(map(short, every[:20])) or none, 200) if isinstance(every, list) else none
+    return shorten(", ".join(map(shorten, every[:20])) or none, 200) if isinstance(every, list) else none
 
 
 def complete(got: Answers, expected: Answers) -> str | None:
@@ -459,7 +469,7 @@ def begun(got: Answers, expected: Answers) -> str | None:
     return None
 
 
-BEGUN = all_of(noted("begins", number, 1), begun)
+BEGUN = all_of(has_form("begins", number, 1), begun)
 
 
 def sends_nothing(got: Answers, expected: Answers) -> str | None:
@@ -484,31 +494,34 @@ def loaded(got: Answers, expected: Answers) -> str | None:
 
 
 LOADED_RIGHT = all_of(
-    noted("parts", array_or_none, 1), noted("kinds", text, 1), noted("calls", list_of(collective)), loaded
+    has_form("parts", array_or_none, 1),
+    has_form("kinds", short_text, 1),
+    has_form("calls", list_of(collective)),
+    loaded,
 )
 
 
 def reads_its_part(got: Answers, expected: Answers) -> str | None:
     """Hardly more bytes were read than the part has, and no file was whole in memory."""
     part, read, most = 8 * expected["each"], got["read"], got["most"]
-    if expected["read"] is not None and not (whole(read) and part <= read <= 2 * part):
+    if expected["read"] is not None and not (integer(read) and part <= read <= 2 * part):
         return (
             f"rank 1 of 16 read {many(read)} bytes of {16 * part:,} saved on 2 ranks; expected {part:,}, its part, "
             "which is an eighth of one file."
         )
-    if not (whole(most) and part <= most < 7.5 * part):
+    if not (integer(most) and part <= most < 7.5 * part):
         return (
             f"rank 1 of 16 had {many(most)} bytes of memory at once, to load a part of {part:,}: a file has "
             f"{8 * part:,}, and the whole of it was there."
         )
-    if not equal(got["large"], expected["large"], CLOSE):
-        return f"the sum of rank 1's part {is_but_expected(got['large'], expected['large'])}"
+    if not equal(got["large"], expected["large"], TOLERANCE):
+        return f"the sum of rank 1's part {mismatch_text(got['large'], expected['large'])}"
     return None
 
 
 def many(count: Any) -> str:
     """A count with its commas, or whatever came for one."""
-    return f"{count:,}" if whole(count) else short(count)
+    return f"{count:,}" if integer(count) else shorten(count)
 
 
 EXERCISES = (
@@ -533,7 +546,7 @@ EXERCISES = (
                 "takes the right numbers, and fills up with zeros",
                 2,
                 "cuts",
-                all_of(noted("parts", array_or_none, 1), right_parts),
+                all_of(has_form("parts", array_or_none, 1), right_parts),
             ),
             Check(
                 "flat/storage",
@@ -627,21 +640,21 @@ EXERCISES = (
                 "makes this rank's part of all weights, a parameter",
                 2,
                 "parts_of_weights",
-                all_of(noted("type", text, 1), a_parameter, parts_of_all),
+                all_of(has_form("type", short_text, 1), a_parameter, parts_of_all),
             ),
             Check(
                 "zero1/state",
                 "lets the optimizer keep state for the part only",
                 1,
                 "parts_of_weights",
-                all_of(noted("state", count, 1), noted("numbers", count, 1), state_of_a_part),
+                all_of(has_form("state", count, 1), has_form("numbers", count, 1), state_of_a_part),
             ),
             Check(
                 "zero1/update",
                 "updates all weights on all ranks, as one process would",
                 2,
                 "updates",
-                all_of(formed("first"), updated, SAME_TENSORS),
+                all_of(has_reference_form("first"), updated, SAME_TENSORS),
             ),
             Check(
                 "zero1/missing",
@@ -649,7 +662,7 @@ EXERCISES = (
                 2,
                 "updates",
                 all_of(
-                    formed("weights"),
+                    has_reference_form("weights"),
                     updated_again,
                     none_of("disturbed", "{} times a p.grad was another after the update than before it."),
                 ),
@@ -660,7 +673,7 @@ EXERCISES = (
                 "keeps nothing but a part's gradient and state",
                 1,
                 "updates",
-                all_of(noted("state", count, 1), noted("kept", count, 1), nothing_besides),
+                all_of(has_form("state", count, 1), has_form("kept", count, 1), nothing_besides),
                 requires=("zero1/update",),
             ),
             Check(
@@ -743,7 +756,7 @@ EXERCISES = (
                 "holds one of two modules at a time",
                 2,
                 "modules",
-                all_of(chained, noted("most", count, 1), one_whole),
+                all_of(chained, has_form("most", count, 1), one_whole),
                 requires=("sharded_forward/gradient",),
             ),
             Check(
@@ -821,21 +834,21 @@ EXERCISES = (
                 "writes each rank's numbers, and the manifest",
                 2,
                 "saves",
-                all_of(noted("manifests", count, 1), right_files),
+                all_of(has_form("manifests", count, 1), right_files),
             ),
             Check(
                 "save_and_load/complete",
                 "gives the folder its name when every rank has written",
                 1,
                 "saves",
-                all_of(noted("early", count, 1), complete, BEGUN),
+                all_of(has_form("early", count, 1), complete, BEGUN),
             ),
             Check(
                 "save_and_load/sends-none",
                 "saves without sending weights",
                 1,
                 "saves",
-                all_of(noted("largest", message_or_none, 1), sends_nothing, BEGUN),
+                all_of(has_form("largest", message_or_none, 1), sends_nothing, BEGUN),
             ),
             Check(
                 "save_and_load/load", "loads on any number of ranks what any number has saved", 2, "loads", LOADED_RIGHT

@@ -26,8 +26,8 @@ from torch import Tensor, nn
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from rankzero.exercises.probes.rank_probes import on_ranks
-from rankzero.exercises.probes.untrusted_values import array, is_tensor, kind, number
+from rankzero.exercises.probes.rank_probes import run_on_ranks
+from rankzero.exercises.probes.untrusted_values import array, is_tensor, plain_number, type_name
 from rankzero.learn.distributed.collectives import CollectiveCounter
 
 FILL = 99.0  # what stands behind the last number of a part, where it means nothing
@@ -55,7 +55,7 @@ def plain(value: Any) -> Any:
 def a_tensor(value: Any, function: str) -> Tensor:
     """The tensor that a function of the learner's returned. TypeError, in words, for anything else."""
     if not is_tensor(value):
-        raise TypeError(f"{function} returned a {kind(value)}; a tensor was expected")
+        raise TypeError(f"{function} returned a {type_name(value)}; a tensor was expected")
     return value
 
 
@@ -126,7 +126,7 @@ def cuts(learner: ModuleType, seed: int) -> dict[str, Any]:
                 graphs += part.requires_grad
         return {"parts": parts, "shapes": shapes, "storages": storages, "shared": shared, "graphs": graphs}
 
-    return dict(on_ranks(work, 1)[0]) | {"cases": [[list(shape), ranks] for shape, ranks in cases]}
+    return dict(run_on_ranks(work, 1)[0]) | {"cases": [[list(shape), ranks] for shape, ranks in cases]}
 
 
 def gathers(learner: ModuleType, seed: int) -> dict[str, Any]:
@@ -145,7 +145,7 @@ def gathers(learner: ModuleType, seed: int) -> dict[str, Any]:
             calls.append(said(counter))
         return {"wholes": wholes, "shapes": shapes, "calls": calls}
 
-    return merged(on_ranks(work, 3)) | {"cases": [list(shape) for shape in cases]}
+    return merged(run_on_ranks(work, 3)) | {"cases": [list(shape) for shape in cases]}
 
 
 def reductions(learner: ModuleType, seed: int) -> dict[str, Any]:
@@ -166,7 +166,7 @@ def reductions(learner: ModuleType, seed: int) -> dict[str, Any]:
             changed += int((gradient != before).sum())
         return {"parts": parts, "calls": calls, "changed": changed}
 
-    return merged(on_ranks(work, 2)) | {"cases": [list(shape) for shape in cases]}
+    return merged(run_on_ranks(work, 2)) | {"cases": [list(shape) for shape in cases]}
 
 
 # ----------------------------------------------------------------------------------------------------------- clip_part
@@ -184,8 +184,8 @@ def _clipped(learner: ModuleType, whole: Tensor, max_norm: float, fill: float) -
     with CollectiveCounter() as counter, torchs:
         norm = learner.clip_part(part, numel, max_norm)
     return {
-        "type": kind(norm),
-        "norm": number(norm),
+        "type": type_name(norm),
+        "norm": plain_number(norm),
         "part": plain(part[:mine]),
         "moved": part.data_ptr() != room,
         "calls": said(counter),
@@ -213,7 +213,7 @@ def clipped(learner: ModuleType, seed: int) -> dict[str, Any]:
         found = {name: [one[name] for one in first] for name in every[0]}
         return found | {f"{name} at the limit": [one[name] for one in others] for name in every[0]}
 
-    return merged(on_ranks(work, 3)) | {"limits": [limit, limit], "limits at the limit": [2.0] * 3}
+    return merged(run_on_ranks(work, 3)) | {"limits": [limit, limit], "limits at the limit": [2.0] * 3}
 
 
 # --------------------------------------------------------------------------------------------------------------- zero1
@@ -236,14 +236,14 @@ def parts_of_weights(learner: ModuleType, seed: int) -> dict[str, Any]:
     def work() -> dict[str, Any]:
         parameters = make_parameters(seed)
         part = a_tensor(learner.make_part([*parameters]), "make_part")
-        found = {"type": kind(part), "part": plain(part), "state": 0, "total": sum(p.numel() for p in parameters)}
+        found = {"type": type_name(part), "part": plain(part), "state": 0, "total": sum(p.numel() for p in parameters)}
         found["numbers"] = part.untyped_storage().nbytes() // part.element_size()
         optimizer = torch.optim.AdamW([part])
         part.grad = torch.ones_like(part)
         optimizer.step()
         return found | {"state": state_numbers(optimizer)}
 
-    return merged(on_ranks(work, 2))
+    return merged(run_on_ranks(work, 2))
 
 
 class Made(CollectiveCounter):
@@ -304,7 +304,7 @@ def updates(learner: ModuleType, seed: int) -> dict[str, Any]:
             "kept": max(one.kept(known) for one in made),
         }
 
-    return merged(on_ranks(work, 3))
+    return merged(run_on_ranks(work, 3))
 
 
 # ----------------------------------------------------------------------------------------------------- sharded_forward
@@ -470,7 +470,7 @@ def modules(learner: ModuleType, seed: int) -> dict[str, Any]:
         return _one_module(learner, seed) | _two_modules(learner, seed)
 
     sizes = [weights_of(draw_layers(seed, alike)) for alike in (False, True)]
-    return merged(on_ranks(work, 2)) | {"sizes": sizes}
+    return merged(run_on_ranks(work, 2)) | {"sizes": sizes}
 
 
 # ---------------------------------------------------------------------------------------------------------- mixed_step
@@ -511,7 +511,7 @@ def mixed(learner: ModuleType, seed: int) -> dict[str, Any]:
             )
         return {name: [one[name] for one in found] for name in found[0]}
 
-    return merged(on_ranks(work, 2))
+    return merged(run_on_ranks(work, 2))
 
 
 # ------------------------------------------------------------------------------------------------------- save_and_load
@@ -594,7 +594,7 @@ def saves(learner: ModuleType, seed: int) -> dict[str, Any]:
         (folder / "step-0.partial").mkdir()
         (folder / "step-0.partial" / "part-0.bin").write_bytes(b"x" * 20000)
         begun = [multiprocessing.RawArray("i", 5) for _ in numels]
-        found: dict[str, Any] = merged(on_ranks(work, 3, folder, begun))
+        found: dict[str, Any] = merged(run_on_ranks(work, 3, folder, begun))
         found["early"] = [sum(one[2:]) for one in begun]
         found["numels"] = list(numels)
         found["begins"] = [_first_number(folder / "step-0" / "part-0.bin", "float64")]
@@ -677,4 +677,4 @@ def loads(learner: ModuleType, seed: int) -> dict[str, Any]:
         write_parts(folder / "large", draw(seed, 16 * each), 2)
         write_parts(folder / "two", draw(seed, 11), 2)
         write_parts(folder / "four", draw(seed + 1, 5).float(), 4)
-        return dict(on_ranks(work, 1, folder)[0])
+        return dict(run_on_ranks(work, 1, folder)[0])

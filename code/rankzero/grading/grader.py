@@ -13,7 +13,7 @@ from types import TracebackType
 
 from rankzero.curriculum import Lab, find_lab
 from rankzero.errors import UserError
-from rankzero.exercises.checks.escape_text import visible_report
+from rankzero.exercises.checks.escape_text import escape_report
 from rankzero.exercises.checks.report import Report
 from rankzero.exercises.checks.runner import check_file, exercises_of
 from rankzero.exercises.probes.probe_client import Worker, WorkerError
@@ -111,7 +111,7 @@ class Grader:
                 router = ProbeRouter(file, sandbox, self._trusted_worker)
             began = time.monotonic()
             report = check_file(lab, file, exercises_of(lab), seed=self.settings.seed, worker=router, progress=progress)
-            return replace(visible_report(report), file=file.name), time.monotonic() - began
+            return replace(escape_report(report), file=file.name), time.monotonic() - began
 
     def _end_untrusted(self) -> None:
         """Ends the processes that run submissions; the next submission starts them again."""

@@ -12,27 +12,27 @@ from rankzero.exercises.probes.answers import Answers
 Form = Callable[[Any], bool]
 
 
-def whole(value: Any) -> bool:
+def integer(value: Any) -> bool:
     """A whole number, not so long that a sentence could not say it."""
     return type(value) is int and abs(value) < 10**15
 
 
 def count(value: Any) -> bool:
     """How many there are: a whole number, 0 or more."""
-    return whole(value) and value >= 0
+    return integer(value) and value >= 0
 
 
-def real(value: Any) -> bool:
+def real_number(value: Any) -> bool:
     """A number, whole or not, nan and infinity included."""
-    return type(value) is float or whole(value)
+    return type(value) is float or integer(value)
 
 
-def text(value: Any) -> bool:
+def short_text(value: Any) -> bool:
     """A short line of text."""
     return type(value) is str and len(value) <= 120 and value.isprintable()
 
 
-def truth(value: Any) -> bool:
+def boolean(value: Any) -> bool:
     """True or False."""
     return type(value) is bool
 
@@ -42,7 +42,7 @@ def list_of(form: Form) -> Form:
     return lambda value: isinstance(value, list) and all(form(one) for one in value)
 
 
-def row(*forms: Form) -> Form:
+def row_of(*forms: Form) -> Form:
     """A list of so many values, each of its form."""
 
     def fits(value: Any) -> bool:
@@ -56,12 +56,12 @@ def either(*forms: Form) -> Form:
     return lambda value: any(form(value) for form in forms)
 
 
-def nothing(value: Any) -> bool:
+def none(value: Any) -> bool:
     """None."""
     return value is None
 
 
-def noted(name: str, form: Form, depth: int = 0) -> Judge:
+def has_form(name: str, form: Form, depth: int = 0) -> Judge:
     """The answer `name` has this form; with `depth`, it stands in so many lists, each as long as the reference's."""
 
     def judge(got: Answers, expected: Answers) -> str | None:

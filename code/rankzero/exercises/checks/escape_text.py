@@ -14,7 +14,7 @@ NAME_LIMIT = 120
 MARKS = 3  # accents on one letter; more of them grow over the lines around it
 
 
-def visible(text: str, limit: int = TEXT_LIMIT, lines: bool = True) -> str:
+def escape_text(text: str, limit: int = TEXT_LIMIT, lines: bool = True) -> str:
     """`text` with invisible characters spelled out, cut after about `limit` characters of what is shown.
 
     `lines`: line ends and tabs stay.
@@ -32,18 +32,19 @@ def visible(text: str, limit: int = TEXT_LIMIT, lines: bool = True) -> str:
     return shown
 
 
-def visible_name(text: str) -> str:
+def escape_name(text: str) -> str:
     """A name, an address, an id: one short line."""
-    return visible(text, NAME_LIMIT, lines=False)
+    return escape_text(text, NAME_LIMIT, lines=False)
 
 
-def visible_report(report: Report) -> Report:
+def escape_report(report: Report) -> Report:
     """The report with all that a learner's file may have had a say in made visible."""
     return replace(
         report,
-        file=visible(report.file, lines=False),
-        unusable=visible(report.unusable),
+        file=escape_text(report.file, lines=False),
+        unusable=escape_text(report.unusable),
         results=tuple(
-            replace(result, text=visible(result.text), printed=visible(result.printed)) for result in report.results
+            replace(result, text=escape_text(result.text), printed=escape_text(result.printed))
+            for result in report.results
         ),
     )

@@ -33,7 +33,7 @@ def decode(data: bytes) -> Answers:
     try:
         if len(data) > MAX_BYTES:
             raise AnswerError(f"{len(data)} bytes of answers are more than {MAX_BYTES}")
-        if many_values(data):
+        if has_too_many_values(data):
             raise AnswerError(f"more than {MAX_VALUES} answers")
         loaded = json.loads(data)
         if not isinstance(loaded, dict):
@@ -45,7 +45,7 @@ def decode(data: bytes) -> Answers:
         raise AnswerError(f"the answers cannot be decoded ({type(error).__name__})") from None
 
 
-def many_values(data: bytes) -> bool:
+def has_too_many_values(data: bytes) -> bool:
     """Whether the JSON in `data` may hold more than MAX_VALUES values: whoever reads it would pay for each of them."""
     return data.count(b",") > MAX_VALUES
 
@@ -99,10 +99,10 @@ def _near(one: float, other: float, tolerance: float) -> bool:
         return False
 
 
-def formed_like(one: Any, other: Any) -> bool:
+def same_form(one: Any, other: Any) -> bool:
     """Whether two answers are of the same types, lengths and shapes, whatever their values."""
     if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
         return one.shape == other.shape and one.dtype == other.dtype
     if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(formed_like(a, b) for a, b in zip(one, other, strict=True))
+        return len(one) == len(other) and all(same_form(a, b) for a, b in zip(one, other, strict=True))
     return type(one) is type(other)

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from rankzero.exercises.probes.untrusted_values import is_tensor
 
 
-class Passes:
+class ForwardRecorder:
     """Looks at each forward pass of `model` from now on, as model(x) or model.forward(x), and of copies of it.
 
     `logits()` shows that it ran on these very sequences, however they were cut into batches, and whatever was made of
@@ -21,7 +21,7 @@ class Passes:
         self.inputs: list[Tensor] = []  # of passes with gradients on: a look at the loss is not training
         self._then = then
         self._means: dict[tuple[int, ...], float] = {}  # of a sequence's logits: a second look at it counts for nothing
-        vars(model)["forward"] = _Noting(model.forward, self._note)
+        vars(model)["forward"] = _RecordedForward(model.forward, self._note)
 
     def _note(self, tokens: Any, output: Any) -> None:
         if not is_tensor(tokens) or not is_tensor(output):
@@ -37,7 +37,7 @@ class Passes:
         return sum(self._means.values()) / len(self._means) if self._means else None
 
 
-class _Noting:
+class _RecordedForward:
     """Stands where a model's `forward` is; in a copy of the model, where the copy's is."""
 
     def __init__(self, forward: Callable[..., Any], note: Callable[[Any, Any], None]) -> None:
@@ -48,5 +48,5 @@ class _Noting:
         self._note(next(iter((*args, *kwargs.values()))), output)
         return output
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> "_Noting":
-        return _Noting(copy.deepcopy(self._forward, memo), self._note)
+    def __deepcopy__(self, memo: dict[int, Any]) -> "_RecordedForward":
+        return _RecordedForward(copy.deepcopy(self._forward, memo), self._note)

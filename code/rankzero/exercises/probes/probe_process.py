@@ -11,12 +11,12 @@ from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Any, NoReturn
 
-from rankzero.exercises.probes.tamper_check import Untouched
+from rankzero.exercises.probes.tamper_check import TamperCheck
 
 MEMORY_BYTES = 4 * 2**30  # what a probe may allocate on top of what the server holds
 FILE_BYTES = 256 * 2**20
 READY = "ready"  # said before anything of the learner's has run
-OTHERS: Untouched | None = None  # whoever forks has looked around already, which takes longer than a probe
+OTHERS: TamperCheck | None = None  # whoever forks has looked around already, which takes longer than a probe
 
 
 def run_probes(request: dict[str, Any], token: str, result: int, printed: int) -> NoReturn:
@@ -84,7 +84,7 @@ def _answer(request: dict[str, Any], say: Callable[[dict[str, Any]], None]) -> N
     except LoadError as error:  # which is no fault of the learner's
         say({"status": "broken", "text": str(error)})
         return
-    others = OTHERS or Untouched()
+    others = OTHERS or TamperCheck()
     others.add("the probes", probes)
     ranks.OTHERS = others
     say({"status": READY})

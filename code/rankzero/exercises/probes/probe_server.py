@@ -17,7 +17,7 @@ from multiprocessing.connection import Connection
 
 from rankzero.exercises.probes import probe_process
 from rankzero.exercises.probes.supervisor import supervise
-from rankzero.exercises.probes.tamper_check import Untouched
+from rankzero.exercises.probes.tamper_check import TamperCheck
 from rankzero.learn.machine.lazy_dynamo import import_dynamo_lazily
 
 
@@ -31,11 +31,11 @@ def warm_up() -> None:
     importlib.import_module("torch._dynamo")  # the stand-in
     for name in ("run_in_fork", "forward_recorder", "untrusted_values"):
         importlib.import_module(f"rankzero.exercises.probes.{name}")
-    importlib.import_module("rankzero.exercises.probes.rank_probes").keep_to_the_counter()
+    importlib.import_module("rankzero.exercises.probes.rank_probes").block_backend_calls()
     for kind in torch.optim.Optimizer.__subclasses__():  # an optimizer's first object changes its class
         kind._patch_step_function(object.__new__(kind))
     torch.set_num_threads(1)
-    probe_process.OTHERS = Untouched()
+    probe_process.OTHERS = TamperCheck()
 
 
 def serve(client: Connection) -> None:

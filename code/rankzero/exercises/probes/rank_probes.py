@@ -9,11 +9,11 @@ from typing import Any, NoReturn
 
 import torch._C._distributed_c10d as c10d
 
-from rankzero.exercises.probes.tamper_check import Untouched
+from rankzero.exercises.probes.tamper_check import TamperCheck
 from rankzero.learn.distributed.world import WorldError, run_world
 
 SECONDS = 3.0  # a right answer takes a tenth of that
-OTHERS: Untouched | None = None  # what is not the learner's, as the probe's process has found it
+OTHERS: TamperCheck | None = None  # what is not the learner's, as the probe's process has found it
 # How a group's backend communicates. torch gets there through its dispatcher, where what is sent is counted.
 COMMUNICATE = (
     *("_allgather_base", "_reduce_scatter_base", "allgather", "allgather_coalesced", "allreduce"),
@@ -22,18 +22,20 @@ COMMUNICATE = (
 )
 
 
-def _behind_the_counter(*_: Any, **__: Any) -> NoReturn:
+def _refuse_backend_call(*_: Any, **__: Any) -> NoReturn:
     """Stands in for a backend's methods, which a file could call where nobody counts."""
     raise RuntimeError("the group's backend is not called directly: use the functions of torch.distributed")
 
 
-def keep_to_the_counter() -> None:
+def block_backend_calls() -> None:
     """Lets nobody call a backend's methods in this process, nor in those that it forks."""
     for name in COMMUNICATE:
-        setattr(c10d.Backend, name, _behind_the_counter)
+        setattr(c10d.Backend, name, _refuse_backend_call)
 
 
-def on_ranks(function: Callable[..., Any], ranks: int, *args: Any, seconds: float = SECONDS, debug: bool = True) -> Any:
+def run_on_ranks(
+    function: Callable[..., Any], ranks: int, *args: Any, seconds: float = SECONDS, debug: bool = True
+) -> Any:
     """What `function(*args)` returns in each of `ranks` processes with a gloo group, by rank.
 
     WorldTimeoutError where a rank has not answered after `seconds`, WorldError where one fails: both say where. A rank

@@ -20,7 +20,7 @@ from rankzero.exercises.probes.loader import describe
 from rankzero.learn.distributed.world import WorldError
 
 
-def alone(learner: ModuleType, work: Callable[[], Answers]) -> Answers:
+def run_in_fork(learner: ModuleType, work: Callable[[], Answers]) -> Answers:
     """What `work()` returns in a fork of this process. Where it fails: MemoryError, or WorldError with the cause."""
     receiver, sender = multiprocessing.Pipe(duplex=False)
     child = os.fork()

@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from rankzero.exercises.probes.answers import MAX_BYTES, many_values
+from rankzero.exercises.probes.answers import MAX_BYTES, has_too_many_values
 from rankzero.exercises.probes.loader import MOST_TEXT
 from rankzero.exercises.probes.probe_process import READY, run_probes
 
@@ -90,7 +90,7 @@ def _delay(child: int, alone: bool) -> float:
 def _decoded(line: bytes) -> dict[str, Any]:
     """A reply, of the types that one has, whatever somebody else may have written; empty for what is none."""
     try:
-        reply = {} if many_values(line) else json.loads(line)
+        reply = {} if has_too_many_values(line) else json.loads(line)
     except (ValueError, RecursionError, MemoryError):
         return {}
     if not isinstance(reply, dict) or not isinstance(reply.get("status"), str):

@@ -30,7 +30,7 @@ MODULES = {
 BY_TORCH = {"torch.manual_seed"}  # its compiler wraps this one when it is first imported
 
 
-class Untouched:
+class TamperCheck:
     """What there was when this was made, to compare with later."""
 
     def __init__(self) -> None:

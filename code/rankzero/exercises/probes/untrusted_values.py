@@ -16,7 +16,7 @@ _OWN = (float, int, bool, str, list, tuple, dict, set, NoneType, complex, Tensor
 _NUMPY = (np.float64, np.float32, np.float16, np.int64, np.int32, np.bool_)
 
 
-def kind(value: object) -> str:
+def type_name(value: object) -> str:
     """The name of its type: 'float' is Python's float, and no class that somebody called so."""
     known = next((one for one in _OWN if type(value) is one), None)
     if known:
@@ -30,7 +30,7 @@ def is_tensor(value: object) -> bool:
     return type(value) is Tensor or type(value) is nn.Parameter
 
 
-def number(value: Any) -> int | float | None:
+def plain_number(value: Any) -> int | float | None:
     """The value of a number or of a one-element tensor; None for anything else, a bool among them."""
     if is_tensor(value) and Tensor.numel(value) == 1:
         return float(Tensor.item(value))
@@ -41,24 +41,24 @@ def number(value: Any) -> int | float | None:
     return value if type(value) is float else None
 
 
-def numbers(values: Any) -> list[int | float | None] | None:
+def plain_numbers(values: Any) -> list[int | float | None] | None:
     """The same for a list; None for anything else."""
-    return [number(value) for value in values] if type(values) is list else None
+    return [plain_number(value) for value in values] if type(values) is list else None
 
 
-def parts(value: Any, count: int) -> tuple[Any, ...] | None:
+def tuple_items(value: Any, count: int) -> tuple[Any, ...] | None:
     """What a tuple of `count` holds, a named one among them; None for anything else."""
     if not issubclass(type(value), tuple) or tuple.__len__(value) != count:
         return None
     return tuple(tuple.__iter__(value))
 
 
-def entries(value: Any) -> dict[Any, Any] | None:
+def dict_items(value: Any) -> dict[Any, Any] | None:
     """What a dictionary holds, a Counter or defaultdict among them; None for anything else."""
     return dict(dict.items(value)) if issubclass(type(value), dict) else None
 
 
-def truth(value: Any) -> bool | None:
+def boolean(value: Any) -> bool | None:
     """The value of a bool, or of a tensor or NumPy scalar that holds one; None for anything else."""
     if is_tensor(value) and value.dtype == torch.bool and Tensor.numel(value) == 1:
         return bool(Tensor.item(value))
@@ -70,7 +70,7 @@ def truth(value: Any) -> bool | None:
 def array(tensor: Any) -> np.ndarray:
     """A copy of a tensor's numbers, in float64 and its shape. TypeError for anything but a tensor."""
     if not is_tensor(tensor):
-        raise TypeError(f"a tensor was expected where a {kind(tensor)} came back")
+        raise TypeError(f"a tensor was expected where a {type_name(tensor)} came back")
     return np.array(Tensor.numpy(Tensor.detach(Tensor.double(Tensor.detach(tensor)))))
 
 

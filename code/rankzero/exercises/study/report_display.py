@@ -9,7 +9,7 @@ from rich.text import Text
 from rankzero.curriculum import Lab, path_from_here
 from rankzero.errors import UserError
 from rankzero.exercises.checks.check import Exercise
-from rankzero.exercises.checks.escape_text import visible_report
+from rankzero.exercises.checks.escape_text import escape_report
 from rankzero.exercises.checks.report import Diagnosis, Report, Result
 from rankzero.exercises.checks.runner import exercises_of
 from rankzero.exercises.study.progress import first_open, of_lab
@@ -35,7 +35,7 @@ def make_console() -> Console:
 
 def show(report: Report, exercises: tuple[Exercise, ...], console: Console) -> None:
     """Prints a whole report. What the learner's file had a say in steers neither the terminal nor rich."""
-    report = visible_report(report)
+    report = escape_report(report)
     if report.unusable:
         _line("error", f"{report.unusable} Nothing can be checked before that is mended.", console)
         console.print()

@@ -4,7 +4,7 @@ import hashlib
 import re
 import unicodedata
 
-from rankzero.exercises.checks.escape_text import visible
+from rankzero.exercises.checks.escape_text import escape_text
 
 _PLAIN = re.compile(r"[a-z0-9_@][a-z0-9._@-]{0,59}", re.ASCII)
 _LOOKS_HASHED = re.compile(r".*-[0-9a-f]{8}", re.ASCII)
@@ -13,7 +13,7 @@ _RESERVED = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?", re.ASCII) 
 
 def printable(text: str, limit: int = 80) -> str:
     """`text` on one line, cut after `limit` letters; what moves the cursor, hides or turns text reads \\x1b."""
-    return visible(text, limit, lines=False)
+    return escape_text(text, limit, lines=False)
 
 
 def fold_case(text: str) -> str:

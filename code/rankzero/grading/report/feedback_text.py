@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from rankzero.exercises.checks.escape_text import visible
+from rankzero.exercises.checks.escape_text import escape_text
 from rankzero.exercises.checks.report import Report, Result
 from rankzero.grading.grade import Grade
 
@@ -16,19 +16,19 @@ def summary(grade: Grade) -> Iterator[str]:
         yield TRUSTED
     if not grade.gradable:
         yield "This could not be graded, and that is no zero: grading itself failed, and it will be done again."
-        yield f"What went wrong: {visible(grade.trouble)}"
+        yield f"What went wrong: {escape_text(grade.trouble)}"
     elif not grade.report:
         yield "Nothing to grade was handed in: there is no exercises.py for this lab."
     else:
         yield f"{grade.points} of {grade.max_points} points."
         if grade.report.unusable:
-            yield f"{visible(grade.report.unusable)} Nothing can be checked before that is mended."
+            yield f"{escape_text(grade.report.unusable)} Nothing can be checked before that is mended."
     yield from notes(grade)
 
 
 def notes(grade: Grade) -> list[str]:
     """What collecting found odd, the first of it."""
-    return [visible(note, NOTE_LIMIT) for note in grade.submission.notes[:NOTES]]
+    return [escape_text(note, NOTE_LIMIT) for note in grade.submission.notes[:NOTES]]
 
 
 def penalty(grade: Grade) -> Iterator[str]:
@@ -59,12 +59,12 @@ def first_failures(report: Report) -> set[str]:
 
 def result_text(report: Report, result: Result, whole: bool) -> str:
     """What is wrong. `whole`: and what is to be said of its exercise, a known mistake and what the code printed."""
-    parts = [visible(result.text)] if result.text else []
+    parts = [escape_text(result.text)] if result.text else []
     if whole:
         for one in report.diagnoses:
             if one.exercise == result.exercise:
                 parts.append(f"A known mistake, {one.name.replace('_', ' ')}: {one.explanation}\nRead {one.read}")
         mine = (other.printed for other in report.results if other.exercise == result.exercise)
         if printed := next((text for text in mine if text.strip()), ""):
-            parts.append(f"The code printed:\n{visible(printed)}")
+            parts.append(f"The code printed:\n{escape_text(printed)}")
     return "\n\n".join(parts)

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from rankzero.atomic_write import write_atomically
-from rankzero.exercises.checks.escape_text import visible_name
+from rankzero.exercises.checks.escape_text import escape_name
 from rankzero.grading.grade import Grade
 
 COLUMNS = (
@@ -62,7 +62,7 @@ def _row(grade: Grade, due: str) -> list[str | float]:
 
 def cell(text: str) -> str:
     """`text` as a cell that no spreadsheet takes for a formula."""
-    return ";".join(map(_tame, visible_name(text).split(";")))  # where `;` is the separator, quotes do not hold cells
+    return ";".join(map(_tame, escape_name(text).split(";")))  # where `;` is the separator, quotes do not hold cells
 
 
 def _tame(printable: str) -> str:

@@ -19,7 +19,7 @@ from rankzero.atomic_write import write_atomically
 from rankzero.curriculum import ROOT, Lab, find_lab
 from rankzero.errors import UserError
 from rankzero.exercises.checks.check import Exercise
-from rankzero.exercises.checks.escape_text import visible, visible_name
+from rankzero.exercises.checks.escape_text import escape_name, escape_text
 from rankzero.exercises.checks.report import Report, Result
 from rankzero.exercises.checks.runner import exercises_of
 from rankzero.grading.grade import Grade, Student
@@ -144,7 +144,9 @@ def _environment() -> Environment:
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent / "templates"),
         autoescape=True,
-        finalize=lambda value: visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value,
+        finalize=lambda value: (
+            escape_text(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+        ),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -153,8 +155,8 @@ def _environment() -> Environment:
         "number": _number,
         "moment": _moment,
         "name": _name,
-        "line": visible_name,
-        "sentence": functools.partial(visible, limit=NOTE_LIMIT, lines=False),
+        "line": escape_name,
+        "sentence": functools.partial(escape_text, limit=NOTE_LIMIT, lines=False),
         "word": WORDS.get,
     }
     environment.filters["prose"] = _prose
@@ -204,12 +206,12 @@ def _numbered(grades: Sequence[Grade]) -> dict[str, Grade]:
 
 def _name(student: Student) -> str:
     full = f"{student.first_name} {student.last_name}".strip()
-    return visible_name(full or student.student_id)
+    return escape_name(full or student.student_id)
 
 
 def _prose(text: str) -> Markup:
     """Text with `code` in it."""
-    parts = enumerate(visible(text).split("`"))
+    parts = enumerate(escape_text(text).split("`"))
     return Markup("").join(Markup("<code>{}</code>").format(part) if n % 2 else escape(part) for n, part in parts)
 
 
@@ -224,7 +226,7 @@ def _moment(text: str, like: str = "") -> str:
         if like and when.tzinfo:
             when = when.astimezone(datetime.fromisoformat(like).tzinfo)
     except (ValueError, OverflowError):
-        return visible_name(text)
+        return escape_name(text)
     zone = f"{when:%z}"
     zone = "UTC" if zone == "+0000" else f"{zone[:3]}:{zone[3:]}" if zone else ""
     return f"{when.day} {when:%B %Y, %H:%M} {zone}".strip()

@@ -3,7 +3,7 @@
 from rich.console import Console
 
 from rankzero.curriculum import find_lab
-from rankzero.exercises.checks.escape_text import visible_name
+from rankzero.exercises.checks.escape_text import escape_name
 from rankzero.exercises.checks.runner import exercises_of
 from rankzero.exercises.study import report_display as display
 from rankzero.grading.grade import Grade
@@ -16,8 +16,8 @@ def show(grade: Grade, console: Console) -> None:
     Nothing that comes from the student steers the terminal, nor is taken for rich's markup.
     """
     student, lab = grade.submission.student, find_lab(grade.submission.lab)
-    name = visible_name(f"{student.first_name} {student.last_name}".strip())
-    who = f"{name} ({visible_name(student.student_id)})" if name else visible_name(student.student_id)
+    name = escape_name(f"{student.first_name} {student.last_name}".strip())
+    who = f"{name} ({escape_name(student.student_id)})" if name else escape_name(student.student_id)
     _say(f"{who}, Lab {lab.number}: {lab.title}", console, "bold")
     if grade.isolation != "sandbox":
         _say(TRUSTED, console, "yellow")
