@@ -15,6 +15,7 @@ from rankzero.curriculum import all_labs, find_lab
 from rankzero.errors import UserError
 from rankzero.exercises.checks.misconceptions import misconceptions
 from rankzero.exercises.checks.runner import exercises_of
+from rankzero.exercises.probes.probe_client import INSTRUCTION_SETS
 from rankzero.grading.grade import Grade, Student, Submission
 from rankzero.grading.grader import Grader, GradingSettings
 from rankzero.grading.sandbox import sandbox_client
@@ -77,6 +78,19 @@ def test_a_known_mistake_costs_its_checks_and_is_named(tmp_path: Path, grader: G
     assert [one.name for one in report.diagnoses] == [wrong.name]
 
 
+def test_a_sandbox_computes_with_the_instruction_set_of_the_reference(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in INSTRUCTION_SETS:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("ATEN_CPU_CAPABILITY", "default")
+    answer = tmp_path / "exercises.py"
+    answer.write_text(LAB.reference.read_text())
+    with Grader(GradingSettings((LAB.number,), seed=11, time_limit=60, memory=1024)) as grader:
+        grade = grader.grade(handed_in(answer))
+    assert (grade.points, grade.isolation) == (grade.max_points, "sandbox")
+
+
 def test_nothing_handed_in_is_a_grade_without_a_report(grader: Grader) -> None:
     grade = grader.grade(Submission(Student("ada"), "02", None))
     assert (grade.points, grade.report, grade.gradable) == (0, None, True)
@@ -99,7 +113,7 @@ def test_a_sandbox_holds_neither_answers_nor_files_of_this_machine(tmp_path: Pat
     held, environment, user, processes, library, ours = map(json.loads, lines)
     assert held == ["/dev/null", "pipe"]
     ours_to_give = "HOME LANG OMP_NUM_THREADS PATH PWD PYTHONDONTWRITEBYTECODE PYTHONPATH TORCH_CPP_LOG_LEVEL"
-    assert environment == ours_to_give.split()
+    assert [name for name in environment if name not in INSTRUCTION_SETS] == ours_to_give.split()
     assert user == 1000
     assert processes[0] == 1
     assert len(processes) == 2  # the supervisor and the probe's own process

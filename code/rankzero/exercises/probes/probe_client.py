@@ -18,7 +18,10 @@ from rankzero.exercises.probes.answers import MESSAGE_BYTES, AnswerError, Answer
 from rankzero.exercises.probes.loader import MOST_TEXT
 
 STATUSES = ("answered", "todo", "error", "timeout", "oom", "killed")
-PLAIN = ("PATH", "PYTHONPATH", "LANG", "LC_ALL", "TZ")  # of the environment, what keeps no secret
+# Environment variables that select a processor's instruction set. With other instructions last bits differ, also those
+# of random numbers: an answer and the reference's are computed with the same.
+INSTRUCTION_SETS = ("ATEN_CPU_CAPABILITY", "DNNL_MAX_CPU_ISA", "MKL_CBWR", "MKL_ENABLE_INSTRUCTIONS")
+PLAIN = ("PATH", "PYTHONPATH", "LANG", "LC_ALL", "TZ", *INSTRUCTION_SETS)  # of the environment, what keeps no secret
 LATE = "waits: the check before ran out of time"
 
 

@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 from rankzero.curriculum import ROOT
+from rankzero.exercises.probes.probe_client import INSTRUCTION_SETS
 
 NOBODY_UID = 65534
 MOUNT = "/lab"  # of the repository, inside
@@ -41,7 +42,9 @@ def bubblewrap_command(probes: list[Path], passwd: int, hosts: int, control: int
     isolation = ["--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL", "--clearenv"]
     own = ["--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--chdir", "/tmp"]
     own += ["--remount-ro", "/", "--remount-ro", "/dev"]
-    own += [word for name, value in SANDBOX_ENVIRONMENT.items() for word in ("--setenv", name, value)]
+    instruction_sets = {name: os.environ[name] for name in INSTRUCTION_SETS if name in os.environ}
+    environment = SANDBOX_ENVIRONMENT | instruction_sets
+    own += [word for name, value in environment.items() for word in ("--setenv", name, value)]
     python = f"{MOUNT}/venv/bin/{Path(sys.executable).name}" if _in_venv() else sys.executable
     run = [python, "-u", "-s", "-P", "-m", "rankzero.grading.sandbox.sandbox_server", str(control)]
     if os.getuid():
