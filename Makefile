@@ -1,12 +1,18 @@
 # The front door: one word for each task. `make help` lists them.
-# The first command sets up .venv by itself; later ones reuse it.
+# The first command sets up .venv by itself; later ones reuse it and add only what they need.
 
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
   $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 BIN := .venv/bin
-READY := .venv/ready
-SITE_READY := .venv/site/ready
 ARGS ?=
+
+# A stamp is written last, when its installation is complete.
+READY := .venv/ready
+TEST_READY := .venv/ready-test
+NOTEBOOK_READY := .venv/ready-notebook
+SYNC_READY := .venv/ready-sync
+SITE_READY := .venv/site/ready
+BENCHMARK_READY := .venv/ready-benchmark
 
 .DEFAULT_GOAL := help
 .PHONY: help test test-site site serve prove lint claims sync doctor list benchmark benchmark-grading gradescope clean
@@ -17,29 +23,30 @@ help: ## list the commands
 lab-%: $(READY) ## run a lab's starter, as in `make lab-02` or `make lab-02 ARGS="--steps 50"`
 	@$(BIN)/rankzero run $* $(ARGS)
 
-notebook-%: $(READY) .venv/notebook ## open a lab's notebook in JupyterLab, as in `make notebook-02`
+notebook-%: $(NOTEBOOK_READY) ## open a lab's notebook in JupyterLab, as in `make notebook-02`
 	@$(BIN)/jupyter lab notebooks/lab-$*-*.ipynb
 
-test: lint ## check everything: style, types, pages, starters, notebooks (twenty minutes on two cores)
+test: lint ## check everything at one seed: style, types, imports, labs, library (minutes)
 	@OMP_NUM_THREADS=1 $(BIN)/pytest -n auto $(ARGS)
 
-prove: $(READY) ## prove the checks: every known-wrong solution on 20 random inputs, every changed line (many minutes)
-	@OMP_NUM_THREADS=1 RANKZERO_SEEDS=20 $(BIN)/pytest -n auto tests/test_exercises.py tests/test_changes.py tests/test_grading_attacks.py $(ARGS)
+prove: $(TEST_READY) ## prove the checks: 20 seeds, every changed line, every attack, every claim (an hour)
+	@OMP_NUM_THREADS=1 RANKZERO_SEEDS=20 $(BIN)/pytest -n auto -m "prove or not prove" $(ARGS)
 
-test-site: $(SITE_READY) ## build the site and check it in a real browser, Chromium (minutes)
+test-site: $(TEST_READY) $(SITE_READY) ## build the site and check it in a real browser, Chromium (minutes)
 	@$(BIN)/rankzero site
 	@OMP_NUM_THREADS=1 RANKZERO_SITE=site $(BIN)/pytest --override-ini addopts=-q -n auto tests/site $(ARGS)
 
-lint: $(READY) ## check style and types only
+lint: $(TEST_READY) ## check style, types and the import contract only
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check --quiet . || { echo 'Some files are not formatted: run `.venv/bin/ruff format .`'; exit 1; }
+	@$(BIN)/lint-imports --no-logo
 	@$(BIN)/mypy
 	@for lab in code/lab-*; do $(BIN)/mypy --no-error-summary $$lab/*.py tests/$${lab#code/}/*.py || exit 1; done
 
 claims: $(READY) ## measure every number of the text again and write handbook/claims.md
 	@$(BIN)/rankzero claims $(ARGS)
 
-sync: $(READY) ## regenerate notebooks and the excerpts in pages from their sources
+sync: $(SYNC_READY) ## regenerate stubs, notebooks, excerpts and tables from their sources
 	@$(BIN)/rankzero sync $(ARGS)
 
 site: $(SITE_READY) ## build the site, handbook and labs and source, into site/
@@ -57,36 +64,37 @@ list: $(READY) ## list the labs
 benchmark: $(READY) ## measure what meter, log and evaluation cost a training run (minutes)
 	@$(BIN)/python benchmarks/loop_overhead.py $(ARGS)
 
-benchmark-grading: $(READY) .venv/benchmark ## measure how long grading takes, beside nbgrader (minutes)
+benchmark-grading: $(BENCHMARK_READY) ## measure how long grading takes, beside nbgrader (minutes)
 	@$(BIN)/python benchmarks/grading.py $(ARGS)
 
 gradescope: $(READY) ## make Gradescope's autograder, as in `make gradescope LAB=02`
 	@$(BIN)/python launch/gradescope/make_zip.py $(LAB) $(ARGS)
 
 clean: ## remove .venv, caches and the built site; runs/ is kept
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache code/rankzero.egg-info site
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache code/rankzero.egg-info site
 
-$(READY): requirements.txt pyproject.toml
+PIP := $(BIN)/python -m pip install --disable-pip-version-check
+
+# Without a GPU, pip is asked for PyTorch's CPU build first. Where its configuration offers none, PyPI's build is taken.
+$(READY): pyproject.toml
 	@test -n "$(PYTHON)" || { echo 'No Python 3.11 or newer was found: install one, or name it with `make PYTHON=/path/to/python3 ...`.'; exit 1; }
-	@echo 'Setting up .venv with $(PYTHON) (once; torch is large, so this can take minutes)'
+	@echo 'Setting up .venv with $(PYTHON). This happens once and can take minutes: PyTorch is large.'
 	@$(PYTHON) -m venv .venv || { echo 'Python cannot make a virtual environment: on Debian and Ubuntu, install python3-venv.'; exit 1; }
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[test]'
+	@torch=$$(sed -n 's/^ *"\(torch==[0-9.]*\)",/\1/p' pyproject.toml); command -v nvidia-smi > /dev/null || [ "$$(uname -s)" != Linux ] \
+	  || $(PIP) "$$torch+cpu" 2> /dev/null || echo "pip's configuration offers no CPU build of $$torch; taking the default one."
+	@$(PIP) --editable .
 	@touch $@
 
-# The stamp is removed first and written last: an installation that is interrupted is done again.
+$(NOTEBOOK_READY) $(SYNC_READY) $(TEST_READY) $(BENCHMARK_READY): .venv/ready-%: $(READY)
+	@echo 'Adding to .venv what this command needs (once).'
+	@$(PIP) --editable '.[$*]'
+	@touch $@
+
 SITE := code/rankzero/publish/site
 $(SITE_READY): $(READY) $(SITE)/package-lock.json
-	@echo 'Adding to .venv what the site is made with (once)'
+	@echo 'Adding to .venv what the site is made with (once).'
 	@rm -f $@
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[site]'
+	@$(PIP) --editable '.[site]'
 	@mkdir -p $(@D) && cp $(SITE)/package.json $(SITE)/package-lock.json $(@D)
 	@PATH="$(abspath $(BIN)):$$PATH" npm ci --prefix $(@D) --ignore-scripts --no-audit --no-fund --loglevel=error
-	@touch $@
-
-.venv/benchmark: $(READY)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[benchmark]'
-	@touch $@
-
-.venv/notebook: $(READY)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[notebook]'
 	@touch $@
