@@ -1,10 +1,10 @@
 """Running a lab's training starter as a learner does, for the tests of each lab."""
 
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from warm_process import run_script
 
 from rankzero.curriculum import find_lab
 from rankzero.learn.runs.plots import read_log
@@ -26,8 +26,7 @@ class Starter:
 
     def run(self, *arguments: str, cwd: Path) -> "subprocess.CompletedProcess[str]":
         """As a process of its own, in `cwd`."""
-        command = [sys.executable, str(self.lab.starter), *arguments]
-        return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=200)
+        return run_script(self.lab.starter, *arguments, cwd=cwd)
 
     def train(self, folder: Path, *arguments: str) -> Path:
         """Trains a tiny model in this process; returns the run's folder."""
