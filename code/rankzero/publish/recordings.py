@@ -24,22 +24,38 @@ def recordings(lab: Lab) -> list[Path]:
     return sorted((lab.folder / "recorded").glob("*.txt"))
 
 
-def run_again(lab: Lab, recording: Path) -> str:
-    """Runs a recording's command in an empty folder, as if in the repository's, and returns it with its output."""
-    command = recording.read_text(encoding="utf-8").splitlines()[0]
-    program, *arguments = shlex.split(command.removeprefix("$ "))
+def prepare(lab: Lab, recording: Path, folder: Path) -> list[str]:
+    """Lays out the recording's starter, changed by its diff, in the empty `folder`; returns the path and options to run.
+
+    UserError where the recording's first line is not a command that runs the starter.
+    """
+    program, *arguments = shlex.split(command_of(recording).removeprefix("$ "))
     starter = lab.starter.relative_to(lab.root)
     if program != "python" or not arguments or Path(arguments[0]) != starter:
         raise UserError(f"{recording}: its first line must be `$ python {starter} [options]`.")
+    (folder / starter).parent.mkdir(parents=True)
+    shutil.copy(lab.starter, folder / starter)
+    if is_of_a_bug(lab, recording):
+        _run(["git", "apply", str(lab.folder / f"{recording.stem}.diff")], folder, recording)
+    return arguments
+
+
+def command_of(recording: Path) -> str:
+    """The recording's first line: `$ ` and the command."""
+    return recording.read_text(encoding="utf-8").splitlines()[0]
+
+
+def is_of_a_bug(lab: Lab, recording: Path) -> bool:
+    """Whether the recording is of a starter that a diff has changed: a bug to study, which may end the run."""
+    return (lab.folder / f"{recording.stem}.diff").exists()
+
+
+def run_again(lab: Lab, recording: Path) -> str:
+    """Runs a recording's command in an empty folder; returns the command and its output."""
     with TemporaryDirectory() as name:
-        folder = Path(name)
-        (folder / starter).parent.mkdir(parents=True)
-        shutil.copy(lab.starter, folder / starter)
-        change = lab.folder / f"{recording.stem}.diff"
-        if change.exists():
-            _run(["git", "apply", str(change)], folder, recording)
-        output = _run([sys.executable, *arguments], folder, recording, fails=change.exists())
-    return f"{command}\n{output}"
+        arguments = prepare(lab, recording, Path(name))
+        output = _run([sys.executable, *arguments], Path(name), recording, fails=is_of_a_bug(lab, recording))
+    return f"{command_of(recording)}\n{output}"
 
 
 def _run(command: list[str], folder: Path, recording: Path, fails: bool = False) -> str:
