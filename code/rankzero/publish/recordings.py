@@ -25,7 +25,7 @@ def recordings(lab: Lab) -> list[Path]:
 
 
 def prepare(lab: Lab, recording: Path, folder: Path) -> list[str]:
-    """Lays out the recording's starter, changed by its diff, in the empty `folder`; returns the path and options to run.
+    """Lays out the recording's starter, changed by its diff, in the empty `folder`; returns its path and options.
 
     UserError where the recording's first line is not a command that runs the starter.
     """
