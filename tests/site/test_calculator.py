@@ -24,7 +24,7 @@ from rankzero.ledger.plan.layout import Layout
 from rankzero.ledger.plan.plan_text import MOMENTS
 from rankzero.ledger.predict import largest_micro_batch, predict
 from rankzero.ledger.recipes import OPTIMIZERS, RECIPES
-from rankzero.publish.site import npm_packages as packages
+from rankzero.publish.site import npm_packages
 from rankzero.publish.site.views import calculator
 
 FORMULAS = Path(calculator.__file__).parents[1] / "static" / "ledger.js"
@@ -401,7 +401,7 @@ def test_a_wide_window_has_two_columns_and_a_phone_keeps_the_verdict_in_sight(ca
 def test_axe_finds_nothing(browser: Browser, site: Path, theme: Any, hash: str) -> None:
     page = browser.new_page(color_scheme=theme)
     page.goto(f"{(site / 'calculator.html').as_uri()}{hash}")
-    page.add_script_tag(path=packages.path("axe-core/axe.min.js"))
+    page.add_script_tag(path=npm_packages.path("axe-core/axe.min.js"))
     found = page.evaluate("axe.run('.calculator')")["violations"]
     page.close()
     assert not [(one["id"], [node["html"] for node in one["nodes"]]) for one in found]

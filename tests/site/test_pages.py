@@ -11,10 +11,9 @@ import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
 from rankzero.curriculum import ROOT, all_labs
-from rankzero.publish.site import npm_packages as packages
-from rankzero.publish.site.source import diff_pages as diffs
-from rankzero.publish.site.source import source_pages as files
-from rankzero.publish.site.views.site_map import chapters, name_of
+from rankzero.publish.site import npm_packages, page_names
+from rankzero.publish.site.page_names import chapters, name_of
+from rankzero.publish.site.source import diff_pages
 
 LAB, CHAPTER = all_labs()[1], chapters()[1]
 # One page of each kind, for what takes a browser some seconds.
@@ -27,12 +26,12 @@ KINDS = {
     "reader": "read/lab-02-training-loop.html",
     "progress": "progress.html",
     "notebook": f"{name_of(LAB.solutions / 'notebook.ipynb')}.html",
-    "annotated": f"{files.page_of(LAB.starter)}.html",
-    "file": f"{files.page_of(ROOT / 'code/rankzero/learn/models/gpt.py')}.html",
-    "folder": f"{files.page_of(ROOT / 'tests/attacks')}.html",
-    "diff": f"{diffs.pages_of(LAB)[0][1]}.html",
+    "annotated": f"{page_names.source_page(LAB.starter)}.html",
+    "file": f"{page_names.source_page(ROOT / 'code/rankzero/learn/models/gpt.py')}.html",
+    "folder": f"{page_names.source_page(ROOT / 'tests/attacks')}.html",
+    "diff": f"{diff_pages.pages_of(LAB)[0][1]}.html",
 }
-AXE = packages.path("axe-core/axe.min.js")
+AXE = npm_packages.path("axe-core/axe.min.js")
 SIDEWAYS = "() => document.documentElement.scrollWidth - document.documentElement.clientWidth"
 # The table of claims has hundreds of bodies, each like the others, and axe looks at a body in a tenth of a second.
 LESS = "() => [...document.querySelectorAll('tbody')].slice(30).forEach(body => body.remove())"
@@ -74,7 +73,7 @@ def test_every_link_leads_to_something_that_is_there(site: Path) -> None:
             if not target.is_file():
                 broken.add(f"{file.relative_to(site)}: {href}")
             elif target.name == "calculator.html" and "=" in parts.fragment:
-                continue  # a setting; test_settings.py follows it
+                continue  # a setting; test_calculator_links.py follows it
             elif parts.fragment and target.suffix == ".html" and unquote(parts.fragment) not in targets_in(target):
                 broken.add(f"{file.relative_to(site)}: {href} (no such place)")
     assert not broken, "\n".join(sorted(broken)[:40])

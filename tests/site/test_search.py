@@ -11,11 +11,11 @@ from playwright.sync_api import Locator, Page, expect
 
 from rankzero.claims.registry import all_claims
 from rankzero.curriculum import ROOT
-from rankzero.publish.site import npm_packages as packages
-from rankzero.publish.site.views import search_index as sections
+from rankzero.publish.site import npm_packages
+from rankzero.publish.site.views import search_entries
 
 START = "handbook/optimizers.html"
-AXE = packages.path("axe-core/axe.min.js")
+AXE = npm_packages.path("axe-core/axe.min.js")
 
 # What somebody types, and where it must lead: one of the first three answers.
 ASKED = {
@@ -75,9 +75,11 @@ def test_a_notebook_is_found_once_and_without_its_answers(site: Path) -> None:
 
 
 def test_code_and_formulas_are_no_noise() -> None:
-    assert sections.plain(r"h = \frac{8}{3}C \times \text{tokens}") == "h = 8/3C × tokens"
-    assert sections.plain(r"\lambda\theta^2, \Psi/N_d \unknown") == "λθ^2, Ψ/N_d "
-    texts = [entry.text for entry in sections.of_file(ROOT / "code/lab-02-single-gpu-training/train_single_gpu.py")]
+    assert search_entries.plain(r"h = \frac{8}{3}C \times \text{tokens}") == "h = 8/3C × tokens"
+    assert search_entries.plain(r"\lambda\theta^2, \Psi/N_d \unknown") == "λθ^2, Ψ/N_d "
+    texts = [
+        entry.text for entry in search_entries.of_file(ROOT / "code/lab-02-single-gpu-training/train_single_gpu.py")
+    ]
     assert not [text for text in texts if "loss.backward()\n" in text]
 
 

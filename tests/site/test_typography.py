@@ -58,7 +58,8 @@ SAMPLE = """([stack, characters]) => {
 
 def characters_of(site: Path) -> Iterator[tuple[str, set[str]]]:
     """The font stack and the characters beyond ASCII of code, and of the text around it."""
-    code, text = set(), set()
+    code: set[str] = set()
+    text: set[str] = set()
     for file in set(site.rglob("*.html")) - set(site.glob("read/*")):  # which repeats chapters and labs
         page = file.read_text(encoding="utf-8")
         if 'class="katex"' in page:  # formulas have KaTeX's own fonts, which the site brings, too

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from rankzero.curriculum import ROOT
 from rankzero.errors import UserError
-from rankzero.publish.site import npm_packages as packages
+from rankzero.publish.site import npm_packages
 
 SETTINGS = Path(__file__).parent
 
@@ -20,7 +20,7 @@ def build(out: Path) -> float:
 
     A warning is an error: it is a link that leads nowhere, or something that would not show.
     """
-    packages.check()
+    npm_packages.check()
     if out.exists() and any(out.iterdir()) and not (out / ".buildinfo").exists():
         raise UserError(f"{out} holds something that is not a site: name an empty folder with --out.")
     start = time.perf_counter()
@@ -35,7 +35,7 @@ def build(out: Path) -> float:
 
 def serve(port: int) -> None:
     """Builds, opens a browser, and builds what changed as files change, until Ctrl-C."""
-    packages.check()
+    npm_packages.check()
     watched = [flag for name in ("static", "templates") for flag in ("--watch", str(SETTINGS / name))]
     ignored = [flag for name in (".venv", ".git", "runs", "work", "site") for flag in ("--ignore", f"{ROOT}/{name}/*")]
     command = [sys.executable, "-m", "sphinx_autobuild", "-c", str(SETTINGS), *watched, *ignored]

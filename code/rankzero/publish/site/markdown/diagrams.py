@@ -12,7 +12,7 @@ from sphinx.transforms import SphinxTransform
 from sphinx.util import logging
 from sphinx.writers.html5 import HTML5Translator
 
-from rankzero.publish.site.markdown import plot_descriptions as plots
+from rankzero.publish.site.markdown import plot_descriptions
 
 logger = logging.getLogger(__name__)
 
@@ -58,15 +58,15 @@ def _load(app: Sphinx, pagename: str, templatename: str, context: dict[str, Any]
     """Only a page with a diagram loads what draws it, which is large."""
     if '<figure class="diagram ' in context.get("body", ""):
         app.add_js_file("mermaid/mermaid.tiny.js", loading_method="defer")
-        app.add_js_file("pictures.js", loading_method="defer")
+        app.add_js_file("diagrams.js", loading_method="defer")
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
     """Called by Sphinx."""
     app.add_node(diagram, html=(_visit, None))
-    app.add_node(plots.plot, html=(plots.visit, None))
+    app.add_node(plot_descriptions.plot, html=(plot_descriptions.visit, None))
     app.add_transform(DrawFences)
-    app.add_transform(plots.DescribePlots)
-    app.add_css_file("pictures.css")
+    app.add_transform(plot_descriptions.DescribePlots)
+    app.add_css_file("diagrams.css")
     app.connect("html-page-context", _load)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

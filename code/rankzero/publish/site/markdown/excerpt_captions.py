@@ -12,9 +12,7 @@ from sphinx.transforms import SphinxTransform
 
 from rankzero.curriculum import ROOT
 from rankzero.publish.excerpts import Place, place
-from rankzero.publish.site.source import annotated_source as annotated
-from rankzero.publish.site.source import diff_pages as diffs
-from rankzero.publish.site.source import source_pages as files
+from rankzero.publish.site.source import annotated_source, diff_pages, source_pages
 
 COMMENT = re.compile(r"<!-- excerpt: (.+) -->\s*")
 
@@ -42,9 +40,9 @@ class CaptionExcerpts(SphinxTransform):
 
 def _caption(env: BuildEnvironment, found: Place) -> nodes.paragraph:
     """`train_amp.py · train_step`, and of a diff also since when, with a link to the whole of it."""
-    uri = files.link(env, env.docname, found.file, found.first)
-    name = annotated.anchor(found.file, found.symbol or "")
-    if name and name == found.symbol and found.first == annotated.first_line(found.file, name):
+    uri = source_pages.link(env, env.docname, found.file, found.first)
+    name = annotated_source.anchor(found.file, found.symbol or "")
+    if name and name == found.symbol and found.first == annotated_source.first_line(found.file, name):
         uri = f"{uri.rpartition('#')[0]}#{name}"
     caption = nodes.paragraph("", "", classes=["excerpt-from"])
     caption += _link(uri, found.file.name, found.symbol)
@@ -55,10 +53,10 @@ def _caption(env: BuildEnvironment, found: Place) -> nodes.paragraph:
 
 def _since(env: BuildEnvironment, old: Path, found: Place) -> str:
     """The page that compares the two files, or else the older one."""
-    way = next((way for way in diffs.ways() if (way[0].starter, way[1].starter) == (old, found.file)), None)
+    way = next((way for way in diff_pages.ways() if (way[0].starter, way[1].starter) == (old, found.file)), None)
     if way is None:
-        return files.link(env, env.docname, old)
-    page: str = env.app.builder.get_relative_uri(env.docname, diffs.page_of(*way))
+        return source_pages.link(env, env.docname, old)
+    page: str = env.app.builder.get_relative_uri(env.docname, diff_pages.page_of(*way))
     return f"{page}#{found.symbol}" if found.symbol else page
 
 

@@ -13,7 +13,7 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util import logging
 
-from rankzero.publish.site import npm_packages as packages
+from rankzero.publish.site import npm_packages
 
 SET = """
 const katex = require(process.argv[1]);
@@ -30,7 +30,7 @@ require("readline").createInterface({ input: process.stdin }).on("line", (line) 
 
 @functools.cache
 def _setter() -> subprocess.Popen[str]:
-    command = [str(packages.NODE), "-e", SET, str(packages.path("katex/dist/katex.js"))]
+    command = [str(npm_packages.NODE), "-e", SET, str(npm_packages.path("katex/dist/katex.js"))]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8")
     atexit.register(process.kill)
     return process

@@ -17,9 +17,9 @@ from sphinx.transforms import SphinxTransform
 
 from rankzero.curriculum import ROOT, Lab, all_labs
 from rankzero.publish.excerpts import Place, place
-from rankzero.publish.site.markdown import excerpt_captions as captions
-from rankzero.publish.site.source import source_pages as files
-from rankzero.publish.site.views import site_map as pages
+from rankzero.publish.site import page_names
+from rankzero.publish.site.markdown import excerpt_captions
+from rankzero.publish.site.source import source_pages
 
 TITLE = "Line-by-line Explanation"
 LIBRARY = ROOT / "code" / "rankzero"
@@ -89,17 +89,21 @@ class LinkLines(SphinxTransform):
     default_priority = 390  # before captions come between excerpts and what they say of themselves
 
     def apply(self, **_: Any) -> None:
-        lab = next((lab for lab in all_labs() if pages.name_of(lab.page) == self.env.docname), None)
+        lab = next((lab for lab in all_labs() if page_names.name_of(lab.page) == self.env.docname), None)
         if lab is None:
             return
-        shown = [found for found, _ in captions.excerpts(self.document) if ROOT / "solutions" not in found.file.parents]
+        shown = [
+            found
+            for found, _ in excerpt_captions.excerpts(self.document)
+            if ROOT / "solutions" not in found.file.parents
+        ]
         shown = [one for one in shown if one.file.suffix == ".py"]
         for cell in _cells(self.document):
             literals = list(cell.findall(nodes.literal))
             quotes = [literal.astext() for literal in literals]
             for quote, file, line in find(quotes, shown, lab) if quotes else ():
                 literal = literals[quotes.index(quote)]
-                uri = files.link(self.env, self.env.docname, file, line)
+                uri = source_pages.link(self.env, self.env.docname, file, line)
                 link = nodes.reference("", "", literal.deepcopy(), refuri=uri, internal=True)
                 link["reftitle"] = f"line {line} of {file.name}"
                 literal.replace_self(link)

@@ -10,28 +10,23 @@ from typing import Any
 from sphinx.application import Sphinx
 
 from rankzero.curriculum import Lab, all_labs
-from rankzero.publish.site import npm_packages as packages
-from rankzero.publish.site.markdown.docstring_prose import prose
-from rankzero.publish.site.source import diff_pages as diffs
-from rankzero.publish.site.source import source_pages as files
-from rankzero.publish.site.source import source_regions as regions
-from rankzero.publish.site.source import source_sections as dissect
-from rankzero.publish.site.source.highlighting import colored, numbered
-from rankzero.publish.site.views import reader
-from rankzero.publish.site.views import site_map as pages
+from rankzero.publish.site import page_names
+from rankzero.publish.site.source import diff_pages, source_pages, source_parser, source_parts
+from rankzero.publish.site.source.docstring_html import prose
+from rankzero.publish.site.source.syntax_highlighting import colored, numbered
 
 COMMAND = re.compile(r"\s{4}|python |torchrun ")
 
 
 @cache
-def parts(file: Path) -> regions.Annotated:
+def parts(file: Path) -> source_parts.Annotated:
     """An annotated file, taken apart."""
-    return dissect.take_apart(file.read_text(encoding="utf-8"))
+    return source_parser.take_apart(file.read_text(encoding="utf-8"))
 
 
 def anchor(file: Path, name: str) -> str:
     """The anchor of a function, class or method on the page that shows `file`, or "" where it has none."""
-    names = {region.name for region in parts(file).regions} if file in files.annotated() else set()
+    names = {region.name for region in parts(file).regions} if file in source_pages.annotated() else set()
     while name and name not in names:
         name = name.rpartition(".")[0]
     return name
@@ -42,23 +37,11 @@ def first_line(file: Path, name: str) -> int:
     return next(region.first for region in parts(file).regions if region.name == name)
 
 
-def texts() -> Iterator[tuple[str, str, str]]:
-    """For a search: page with anchor, title and text of each region of each annotated file."""
-    for file in files.annotated():
-        whole, page = parts(file), files.page_of(file)
-        yield page, file.name, regions.text_of(whole.docstring) if whole.docstring else ""
-        for region in whole.regions:
-            if region.name:
-                words = [regions.text_of(words) for row in region.rows for words in row.words]
-                code = [source for row in region.rows for _, source in row.lines]
-                yield f"{page}#{region.name}", f"{region.name} in {file.name}", "\n".join([*words, *code])
-
-
-def said(words: regions.Words) -> str:
+def said(words: source_parts.Words) -> str:
     """Words as HTML: paragraphs and commands, with an anchor for each line of the source."""
     blocks: list[list[tuple[int, str]]] = [[]]
     empty = []
-    for number, text in regions.spoken(words):
+    for number, text in source_parts.spoken(words):
         if text.strip():
             blocks[-1].append((number, text))
         else:
@@ -87,7 +70,7 @@ def _code(file: Path) -> dict[int, str]:
     return dict(enumerate(colored(text, file.name), start=1))
 
 
-def _region(region: regions.Region, html: dict[int, str]) -> dict[str, Any]:
+def _region(region: source_parts.Region, html: dict[int, str]) -> dict[str, Any]:
     if region.loop:
         html[region.loop] = f'<span id="{region.name}-loop"></span>{html[region.loop]}'
     numbers = [[number for number, _ in row.lines] for row in region.rows]
@@ -113,17 +96,17 @@ def _context(lab: Lab, file: Path, having_pages: set[Path]) -> dict[str, Any]:
     return {
         "title": file.name,
         "file": file,
-        "crumbs": files.crumbs(file, having_pages),
+        "crumbs": source_pages.crumbs(file, having_pages),
         "lab": lab,
-        "lab_title": pages.title_of(lab.page),
-        "lab_page": pages.name_of(lab.page),
-        "reader_page": reader.page_of(lab, lab.chapters[0]),
+        "lab_title": page_names.title_of(lab.page),
+        "lab_page": page_names.name_of(lab.page),
+        "reader_page": page_names.side_by_side_page(lab, lab.chapters[0]),
         "is_starter": is_starter,
-        "others": [(one.name, files.page_of(one)) for one in files.scripts(lab) if one != file],
+        "others": [(one.name, page_names.source_page(one)) for one in source_pages.scripts(lab) if one != file],
         "before": labs[at - 1] if at and is_starter else None,
         "after": labs[at + 1] if at + 1 < len(labs) and is_starter else None,
-        "page_of": lambda lab: files.page_of(lab.starter),
-        "diffs": diffs.pages_of(lab) if is_starter else [],
+        "page_of": lambda lab: page_names.source_page(lab.starter),
+        "diffs": diff_pages.pages_of(lab) if is_starter else [],
         "lead": said(whole.docstring) if whole.docstring else "",
         "blank": whole.blank,
         "sections": [
@@ -139,15 +122,13 @@ def _context(lab: Lab, file: Path, having_pages: set[Path]) -> dict[str, Any]:
 
 
 def _show(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
-    having_pages = set(files.shown(app.env))
-    for file, lab in files.annotated().items():
-        yield files.page_of(file), _context(lab, file, having_pages), "source/annotated.html"
+    having_pages = set(source_pages.shown(app.env))
+    for file, lab in source_pages.annotated().items():
+        yield page_names.source_page(file), _context(lab, file, having_pages), "source/annotated.html"
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
     """Called by Sphinx."""
-    for part in ("markdown.excerpt_captions", "markdown.line_tables"):
-        app.setup_extension(f"{packages.ROOM}.{part}")
     app.connect("html-collect-pages", _show)
-    app.add_css_file("annotated.css")
+    app.add_css_file("annotated-source.css")
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -13,12 +13,11 @@ from sphinx.application import Sphinx
 from sphinx.transforms.post_transforms import SphinxPostTransform
 
 from rankzero.curriculum import ROOT, Lab, all_labs
-from rankzero.publish.site.source import diff_lines as difflines
-from rankzero.publish.site.source import source_pages as files
+from rankzero.publish.site import page_names
+from rankzero.publish.site.source import diff_lines, source_pages
 from rankzero.publish.site.source.diff_lines import Line
-from rankzero.publish.site.source.highlighting import colored
-from rankzero.publish.site.source.source_sections import spans
-from rankzero.publish.site.views import site_map as pages
+from rankzero.publish.site.source.source_parser import spans
+from rankzero.publish.site.source.syntax_highlighting import colored
 
 AROUND = 4  # lines shown around a change
 STEP = "train_step"  # what every starter that trains has
@@ -78,7 +77,7 @@ def parts(old: Path, new: Path) -> list[Part]:
     found = []
     for name in order:
         (i, removed), (j, added) = before.get(name, (1, [])), after.get(name, (1, []))
-        found.append(Part(name.split("/")[0], difflines.changes(removed, added, (i, j))))
+        found.append(Part(name.split("/")[0], diff_lines.changes(removed, added, (i, j))))
     return found
 
 
@@ -91,13 +90,6 @@ def _named(file: Path) -> Iterator[tuple[str, tuple[int, list[str]]]]:
         seen.append(name)
 
 
-def texts() -> Iterator[tuple[str, str, str]]:
-    """For a search: page, title and what was added and removed, of each comparison."""
-    for old, new in ways():
-        lines = [line for part in parts(old.starter, new.starter) for line in part.lines]
-        yield page_of(old, new), _title(old, new), "\n".join(line.text for line in lines if line.sign != " ")
-
-
 class ColorFences(SphinxPostTransform):
     """Shows the diffs inside pages as those on pages of their own are shown."""
 
@@ -106,7 +98,7 @@ class ColorFences(SphinxPostTransform):
     def run(self, **_: Any) -> None:
         for node in self.document.findall(nodes.literal_block):
             if node.get("language") == "diff":
-                lines = "".join(map(difflines.html, difflines.parse(node.astext())))
+                lines = "".join(map(diff_lines.html, diff_lines.parse(node.astext())))
                 block = f'<div class="highlight-diff notranslate"><div class="highlight"><pre>{lines}</pre></div></div>'
                 node.replace_self(nodes.raw("", block, format="html"))
 
@@ -118,7 +110,7 @@ def _title(old: Lab, new: Lab) -> str:
 def _row(line: Line, html: list[list[str]], uris: list[str]) -> str:
     """A line with links to it in both files."""
     colored = html[1][line.new - 1] if line.new else html[0][(line.old or 0) - 1]
-    return difflines.html(line, colored, _links(uris, [line.old, line.new]))
+    return diff_lines.html(line, colored, _links(uris, [line.old, line.new]))
 
 
 def _links(uris: list[str], numbers: list[int | None]) -> str:
@@ -144,7 +136,7 @@ def _context(app: Sphinx, old: Lab, new: Lab) -> dict[str, Any]:
     page = page_of(old, new)
     sides = (old.starter, new.starter)
     html = [colored(file.read_text(encoding="utf-8"), file.name) for file in sides]
-    uris = [app.builder.get_relative_uri(page, files.page_of(file)) for file in sides]
+    uris = [app.builder.get_relative_uri(page, page_names.source_page(file)) for file in sides]
 
     def rows(lines: list[Line]) -> str:
         return "".join(_row(line, html, uris) for line in lines)
@@ -153,8 +145,8 @@ def _context(app: Sphinx, old: Lab, new: Lab) -> dict[str, Any]:
     near = {one for lab in (old, new) for _, one in pages_of(lab)}
     return {
         "title": _title(old, new),
-        "sides": [(pages.title_of(lab.page), pages.name_of(lab.page), lab.starter) for lab in (old, new)],
-        "source_of": files.page_of,
+        "sides": [(page_names.title_of(lab.page), page_names.name_of(lab.page), lab.starter) for lab in (old, new)],
+        "source_of": page_names.source_page,
         "counts": [sum(part.counts[side] for part in compared) for side in (0, 1)],
         "parts": [
             {
@@ -171,21 +163,25 @@ def _context(app: Sphinx, old: Lab, new: Lab) -> dict[str, Any]:
 
 def _show(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
     for old, new in ways():
-        yield page_of(old, new), _context(app, old, new), "source/way.html"
-    for file in files.shown(app.env):
+        yield page_of(old, new), _context(app, old, new), "source/diff.html"
+    for file in source_pages.shown(app.env):
         if file.suffix == ".diff":
-            yield files.page_of(file), {**files.head(app.env, file), "code": _changes(app, file)}, "source/file.html"
+            yield (
+                page_names.source_page(file),
+                {**source_pages.head(app.env, file), "code": _changes(app, file)},
+                "source/file.html",
+            )
 
 
 def _changes(app: Sphinx, file: Path) -> str:
     """A committed diff, its lines with links to those of the file that it changes, if that has a page."""
-    lines = difflines.parse(file.read_text(encoding="utf-8"))
+    lines = diff_lines.parse(file.read_text(encoding="utf-8"))
     changed = ROOT / lines[0].text.removeprefix("--- a/")
     uris = []
-    if changed in files.shown(app.env):
-        uris = [app.builder.get_relative_uri(files.page_of(file), files.page_of(changed))]
+    if changed in source_pages.shown(app.env):
+        uris = [app.builder.get_relative_uri(page_names.source_page(file), page_names.source_page(changed))]
     return "".join(
-        difflines.html(line, before=_links(uris, [line.old]), anchor=f"L{number}")
+        diff_lines.html(line, before=_links(uris, [line.old]), anchor=f"L{number}")
         for number, line in enumerate(lines, start=1)
     )
 
@@ -194,5 +190,5 @@ def setup(app: Sphinx) -> dict[str, bool]:
     """Called by Sphinx."""
     app.add_post_transform(ColorFences)
     app.connect("html-collect-pages", _show)
-    app.add_css_file("diffs.css")
+    app.add_css_file("diff-pages.css")
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -13,17 +13,13 @@ from sphinx.environment import BuildEnvironment
 from sphinx.transforms import SphinxTransform
 
 from rankzero.curriculum import ROOT, Lab, all_labs
-from rankzero.publish.site.markdown.docstring_prose import prose
-from rankzero.publish.site.source.highlighting import colored, numbered
-from rankzero.publish.site.views import site_map as pages
+from rankzero.publish.site import page_names
+from rankzero.publish.site.page_names import source_page
+from rankzero.publish.site.source.docstring_html import prose
+from rankzero.publish.site.source.syntax_highlighting import colored, numbered
 
 TEXT = {".diff", ".json", ".jsonl", ".py", ".sbatch", ".sh", ".toml", ".txt", ".yaml", ".yml", ""}
 PAGES = {".md", ".ipynb"}
-
-
-def page_of(file: Path, root: Path = ROOT) -> str:
-    """The name of the page that shows it."""
-    return f"source/{file.resolve().relative_to(root)}"
 
 
 def link(env: BuildEnvironment, docname: str, file: Path, line: int | None = None) -> str:
@@ -32,7 +28,7 @@ def link(env: BuildEnvironment, docname: str, file: Path, line: int | None = Non
     wanted.setdefault(docname, set()).add(file.resolve())
     if line:
         env.note_dependency(str(file), docname=docname)  # whose lines may move
-    target: str = env.app.builder.get_relative_uri(docname, page_of(file))
+    target: str = env.app.builder.get_relative_uri(docname, source_page(file))
     return f"{target}#L{line}" if line else target
 
 
@@ -58,7 +54,7 @@ def shown(env: BuildEnvironment) -> list[Path]:
 def crumbs(file: Path, having_pages: set[Path]) -> list[tuple[str, str | None]]:
     """The folders that a file is in, from the repository's own down, with the page of each that has one."""
     folders = [folder for folder in file.relative_to(ROOT).parents if folder.name][::-1]
-    return [(folder.name, page_of(ROOT / folder) if ROOT / folder in having_pages else None) for folder in folders]
+    return [(folder.name, source_page(ROOT / folder) if ROOT / folder in having_pages else None) for folder in folders]
 
 
 def first_sentence(file: Path) -> str:
@@ -100,7 +96,7 @@ def head(env: BuildEnvironment, file: Path) -> dict[str, Any]:
         "title": file.name,
         "crumbs": crumbs(file, set(shown(env))),
         "says": prose(first_sentence(file)),
-        "lab": lab and (pages.title_of(lab.page), pages.name_of(lab.page)),
+        "lab": lab and (page_names.title_of(lab.page), page_names.name_of(lab.page)),
     }
 
 
@@ -109,27 +105,20 @@ def _show(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
     for file in files:
         if file.is_dir():
             entries = [_entry(app.env, one, files) for one in sorted(file.iterdir()) if _is_shown(one)]
-            yield page_of(file), {**head(app.env, file), "entries": entries}, "source/folder.html"
+            yield source_page(file), {**head(app.env, file), "entries": entries}, "source/folder.html"
         elif file not in annotated() and file.suffix != ".diff":  # these have pages of their own kinds
             text = file.read_text(encoding="utf-8")
-            yield page_of(file), {**head(app.env, file), "code": _code(text, file.name)}, "source/file.html"
+            yield source_page(file), {**head(app.env, file), "code": _code(text, file.name)}, "source/file.html"
 
 
 def _entry(env: BuildEnvironment, file: Path, files: list[Path]) -> dict[str, Any]:
-    name = pages.name_of(file)
-    page = name if file.suffix in PAGES and name in env.found_docs else page_of(file) if file in files else None
+    name = page_names.name_of(file)
+    page = name if file.suffix in PAGES and name in env.found_docs else source_page(file) if file in files else None
     return {"name": file.name + "/" * file.is_dir(), "page": page, "says": prose(first_sentence(file))}
 
 
 def _code(text: str, name: str) -> str:
     return numbered(enumerate(colored(text, name), start=1))
-
-
-def texts(env: BuildEnvironment) -> Iterator[tuple[str, str, str]]:
-    """For a search: page, title and text of each file that is shown as it is."""
-    for file in shown(env):
-        if file.is_file() and file not in annotated():
-            yield page_of(file), str(file.relative_to(ROOT)), file.read_text(encoding="utf-8")
 
 
 def _forget(app: Sphinx, env: BuildEnvironment, docname: str) -> None:
@@ -141,6 +130,6 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.add_transform(LinkFiles)
     app.connect("html-collect-pages", _show)
     app.connect("env-purge-doc", _forget)
-    app.add_css_file("source.css")
-    app.add_js_file("source.js")
+    app.add_css_file("source-pages.css")
+    app.add_js_file("source-pages.js")
     return {"parallel_read_safe": False, "parallel_write_safe": True}

@@ -1,6 +1,6 @@
 """The table of claims on the site: each row has an anchor, its verdict, and a link to the function that measures it.
 
-The page is handbook/claims.md as GitHub shows it; what is added is in its rows. badges.js adds a filter.
+The page is handbook/claims.md as GitHub shows it; what is added is in its rows. claim-badges.js adds a filter.
 """
 
 import functools
@@ -17,10 +17,10 @@ from rankzero.claims.registry import all_claims
 from rankzero.claims.report import TABLE
 from rankzero.claims.table import that_count, tolerance_of, verdict_of
 from rankzero.curriculum import all_labs
-from rankzero.publish.site.source import source_pages as files
-from rankzero.publish.site.views import site_map as pages
+from rankzero.publish.site import page_names
+from rankzero.publish.site.source import source_pages
 
-PAGE = pages.name_of(TABLE)
+PAGE = page_names.name_of(TABLE)
 ANCHOR = re.compile(r'<a id="([\w-]+)">')
 
 
@@ -60,7 +60,9 @@ class MakeClaimsPage(SphinxTransform):
         machines = next(iter(self.document.findall(nodes.enumerated_list)))
         for number, machine in enumerate(machines, 1):
             machine["ids"].append(f"machine-{number}")
-        titles = {file.stem: pages.title_of(file) for file in [*pages.chapters(), *(lab.page for lab in all_labs())]}
+        titles = {
+            file.stem: page_names.title_of(file) for file in [*page_names.chapters(), *(lab.page for lab in all_labs())]
+        }
         for heading in self.document.findall(nodes.title):
             if title := titles.get(heading.astext()):
                 heading.clear()
@@ -103,7 +105,7 @@ class MakeClaimsPage(SphinxTransform):
     def _about(self, cell: nodes.entry, claim: Claim, **span: int) -> nodes.entry:
         """Slug and statement, as they are in the page without their anchor and line break, and what proves it."""
         name, *rest = [child for child in cell.children[0].children if not isinstance(child, nodes.raw)]
-        uri = files.link(self.env, self.env.docname, *claim.place)
+        uri = source_pages.link(self.env, self.env.docname, *claim.place)
         proof = nodes.reference("", "How it is measured", refuri=uri, internal=True)
         return nodes.entry(
             "",

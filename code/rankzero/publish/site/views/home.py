@@ -2,15 +2,15 @@
 
 import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from bs4 import BeautifulSoup
 from sphinx.application import Sphinx
+from sphinx.builders.html import StandaloneHTMLBuilder
 
 from rankzero.curriculum import ROOT, Lab, all_labs
-from rankzero.publish.site.source import source_pages as files
-from rankzero.publish.site.views import reader
-from rankzero.publish.site.views import site_map as pages
+from rankzero.publish.site import page_names
 
 INSTALL, LABS = "two-commands", "the-labs"  # anchors of README's sections that the page treats differently
 FIRST = "02"  # the lab to begin with
@@ -60,32 +60,47 @@ def topics() -> dict[str, str]:
 
 def _links(lab: Lab) -> list[tuple[str, str]]:
     return [
-        ("Chapter", reader.page_of(lab, lab.chapters[0])),
-        ("Starter", files.page_of(lab.starter)),
-        ("Exercises", f"{pages.name_of(lab.page)}#exercises"),
-        ("Notebook", pages.name_of(lab.notebook)),
+        ("Chapter", page_names.side_by_side_page(lab, lab.chapters[0])),
+        ("Starter", page_names.source_page(lab.starter)),
+        ("Exercises", f"{page_names.name_of(lab.page)}#exercises"),
+        ("Notebook", page_names.name_of(lab.notebook)),
     ]
 
 
 def _lay_out(app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: Any) -> str | None:
-    if pagename != pages.FRONT:
+    if pagename != page_names.FRONT:
         return None
     labs = all_labs()
     context["readme"] = read(context["body"])
-    context["labs"] = [(lab, pages.name_of(lab.page), _links(lab)) for lab in labs]
+    context["labs"] = [(lab, page_names.name_of(lab.page), _links(lab)) for lab in labs]
     context["first"] = next(lab for lab in labs if lab.number == FIRST)
-    context["first_page"] = pages.name_of(context["first"].page)
+    context["first_page"] = page_names.name_of(context["first"].page)
     context["teach"] = TEACH
     about = topics()
     context["chapters"] = [
-        (pages.title_of(file), name, about[name]) for file in pages.chapters() if (name := pages.name_of(file)) in about
+        (page_names.title_of(file), name, about[name])
+        for file in page_names.chapters()
+        if (name := page_names.name_of(file)) in about
     ]
     context["furo_hide_toc"] = True
-    return "front.html"
+    return "home.html"
+
+
+class SiteBuilder(StandaloneHTMLBuilder):
+    """Writes the page of the repository's README to index.html."""
+
+    def get_target_uri(self, docname: str, typ: str | None = None) -> str:
+        """Returns a page's address, as Sphinx does, but "index" for the front page."""
+        return super().get_target_uri("index" if docname == page_names.FRONT else docname, typ)
+
+    def get_output_path(self, page_name: str, /) -> Path:
+        """Returns a page's file, as Sphinx does, but "index" for the front page."""
+        return Path(super().get_output_path("index" if page_name == page_names.FRONT else page_name))
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
     """Called by Sphinx."""
-    app.add_css_file("front.css")
+    app.add_builder(SiteBuilder, override=True)
+    app.add_css_file("home.css")
     app.connect("html-page-context", _lay_out, priority=900)  # once the page is what others make of it
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,84 +1,120 @@
-"""A page's body as part of another page: its ids renamed where two could be the same, its links led on."""
+"""The reader: a chapter and a lab in two panes, with what belongs to the lab one click away.
 
-import posixpath
-import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+It is made of pages that were written before, so whatever other parts of the site do to a page, a pane shows.
+"""
 
-from bs4 import BeautifulSoup, Tag
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import cache
+from html import escape
+from pathlib import Path
+from typing import Any
 
-# What holds an id of the same page, or several.
-_REFERENCES = (
-    *("for", "headers", "list", "form", "popovertarget", "commandfor", "interestfor"),
-    *(f"aria-{what}" for what in ("activedescendant", "controls", "describedby", "details", "errormessage")),
-    *(f"aria-{what}" for what in ("flowto", "labelledby", "owns")),
-)
-_LINKS = ("href", "src", "xlink:href", "poster", "data", "action")
-_SITE = "site:"  # a link as `take` leaves it: a path from the site's root
-_LEFT_OUT = ".lab-links, .belongs"  # what a lab, a chapter or a starter says about the reader
+from sphinx.application import Sphinx
 
+from rankzero.curriculum import Lab, all_labs
+from rankzero.publish.site import page_names
+from rankzero.publish.site.source import diff_pages
+from rankzero.publish.site.views.embedded_page import Place, lead, take
 
-@dataclass(frozen=True)
-class Place:
-    """Where a page is shown: as a part of the reader's page `file`, its ids after `prefix`, its beginning at `top`."""
-
-    file: str
-    prefix: str
-    top: str
+CHAPTER, STARTER = "chapter--", "starter--"  # before the ids of a chapter and of a starter; a lab's stay as they are
 
 
-def take(html: str, page: str, prefix: str) -> str:
-    """The body of the page `page`, as it was written, with `prefix` before each id. Its links are yet to be `lead`."""
-    body = BeautifulSoup(html, "html.parser", multi_valued_attributes=None).select_one("article[role=main]")
-    assert isinstance(body, Tag), page
-    for left_out in body.select(_LEFT_OUT):
-        left_out.decompose()
-    ids = {str(tag["id"]) for tag in body.find_all(id=True)}
-    for tag in body.find_all(True):
-        _rename(tag, ids, prefix)
-        for name in _LINKS:
-            if name in tag.attrs:
-                tag[name] = _from_root(str(tag[name]), page, ids, tag.name == "use")
-    return body.decode_contents()
+def _places(lab: Lab, here: str) -> dict[str, Place]:
+    """Where the reader's page `here` shows what it shows, and where its links to the lab's other chapters lead."""
+    return {
+        f"{page_names.name_of(lab.page)}.html": Place(f"{here}.html", "", "lab"),
+        f"{page_names.source_page(lab.starter)}.html": Place(f"{here}.html", STARTER, "starter"),
+        **{
+            f"{page_names.name_of(chapter)}.html": Place(
+                f"{page_names.side_by_side_page(lab, chapter)}.html", CHAPTER, "chapter"
+            )
+            for chapter in lab.chapters
+        },
+    }
 
 
-def _rename(tag: Tag, ids: set[str], prefix: str) -> None:
-    def new(name: str) -> str:
-        return prefix + name if name in ids else name
-
-    if "id" in tag.attrs:
-        tag["id"] = new(str(tag["id"]))
-    for name in _REFERENCES:
-        if name in tag.attrs:
-            tag[name] = " ".join(map(new, str(tag[name]).split()))
-    if "name" in tag.attrs and (tag.name == "details" or tag.get("type") == "radio"):
-        tag["name"] = prefix + str(tag["name"])  # of those with one name only one is open, or chosen
-    for name, value in tag.attrs.items():
-        if "url(#" in str(value):
-            tag[name] = re.sub(r"url\(#([^)]+)\)", lambda match: f"url(#{new(match[1])})", str(value))
-        elif tag.name == "use" and name.endswith("href"):
-            tag[name] = "#" + new(str(value).removeprefix("#"))
-
-
-def _from_root(link: str, page: str, ids: set[str], is_use: bool) -> str:
-    if is_use or re.match(r"[a-z][a-z0-9+.-]*:|//", link, re.IGNORECASE):
-        return link
-    path, mark, fragment = link.partition("#")
-    if not path and fragment and fragment not in ids:
-        return link  # to something that every page has around its body
-    path = posixpath.normpath(posixpath.join(posixpath.dirname(page), path)) if path else f"{page}.html"
-    return f"{_SITE}{path}{mark}{fragment}"
+def _context(lab: Lab, chapter: Path, body: Callable[[str, str], str]) -> dict[str, Any]:
+    here = page_names.side_by_side_page(lab, chapter)
+    sources = {
+        "chapter": (page_names.name_of(chapter), CHAPTER),
+        "lab": (page_names.name_of(lab.page), ""),
+        "starter": (page_names.source_page(lab.starter), STARTER),
+    }
+    parts = {name: lead(body(*source), f"{here}.html", _places(lab, here)) for name, source in sources.items()}
+    return {
+        "title": f"{page_names.title_of(chapter)}, beside Lab {lab.number}",
+        "lab": lab,
+        "chapter_title": page_names.title_of(chapter),
+        "chapters": [(page_names.title_of(one), page_names.side_by_side_page(lab, one)) for one in lab.chapters],
+        "elsewhere": [
+            *(("Diff", page) for _, page in diff_pages.pages_of(lab)[:1]),  # with the starter before, or with the next
+            ("Notebook", page_names.name_of(lab.notebook)),
+        ],
+        "parts": parts,
+        "sources": {name: page for name, (page, _) in sources.items()},
+        "body": "".join(parts.values()),  # for whoever looks there for what a page needs
+    }
 
 
-def lead(html: str, file: str, places: Mapping[str, Place]) -> str:
-    """What `take` made, with links that work in the reader's page `file` and prefer pages as `places` shows them."""
+def _compose(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
+    @cache
+    def body(page: str, prefix: str) -> str:
+        return take(Path(app.builder.get_output_path(page)).read_text(encoding="utf-8"), page, prefix)
 
-    def one(match: re.Match[str]) -> str:
-        path, fragment = match[1], match[2]
-        if place := places.get(path):
-            fragment = place.prefix + fragment if fragment else "" if place.file != file else place.top
-            path = place.file
-        path = "" if path == file else posixpath.relpath(path, posixpath.dirname(file))
-        return f'="{path}#{fragment}"' if fragment or not path else f'="{path}"'
+    for lab in all_labs():
+        for chapter in lab.chapters:
+            yield page_names.side_by_side_page(lab, chapter), _context(lab, chapter, body), "side-by-side.html"
 
-    return re.sub(f'="{_SITE}([^"#]*)#?([^"]*)"', one, html)
+
+def _invite(app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: Any) -> None:
+    """Says under a lab's title what belongs to it, and under a chapter's which labs can be read beside it."""
+    labs = all_labs()
+    to = context["pathto"]
+    if lab := next((lab for lab in labs if page_names.name_of(lab.page) == pagename), None):
+        chapters = [(page_names.title_of(one), page_names.side_by_side_page(lab, one)) for one in lab.chapters]
+        said = _belongings(lab, to) + _beside("the chapter ", chapters, to)
+    else:
+        pairs = [(lab, one) for lab in labs for one in lab.chapters if page_names.name_of(one) == pagename]
+        if not pairs:
+            return
+        said = _beside("", [(f"Lab {lab.number}", page_names.side_by_side_page(lab, one)) for lab, one in pairs], to)
+    context["body"] = context["body"].replace("</h1>", f'</h1><div class="lab-links">{said}</div>', 1)
+
+
+def _belongings(lab: Lab, to: Callable[[str], str]) -> str:
+    links = {
+        "Chapter": to(page_names.name_of(lab.chapters[0])),
+        "Starter": to(page_names.source_page(lab.starter)),
+        "Exercises": "#exercises",
+        "Notebook": to(page_names.name_of(lab.notebook)),
+        "Solution": to(page_names.name_of(lab.solutions / "notebook.ipynb")),
+    }
+    items = "".join(f'<li><a href="{uri}">{name}</a></li>' for name, uri in links.items())
+    return f'<nav aria-label="What belongs to this lab"><ul>{items}</ul></nav>'
+
+
+def _beside(what: str, others: list[tuple[str, str]], to: Callable[[str], str]) -> str:
+    links = [f'<a href="{to(page)}">{escape(title)}</a>' for title, page in others]
+    return f"<p>Read beside {what}{' or '.join(filter(None, [', '.join(links[:-1]), links[-1]]))}.</p>"
+
+
+def _mark(app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: Any) -> None:
+    """In the map, the line of a lab's first chapter stands for the pair that is open."""
+    if templatename != "side-by-side.html":
+        return
+    first = page_names.side_by_side_page(context["lab"], context["lab"].chapters[0])
+    context["site_map"]["Labs"] = [
+        replace(entry, under=tuple(replace(one, page=pagename) if one.page == first else one for one in entry.under))
+        for entry in context["site_map"]["Labs"]
+    ]
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Called by Sphinx."""
+    app.add_css_file("side-by-side.css")
+    app.add_js_file("side-by-side.js")
+    app.connect("html-page-context", _invite)
+    app.connect("html-page-context", _mark, priority=600)  # once the map is there
+    app.connect("html-collect-pages", _compose, priority=900)  # once all other pages are written
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

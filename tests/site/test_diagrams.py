@@ -8,10 +8,10 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from rankzero.curriculum import ROOT
-from rankzero.publish.site import npm_packages as packages
-from rankzero.publish.site.markdown import plot_descriptions as plots
+from rankzero.publish.site import npm_packages
+from rankzero.publish.site.markdown import plot_descriptions
 
-AXE = packages.path("axe-core/axe.min.js")
+AXE = npm_packages.path("axe-core/axe.min.js")
 DIAGRAM = '<figure class="diagram '
 LEGIBLE = 0.75  # of 13 px
 SMALL = 'it => it.getBoundingClientRect().width / Number(it.getAttribute("width"))'
@@ -129,8 +129,8 @@ axes.plot(part, label=f"without {name}" if part else "nothing")
 axes.set(xlabel="step", ylabel="loss (nats)", title="Two ways")
 """
     said = "Plot under “Go on”: “Two ways”, “loss (nats)” over “step”. It shows “with state”, “without …”, “nothing”."
-    assert plots.describe(cell, "3. Go on") == said
-    helper = plots.describe("plots.plot_phases(memory.rows)", "Memory")
+    assert plot_descriptions.describe(cell, "3. Go on") == said
+    helper = plot_descriptions.describe("plots.plot_phases(memory.rows)", "Memory")
     assert helper == "Plot under “Memory”: What a step holds after each phase, in MiB: one stacked bar a phase."
 
 

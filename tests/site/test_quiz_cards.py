@@ -10,9 +10,9 @@ from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
 from sphinx.application import Sphinx
 
 from rankzero.curriculum import ROOT, all_labs
-from rankzero.publish.site import npm_packages as packages
-from rankzero.publish.site.markdown import cards
-from rankzero.publish.site.views.site_map import chapters, name_of
+from rankzero.publish.site import npm_packages
+from rankzero.publish.site.markdown import quiz_cards
+from rankzero.publish.site.page_names import chapters, name_of
 
 LABS = [lab.page for lab in all_labs()]
 QUIZZES = [chapter for chapter in chapters() if "\n## Quiz\n" in chapter.read_text(encoding="utf-8")]
@@ -224,7 +224,7 @@ def test_everybody_can_use_cards_and_their_list(site: Path, page: Page, theme: s
         if name == CHAPTER:
             mark(page, 0, "I knew it")
             mark(page, 1, "Not yet")
-        page.add_script_tag(path=packages.path("axe-core/axe.min.js"))
+        page.add_script_tag(path=npm_packages.path("axe-core/axe.min.js"))
         found = page.evaluate("part => axe.run(part, {preload: false})", part)
         assert [f"{one['id']}: {one['nodes'][0]['html']}" for one in found["violations"]] == []
 
@@ -321,7 +321,7 @@ def test_a_card_that_cannot_be_made_is_a_warning(tmp_path: Path, text: str, warn
     settings = {
         "extensions": ["myst_parser", "rankzero.publish.site.markdown.cards"],
         "html_theme": "furo",
-        "templates_path": [str(Path(cards.__file__).parents[1] / "templates")],
+        "templates_path": [str(Path(quiz_cards.__file__).parents[1] / "templates")],
     }
     folders = [tmp_path, None, tmp_path / "out", tmp_path / "trees"]
     Sphinx(*folders, "html", confoverrides=settings, status=None, warning=warnings).build()

@@ -1,7 +1,7 @@
 """Quizzes and interview questions as cards that reveal their answers, and hints that come one at a time.
 
-The answers are `<details>` in the pages and stay so: without a script, and in print, everything can be read. cards.js
-keeps in the browser, and nowhere else, which questions the reader knew.
+The answers are `<details>` in the pages and stay so: without a script, and in print, everything can be read.
+quiz-cards.js keeps in the browser, and nowhere else, which questions the reader knew.
 """
 
 import hashlib
@@ -18,9 +18,8 @@ from sphinx.util import logging
 from sphinx.writers.html5 import HTML5Translator
 
 from rankzero.curriculum import all_labs
-from rankzero.publish.site.markdown import details as folding
-from rankzero.publish.site.markdown.details import details, summary
-from rankzero.publish.site.views import site_map as pages
+from rankzero.publish.site import page_names
+from rankzero.publish.site.markdown.foldable_details import details, summary
 
 PROGRESS = "progress"  # the page that lists all cards
 ALOUD = "Say your own answer aloud first, in a minute or so."
@@ -32,7 +31,7 @@ class card(nodes.General, nodes.Element):  # noqa: N801 - docutils names nodes s
 
 
 class deck_head(nodes.General, nodes.Element):  # noqa: N801
-    """Stands above the cards of a `deck`; cards.js shows there how many are known."""
+    """Stands above the cards of a `deck`; quiz-cards.js shows there how many are known."""
 
 
 @dataclass(frozen=True)
@@ -121,7 +120,7 @@ def _interview(section: nodes.section, document: nodes.document) -> Iterator[tup
 def decks(env: BuildEnvironment) -> list[Deck]:
     """All decks: chapters in the order of the handbook's map, then labs."""
     found: dict[str, Deck] = getattr(env, "rankzero_decks", {})
-    names = [*map(pages.name_of, pages.chapters()), *(pages.name_of(lab.page) for lab in all_labs())]
+    names = [*map(page_names.name_of, page_names.chapters()), *(page_names.name_of(lab.page) for lab in all_labs())]
     return [found[name] for name in names if name in found]
 
 
@@ -135,7 +134,7 @@ def _visit_card(html: HTML5Translator, node: card) -> None:
 def _visit_head(html: HTML5Translator, node: deck_head) -> None:
     progress = html.builder.get_relative_uri(html.builder.current_docname, PROGRESS)
     facts = {"deck": node["deck"], "here": "", "progress": progress}
-    html.body.append(html.builder.templates.render("cards-deck.html", facts))
+    html.body.append(html.builder.templates.render("quiz-deck.html", facts))
     raise nodes.SkipNode
 
 
@@ -145,7 +144,7 @@ def _collect(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
         "Chapters": [deck for deck in found if not deck.page.startswith("labs/")],
         "Labs": [deck for deck in found if deck.page.startswith("labs/")],
     }
-    yield PROGRESS, {"title": "What you know", "groups": groups}, "cards-progress.html"
+    yield PROGRESS, {"title": "What you know", "groups": groups}, "quiz-progress.html"
 
 
 def _forget(app: Sphinx, env: BuildEnvironment, docname: str) -> None:
@@ -154,12 +153,12 @@ def _forget(app: Sphinx, env: BuildEnvironment, docname: str) -> None:
 
 def setup(app: Sphinx) -> dict[str, bool]:
     """Called by Sphinx."""
-    app.setup_extension(folding.__name__)
+    app.setup_extension("rankzero.publish.site.markdown.foldable_details")
     app.add_node(card, html=(_visit_card, lambda html, node: html.body.append("</div>\n")))
     app.add_node(deck_head, html=(_visit_head, None))
     app.add_transform(MakeCards)
     app.connect("html-collect-pages", _collect)
     app.connect("env-purge-doc", _forget)
-    app.add_css_file("cards.css")
-    app.add_js_file("cards.js", loading_method="defer")
+    app.add_css_file("quiz-cards.css")
+    app.add_js_file("quiz-cards.js", loading_method="defer")
     return {"parallel_read_safe": False, "parallel_write_safe": True}

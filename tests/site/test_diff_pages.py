@@ -7,16 +7,14 @@ from bs4 import BeautifulSoup
 from playwright.sync_api import Page, expect
 
 from rankzero.curriculum import ROOT, Lab, all_labs
-from rankzero.publish.site.source import diff_lines as difflines
-from rankzero.publish.site.source import diff_pages as diffs
-from rankzero.publish.site.source import source_pages as files
+from rankzero.publish.site import page_names
+from rankzero.publish.site.source import diff_lines, diff_pages
 from rankzero.publish.site.source.diff_lines import Line
-from rankzero.publish.site.views import site_map as pages
 
 
-@pytest.mark.parametrize("way", diffs.ways(), ids=diffs.page_of_way)
+@pytest.mark.parametrize("way", diff_pages.ways(), ids=diff_pages.page_of_way)
 def test_a_comparison_holds_every_line_of_both_files(way: tuple[Lab, Lab]) -> None:
-    parts = diffs.parts(*(lab.starter for lab in way))
+    parts = diff_pages.parts(*(lab.starter for lab in way))
     for lab, signs, number in ((way[0], " -", "old"), (way[1], " +", "new")):
         shown = {getattr(line, number): line.text for part in parts for line in part.lines if line.sign in signs}
         source = lab.starter.read_text(encoding="utf-8").splitlines()
@@ -24,41 +22,41 @@ def test_a_comparison_holds_every_line_of_both_files(way: tuple[Lab, Lab]) -> No
 
 
 def test_each_starter_that_trains_is_compared_with_the_next() -> None:
-    numbers = {(old.number, new.number) for old, new in diffs.ways()}
+    numbers = {(old.number, new.number) for old, new in diff_pages.ways()}
     assert numbers >= {("02", "03"), ("03", "04"), ("04", "05"), ("05", "06"), ("06", "07"), ("07", "08"), ("02", "08")}
-    titles = {lab.number: [title for title, _ in diffs.pages_of(lab)] for lab in all_labs()}
+    titles = {lab.number: [title for title, _ in diff_pages.pages_of(lab)] for lab in all_labs()}
     assert titles["01"] == []
     assert titles["02"] == ["Changes in Lab 03"]
     assert titles["05"] == ["Changes since Lab 04", "Changes since Lab 02", "Changes in Lab 06"]
 
 
 def test_words_that_changed_are_marked() -> None:
-    gone, added = difflines.changes(
+    gone, added = diff_lines.changes(
         ["    loss.backward()  # fills p.grad"], ["    (loss * scale).backward()  # in fp16"]
     )
     assert (gone.sign, gone.marks, added.sign) == ("-", [], "+")
-    assert difflines.html(added).count("<mark>") == 2
-    assert "<mark>* scale)</mark>" in difflines.html(added)
+    assert diff_lines.html(added).count("<mark>") == 2
+    assert "<mark>* scale)</mark>" in diff_lines.html(added)
 
 
 def test_marks_go_around_colors() -> None:
-    assert difflines.marked('<span class="k">a&amp;b</span>cd', [(1, 4)]) == (
+    assert diff_lines.marked('<span class="k">a&amp;b</span>cd', [(1, 4)]) == (
         '<span class="k">a<mark>&amp;b</mark></span><mark>c</mark>d'
     )
 
 
 def test_a_unified_diff_has_numbers_and_an_excerpt_has_none() -> None:
-    assert difflines.parse("@@ -4,2 +4,2 @@\n one\n-two\n+three\n")[1:] == [
+    assert diff_lines.parse("@@ -4,2 +4,2 @@\n one\n-two\n+three\n")[1:] == [
         Line(" ", "one", 4, 4),
         Line("-", "two", 5),
         Line("+", "three", new=5),
     ]
-    assert difflines.parse(" one\n+two") == [Line(" ", "one"), Line("+", "two")]
+    assert diff_lines.parse(" one\n+two") == [Line(" ", "one"), Line("+", "two")]
 
 
 def test_a_diff_inside_a_page_is_the_text_that_the_page_has(site: Path) -> None:
     lab = next(lab for lab in all_labs() if "since=" in lab.page.read_text(encoding="utf-8"))
-    soup = BeautifulSoup((site / f"{pages.name_of(lab.page)}.html").read_text(encoding="utf-8"), "html.parser")
+    soup = BeautifulSoup((site / f"{page_names.name_of(lab.page)}.html").read_text(encoding="utf-8"), "html.parser")
     shown = soup.select_one(".highlight-diff pre")
     assert shown
     text = "\n".join(line.rstrip() for line in shown.get_text().splitlines())
@@ -71,7 +69,7 @@ def test_a_committed_diff_leads_to_the_lines_it_changes(site: Path) -> None:
     found = sorted(ROOT.glob("code/lab-*/*.diff"))
     assert found
     for file in found:
-        page = site / f"{files.page_of(file)}.html"
+        page = site / f"{page_names.source_page(file)}.html"
         if page.exists():  # a page links to it
             link = BeautifulSoup(page.read_text(encoding="utf-8"), "html.parser").select_one(".line.gone a, .line a")
             assert link, file
@@ -80,7 +78,7 @@ def test_a_committed_diff_leads_to_the_lines_it_changes(site: Path) -> None:
 
 
 def test_a_comparison_is_read_and_followed(page: Page, site: Path) -> None:
-    page.goto((site / f"{files.page_of(all_labs()[2].starter)}.html").as_uri())
+    page.goto((site / f"{page_names.source_page(all_labs()[2].starter)}.html").as_uri())
     page.get_by_role("link", name="Changes since Lab 02").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("From Lab 02 to Lab 03")
     step = page.locator("#train_step")

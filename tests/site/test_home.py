@@ -7,8 +7,8 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from rankzero.curriculum import ROOT, all_labs
-from rankzero.publish.site.views import home as front
-from rankzero.publish.site.views import site_map as pages
+from rankzero.publish.site import page_names
+from rankzero.publish.site.views.home import read, topics
 
 README = """<section id="rank-zero"><h1>Rank Zero</h1><p>Labs.</p><p>Run it.</p>
 <section id="two-commands"><h2>Two commands</h2></section><section id="more"><h2>More</h2></section>
@@ -25,7 +25,7 @@ def home(site: Path, page: Page) -> Page:
 
 
 def test_readme_is_taken_apart() -> None:
-    parts = front.read(README)
+    parts = read(README)
     assert (parts.title, parts.lead, parts.promise) == ("Rank Zero", "Labs.", "<p>Run it.</p>")
     assert "Two commands" in parts.install
     assert parts.labs.strip() == "<h2>The labs</h2>"
@@ -34,10 +34,10 @@ def test_readme_is_taken_apart() -> None:
 
 
 def test_each_chapter_has_the_topic_that_the_handbooks_map_gives_it() -> None:
-    topics = front.topics()
-    assert topics["handbook/training-loop"] == "one training step and what surrounds it"
-    assert topics["handbook/memory"] == "where memory goes"
-    assert {pages.name_of(file) for file in pages.chapters()} <= set(topics)
+    topics_by_page = topics()
+    assert topics_by_page["handbook/training-loop"] == "one training step and what surrounds it"
+    assert topics_by_page["handbook/memory"] == "where memory goes"
+    assert {page_names.name_of(file) for file in page_names.chapters()} <= set(topics_by_page)
 
 
 def test_all_of_readme_is_on_it(home: Page) -> None:

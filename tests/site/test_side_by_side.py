@@ -8,10 +8,10 @@ from bs4 import BeautifulSoup
 from playwright.sync_api import Locator, Page, expect
 
 from rankzero.curriculum import all_labs
-from rankzero.publish.site.views.reader import page_of
-from rankzero.publish.site.views.side_by_side import Place, lead, take
+from rankzero.publish.site.page_names import side_by_side_page
+from rankzero.publish.site.views.embedded_page import Place, lead, take
 
-READERS = [page_of(lab, chapter) for lab in all_labs() for chapter in lab.chapters]
+READERS = [side_by_side_page(lab, chapter) for lab in all_labs() for chapter in lab.chapters]
 FIRST = "read/lab-02-training-loop"
 PHONE = {"width": 390, "height": 844}
 

@@ -10,7 +10,7 @@
     fails: "A claim that fails.",
     "not-measured": "A claim that is not measured yet.",
   };
-  const sheet = matchMedia("(max-width: 40rem)"); // there, the note is a sheet at the bottom: badges.css
+  const sheet = matchMedia("(max-width: 40rem)"); // there, the note is a sheet at the bottom: claim-badges.css
 
   const note = document.createElement("div");
   note.className = "claim-note";

@@ -15,11 +15,11 @@ from rankzero.claims.claim import text_of
 from rankzero.claims.registry import all_claims
 from rankzero.claims.report import TABLE
 from rankzero.curriculum import ROOT
-from rankzero.publish.site import npm_packages as packages
+from rankzero.publish.site import npm_packages
 from rankzero.publish.site.markdown.claim_badges import typeset
 from rankzero.publish.site.markdown.typography import RAISED
+from rankzero.publish.site.page_names import name_of
 from rankzero.publish.site.views.claims_page import measurements, verdict
-from rankzero.publish.site.views.site_map import name_of
 from rankzero.publish.sync import pages
 
 CLAIMS = all_claims()
@@ -233,7 +233,7 @@ def test_everybody_can_use_a_note(site: Path, page: Page, theme: str) -> None:
     """Contrast, labels, names: what axe can see."""
     page.emulate_media(color_scheme="dark" if theme == "dark" else "light", reduced_motion="reduce")
     page.goto((site / "labs/lab-02-single-gpu-training.html").as_uri())
-    page.add_script_tag(path=packages.path("axe-core/axe.min.js"))
+    page.add_script_tag(path=npm_packages.path("axe-core/axe.min.js"))
     for kind in (".holds", ".not-measured"):
         page.locator(f"a.claim{kind}").first.click()
         expect(note_of(page)).to_be_visible()

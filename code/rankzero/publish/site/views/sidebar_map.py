@@ -4,17 +4,14 @@ The order is the repository's own: labs by number, chapters as `handbook/README.
 """
 
 import functools
-import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from sphinx.application import Sphinx
-from sphinx.builders.html import StandaloneHTMLBuilder
 
 from rankzero.curriculum import ROOT, Lab, all_labs
-
-FRONT = "README"
+from rankzero.publish.site.page_names import FRONT, chapters, name_of, side_by_side_page, source_page, title_of
 
 
 @dataclass(frozen=True)
@@ -35,34 +32,13 @@ class Entry:
         return {self.page.split("#")[0], *(page for entry in self.under if not entry.guest for page in entry.pages)}
 
 
-def name_of(file: Path, root: Path = ROOT) -> str:
-    """A markdown file or notebook as Sphinx names its page: relative to the repository, without suffix."""
-    return str(file.relative_to(root).with_suffix(""))
-
-
-def title_of(file: Path) -> str:
-    """The first heading of a markdown file."""
-    return next(line[2:].strip() for line in file.read_text(encoding="utf-8").splitlines() if line.startswith("# "))
-
-
-def chapters(root: Path = ROOT) -> list[Path]:
-    """Every file of the handbook, in the order of its own map; files that the map leaves out come last."""
-    folder = root / "handbook"
-    listed = re.findall(r"\(([\w-]+\.md)[)#]", (folder / "README.md").read_text(encoding="utf-8"))
-    files = [folder / name for name in dict.fromkeys(listed)]
-    return [*files, *sorted(set(folder.glob("*.md")) - {*files, folder / "README.md"})]
-
-
 def parts_of(lab: Lab) -> tuple[Entry, ...]:
     """What a lab consists of, one line each."""
-    from rankzero.publish.site.source import source_pages as files
-    from rankzero.publish.site.views import reader  # which import this module
-
     page = name_of(lab.page, lab.root)
     return (
-        Entry("Chapter and lab, side by side", reader.page_of(lab, lab.chapters[0])),
+        Entry("Chapter and lab, side by side", side_by_side_page(lab, lab.chapters[0])),
         *(Entry(title_of(chapter), name_of(chapter, lab.root), guest=True) for chapter in lab.chapters),
-        Entry("Starter, annotated", files.page_of(lab.starter, lab.root)),
+        Entry("Starter, annotated", source_page(lab.starter, lab.root)),
         Entry("Exercises", f"{page}#exercises"),
         Entry("Notebook", name_of(lab.notebook, lab.root)),
         Entry("Notebook, solved", name_of(lab.solutions / "notebook.ipynb", lab.root)),
@@ -108,21 +84,8 @@ def _give_map(app: Sphinx, pagename: str, templatename: str, context: dict[str, 
     context["site_map"] = dict(site_map())
 
 
-class SiteBuilder(StandaloneHTMLBuilder):
-    """Makes of the repository's README the site's front page, index.html."""
-
-    def get_target_uri(self, docname: str, typ: str | None = None) -> str:
-        """As Sphinx has it, but for the front page."""
-        return super().get_target_uri("index" if docname == FRONT else docname, typ)
-
-    def get_output_path(self, page_name: str, /) -> Path:
-        """As Sphinx has it, but for the front page."""
-        return Path(super().get_output_path("index" if page_name == FRONT else page_name))
-
-
 def setup(app: Sphinx) -> dict[str, bool]:
     """Called by Sphinx."""
-    app.add_builder(SiteBuilder, override=True)
     app.connect("source-read", _add_toctrees)
     app.connect("html-page-context", _give_map)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -10,14 +10,14 @@ from bs4 import BeautifulSoup, Tag
 from playwright.sync_api import Page, expect
 
 from rankzero.curriculum import ROOT, Lab, all_labs
-from rankzero.publish.site.markdown.docstring_prose import prose
+from rankzero.publish.site import page_names
 from rankzero.publish.site.markdown.line_tables import TITLE
-from rankzero.publish.site.source import source_pages as files
-from rankzero.publish.site.source.source_sections import spans, take_apart
-from rankzero.publish.site.views import site_map as pages
+from rankzero.publish.site.source import source_pages
+from rankzero.publish.site.source.docstring_html import prose
+from rankzero.publish.site.source.source_parser import spans, take_apart
 
 PAGES = sorted([*ROOT.glob("labs/lab-*.md"), *ROOT.glob("handbook/*.md")])
-SCRIPTS = sorted(files.annotated())
+SCRIPTS = sorted(source_pages.annotated())
 STEP = "source/code/lab-02-single-gpu-training/train_single_gpu.py.html"
 
 # First cells of tables of lines that link nowhere, and why.
@@ -59,7 +59,7 @@ def test_nothing_of_a_file_is_lost(file: Path) -> None:
 
 @pytest.mark.parametrize("file", SCRIPTS, ids=lambda file: file.name)
 def test_a_page_shows_each_line_of_its_file(file: Path, site: Path) -> None:
-    soup = soup_of(site / f"{files.page_of(file)}.html")
+    soup = soup_of(site / f"{page_names.source_page(file)}.html")
     ids = Counter(str(tag["id"]) for tag in soup.find_all(id=True))
     assert [name for name, count in ids.items() if count > 1] == []
     shown = squeezed(soup.find("article").get_text().replace('"""', ""))
@@ -94,14 +94,14 @@ def test_a_note_stands_beside_its_line() -> None:
 
 
 def rows_of(lab: Lab, site: Path) -> list[Tag]:
-    soup = soup_of(site / f"{pages.name_of(lab.page)}.html")
+    soup = soup_of(site / f"{page_names.name_of(lab.page)}.html")
     heading = next(tag for tag in soup.find_all("h2") if tag.get_text().startswith(TITLE))
     return list(heading.parent.find("tbody").find_all("tr"))
 
 
 @pytest.mark.parametrize("lab", all_labs(), ids=lambda lab: lab.slug)
 def test_every_row_of_a_table_of_lines_links_to_the_line(lab: Lab, site: Path) -> None:
-    page = site / f"{pages.name_of(lab.page)}.html"
+    page = site / f"{page_names.name_of(lab.page)}.html"
     for row in rows_of(lab, site):
         cell = row.find("td")
         links = cell.find_all("a")
@@ -118,7 +118,7 @@ def test_every_row_of_a_table_of_lines_links_to_the_line(lab: Lab, site: Path) -
 def test_an_excerpt_says_where_it_is_from(page: Path, site: Path) -> None:
     specs = re.findall(r"<!-- excerpt: (\S+)", page.read_text(encoding="utf-8"))
     wanted = [Path(spec.split("#")[0]).name for spec in specs if not spec.startswith("solutions/")]
-    built = site / f"{pages.name_of(page)}.html"
+    built = site / f"{page_names.name_of(page)}.html"
     captions = soup_of(built).select(".excerpt-from")
     assert [caption.find("code").get_text() for caption in captions] == wanted
     for link in (link for caption in captions for link in caption.find_all("a")):
@@ -162,7 +162,7 @@ def test_words_stand_beside_their_code_and_above_it_on_a_phone(page: Page, site:
 @pytest.mark.parametrize("lab", all_labs(), ids=lambda lab: lab.slug)
 def test_on_a_phone_the_whole_table_of_lines_is_seen(lab: Lab, page: Page, site: Path) -> None:
     page.set_viewport_size({"width": 390, "height": 844})
-    page.goto((site / f"{pages.name_of(lab.page)}.html").as_uri())
+    page.goto((site / f"{page_names.name_of(lab.page)}.html").as_uri())
     table = page.locator("#line-by-line-explanation .table-wrapper")
     assert table.evaluate("one => one.scrollWidth - one.clientWidth") <= 1
 
@@ -199,6 +199,6 @@ def test_line_numbers_are_one_stop_of_the_tab_key(page: Page, site: Path) -> Non
 
 def test_starters_lead_to_one_another(site: Path) -> None:
     for before, after in pairwise(all_labs()):
-        page = site / f"{files.page_of(before.starter)}.html"
+        page = site / f"{page_names.source_page(before.starter)}.html"
         hrefs = {(page.parent / str(link["href"])).resolve() for link in soup_of(page).select(".starters a")}
-        assert (site / f"{files.page_of(after.starter)}.html").resolve() in hrefs
+        assert (site / f"{page_names.source_page(after.starter)}.html").resolve() in hrefs

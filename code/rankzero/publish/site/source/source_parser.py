@@ -7,7 +7,7 @@ import re
 import tokenize
 from collections.abc import Iterator
 
-from rankzero.publish.site.source.source_regions import Annotated, Region, Row, Section, Words, text_of
+from rankzero.publish.site.source.source_parts import Annotated, Region, Row, Section, Words, text_of
 
 LABEL = 32  # characters: a longer comment at the end of a line is a sentence, and is moved beside the code
 WIDTH = 100  # columns of code that are seen at once: what makes a line longer is moved, too

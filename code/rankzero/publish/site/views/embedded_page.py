@@ -1,0 +1,84 @@
+"""A page's body as part of another page: its ids renamed where two could be the same, its links led on."""
+
+import posixpath
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from bs4 import BeautifulSoup, Tag
+
+# What holds an id of the same page, or several.
+_REFERENCES = (
+    *("for", "headers", "list", "form", "popovertarget", "commandfor", "interestfor"),
+    *(f"aria-{what}" for what in ("activedescendant", "controls", "describedby", "details", "errormessage")),
+    *(f"aria-{what}" for what in ("flowto", "labelledby", "owns")),
+)
+_LINKS = ("href", "src", "xlink:href", "poster", "data", "action")
+_SITE = "site:"  # a link as `take` leaves it: a path from the site's root
+_LEFT_OUT = ".lab-links, .belongs"  # what a lab, a chapter or a starter says about the reader
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a page is shown: as a part of the reader's page `file`, its ids after `prefix`, its beginning at `top`."""
+
+    file: str
+    prefix: str
+    top: str
+
+
+def take(html: str, page: str, prefix: str) -> str:
+    """The body of the page `page`, as it was written, with `prefix` before each id. Its links are yet to be `lead`."""
+    body = BeautifulSoup(html, "html.parser", multi_valued_attributes=None).select_one("article[role=main]")
+    assert isinstance(body, Tag), page
+    for left_out in body.select(_LEFT_OUT):
+        left_out.decompose()
+    ids = {str(tag["id"]) for tag in body.find_all(id=True)}
+    for tag in body.find_all(True):
+        _rename(tag, ids, prefix)
+        for name in _LINKS:
+            if name in tag.attrs:
+                tag[name] = _from_root(str(tag[name]), page, ids, tag.name == "use")
+    return body.decode_contents()
+
+
+def _rename(tag: Tag, ids: set[str], prefix: str) -> None:
+    def new(name: str) -> str:
+        return prefix + name if name in ids else name
+
+    if "id" in tag.attrs:
+        tag["id"] = new(str(tag["id"]))
+    for name in _REFERENCES:
+        if name in tag.attrs:
+            tag[name] = " ".join(map(new, str(tag[name]).split()))
+    if "name" in tag.attrs and (tag.name == "details" or tag.get("type") == "radio"):
+        tag["name"] = prefix + str(tag["name"])  # of those with one name only one is open, or chosen
+    for name, value in tag.attrs.items():
+        if "url(#" in str(value):
+            tag[name] = re.sub(r"url\(#([^)]+)\)", lambda match: f"url(#{new(match[1])})", str(value))
+        elif tag.name == "use" and name.endswith("href"):
+            tag[name] = "#" + new(str(value).removeprefix("#"))
+
+
+def _from_root(link: str, page: str, ids: set[str], is_use: bool) -> str:
+    if is_use or re.match(r"[a-z][a-z0-9+.-]*:|//", link, re.IGNORECASE):
+        return link
+    path, mark, fragment = link.partition("#")
+    if not path and fragment and fragment not in ids:
+        return link  # to something that every page has around its body
+    path = posixpath.normpath(posixpath.join(posixpath.dirname(page), path)) if path else f"{page}.html"
+    return f"{_SITE}{path}{mark}{fragment}"
+
+
+def lead(html: str, file: str, places: Mapping[str, Place]) -> str:
+    """What `take` made, with links that work in the reader's page `file` and prefer pages as `places` shows them."""
+
+    def one(match: re.Match[str]) -> str:
+        path, fragment = match[1], match[2]
+        if place := places.get(path):
+            fragment = place.prefix + fragment if fragment else "" if place.file != file else place.top
+            path = place.file
+        path = "" if path == file else posixpath.relpath(path, posixpath.dirname(file))
+        return f'="{path}#{fragment}"' if fragment or not path else f'="{path}"'
+
+    return re.sub(f'="{_SITE}([^"#]*)#?([^"]*)"', one, html)

@@ -1,0 +1,131 @@
+"""What can be found: each section of each page, each claim, each function of a source file that the site shows."""
+
+import ast
+import re
+import unicodedata
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from docutils import nodes
+from sphinx.environment import BuildEnvironment
+
+from rankzero.claims.registry import all_claims
+from rankzero.curriculum import ROOT
+from rankzero.publish.site import page_names
+from rankzero.publish.site.markdown.diagrams import diagram
+
+CLAIMS = "handbook/claims"
+# What a page is, by the beginning of its name. A solved notebook has the learner's text, and answers: it is left out.
+KINDS = {
+    "labs/": "lab",
+    CLAIMS: "claim",
+    "handbook/": "chapter",
+    "notebooks/": "notebook",
+    "code/": "code",
+    "source/": "source",
+    "solutions/": "",
+    "read/": "",  # a chapter and a lab once more
+}
+
+# Files whose functions nobody looks for: tests, and what measures claims, which can be found themselves.
+WHOLE = ("tests/", "handbook/claims/", "code/rankzero/claims/")
+
+_SKIPPED = nodes.literal_block | nodes.math_block | nodes.raw | nodes.Invisible | nodes.section | nodes.image
+_SIGNS = {"times": "×", "cdot": "·", "approx": "≈", "leq": "≤", "le": "≤", "geq": "≥", "ge": "≥", "sqrt": "√"}
+_SIGNS |= {"sum": "Σ", "odot": "⊙", "leftarrow": "←", "to": "→", "Rightarrow": "⇒", "infty": "∞", "pm": "±"}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """Something that can be found: a place on a page, and what stands there."""
+
+    page: str  # its name, as Sphinx has it
+    page_title: str
+    anchor: str  # "" for the page's beginning
+    title: str
+    text: str
+
+
+def kind_of(page: str) -> str:
+    """What a page is, in a word; "" for one that repeats what others say."""
+    return next((kind for start, kind in KINDS.items() if page.startswith(start)), "page")
+
+
+def of_page(page: str, document: nodes.document) -> Iterator[Entry]:
+    """The sections of a page, each without those below it."""
+    sections = list(document.findall(nodes.section))
+    for section in sections:
+        title = _flat(section[0])
+        anchor = "" if section is sections[0] else section["ids"][0]
+        text = " ".join(filter(None, map(_flat, section.children[1:])))
+        yield Entry(page, _flat(sections[0][0]), anchor, title, text)
+
+
+def of_claims() -> Iterator[Entry]:
+    """Every claim, by its row in the table of claims."""
+    for slug, claim in all_claims().items():
+        yield Entry(CLAIMS, "Claims", slug, slug, claim.statement)
+
+
+def of_file(file: Path) -> Iterator[Entry]:
+    """A source file and its functions and classes: what their docstrings and comments say."""
+    name, page = str(file.relative_to(ROOT)), page_names.source_page(file)
+    if file.suffix != ".py" or name.startswith(WHOLE):
+        yield Entry(page, name, "", file.name, "")
+        return
+    source = file.read_text(encoding="utf-8")
+    tree, lines = ast.parse(source), source.splitlines()
+    yield Entry(page, name, "", file.name, _said(tree, []))
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            yield Entry(page, name, f"L{node.lineno}", node.name, _said(node, lines[node.lineno : node.end_lineno]))
+
+
+def _said(node: ast.Module | ast.FunctionDef | ast.ClassDef, lines: list[str]) -> str:
+    comments = [found[1] for line in lines if (found := re.search(r"(?:^|\s)# (.*)$", line))]
+    return " ".join(" ".join([ast.get_docstring(node) or "", *comments]).split()).replace("`", "")
+
+
+def _flat(node: nodes.Node) -> str:
+    text = " ".join("".join(_words(node)).split())
+    return "" if text == "Your explanation:" else text  # where a notebook waits for one
+
+
+def _words(node: nodes.Node) -> Iterator[str]:
+    if isinstance(node, nodes.Text):
+        yield str(node)
+    elif isinstance(node, nodes.math):
+        yield plain(node.astext())
+    elif isinstance(node, diagram):
+        yield from re.findall(r"accDescr: (.*)", node["source"])
+    elif not isinstance(node, _SKIPPED) and node.get("nb_element") != "cell_code":
+        for child in node.children:
+            yield from _words(child)
+        if not isinstance(node, nodes.Inline):
+            yield " "
+
+
+def plain(latex: str) -> str:
+    """A formula as a line of text: for searching and for reading, not for setting."""
+    text = re.sub(r"\\[dt]?frac\s*\{([^{}]*)\}\s*\{([^{}]*)\}", r"\1/\2", latex)
+    return re.sub(r"\\([A-Za-z]+)|\\.|[{}]", lambda found: _sign(found[1] or ""), text)
+
+
+def _sign(command: str) -> str:
+    with suppress(KeyError):
+        return _SIGNS.get(command) or unicodedata.lookup(
+            f"GREEK {'SMALL' if command.islower() else 'CAPITAL'} LETTER {command.replace('lambda', 'lamda').upper()}"
+        )
+    return ""
+
+
+def all_of(env: BuildEnvironment) -> Iterator[Entry]:
+    """Everything that stands on pages made of markdown or notebooks."""
+    for page in sorted(env.found_docs):
+        if kind_of(page) and page != CLAIMS:
+            yield from of_page(page, env.get_doctree(page))
+    first = next(of_page(CLAIMS, env.get_doctree(CLAIMS)))
+    yield first
+    yield from of_claims()
