@@ -1,12 +1,18 @@
-"""How the tests are shared out among processes: by file, and where a file tries every lab, by lab."""
+"""Pytest setup: the distribution of tests among processes, and the sandbox that the tests of one process share."""
 
 import os
 import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
 from rankzero.learn.machine.lazy_dynamo import import_dynamo_lazily
+
+if TYPE_CHECKING:
+    from rankzero.grading.attack_corpus import Canaries
+    from rankzero.grading.grader import Grader
 
 import_dynamo_lazily()  # for the tests that train in the process of pytest
 
@@ -29,3 +35,32 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> ByLab:
 def pytest_xdist_auto_num_workers() -> int:
     """One process more than there are cores: a test that waits for the processes that it started leaves its core."""
     return (os.cpu_count() or 1) + 1
+
+
+@pytest.fixture(scope="session")
+def canaries() -> "Iterator[Canaries]":
+    """Things that no submission may reach; they are there before the sandbox server starts."""
+    from rankzero.grading.attack_corpus import Canaries
+
+    with Canaries() as canaries:
+        yield canaries
+
+
+@pytest.fixture(scope="session")
+def shared_grader(canaries: "Canaries") -> "Iterator[Grader]":
+    """A grader whose sandbox server and trusted worker are warm, for every lab; tests set its `settings`."""
+    from rankzero.curriculum import all_labs, find_lab
+    from rankzero.grading.grade import Student, Submission
+    from rankzero.grading.grader import Grader, GradingSettings
+
+    with Grader(GradingSettings(tuple(lab.number for lab in all_labs()), seed=11)) as grader:
+        grader.grade(Submission(Student("first"), "02", find_lab("02").reference))
+        yield grader
+
+
+@pytest.fixture
+def grader(shared_grader: "Grader") -> "Iterator[Grader]":
+    """The shared grader with its first settings."""
+    settings = shared_grader.settings
+    yield shared_grader
+    shared_grader.settings = settings

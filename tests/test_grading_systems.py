@@ -104,6 +104,7 @@ def test_gradescope_gets_points_reasons_and_the_penalty(tmp_path: Path, sandboxe
     assert results["extra_data"]["submitted_at"].startswith("2026-12-02T18:00:00")
 
 
+@pytest.mark.prove
 def test_without_a_sandbox_gradescope_runs_submissions_as_nobody() -> None:
     python = public_python()
     if not python:
@@ -332,6 +333,7 @@ def graded(tmp_path_factory: pytest.TempPathFactory, sandboxed: None) -> Runner:
     return runner
 
 
+@pytest.mark.prove
 def test_the_workflow_grades_and_hands_points_to_the_reporter(graded: Runner) -> None:
     said = graded.log.read_text().splitlines()
     assert said[-2:] == ["sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0", "pip install -e rankzero"]
@@ -375,6 +377,7 @@ def fifty(folder: Path, rankzero: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run([sys.executable, str(FIFTY)], cwd=checkout, env=environment, capture_output=True, text=True)
 
 
+@pytest.mark.prove
 def test_classroom_50_gets_points_by_check(tmp_path: Path, graded: Runner) -> None:
     # The same submission, graded already: the options are those of the workflow.
     done = fifty(tmp_path, f'[[ "$1 $3 $5" != "grade --lab --out" ]] || cp -r {graded.workspace}/out "$6"\n')

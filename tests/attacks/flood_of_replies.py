@@ -2,7 +2,7 @@
 
 import os
 
-ON, EARNS, STATUS, SECONDS = "stubs", 0, "oom", 3.0
+ON, EARNS, STATUS, SECONDS = "stubs", 0, "oom", 20.0
 
 held = inside()
 os.write(held["result"], held["token"].encode())

@@ -3,7 +3,7 @@
 import os
 import time
 
-ON, EARNS, STATUS, MEMORY, SECONDS = "stubs", 0, "oom", 512, 3.0
+ON, EARNS, STATUS, MEMORY, SECONDS = "stubs", 0, "oom", 512, 20.0
 
 os.fork()
 held = []

@@ -4,7 +4,7 @@ import ctypes
 import os
 import time
 
-ON, EARNS, STATUS, MEMORY, SECONDS = "stubs", 0, "oom", 512, 4.0
+ON, EARNS, STATUS, MEMORY, SECONDS = "stubs", 0, "oom", 512, 20.0
 
 for name in (b"RssAnon:\t0 kB", b"a\nRssAnon: 0 kB", b") R 1 1", b"\xff\xfe"):
     if os.fork() == 0:

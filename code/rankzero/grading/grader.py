@@ -50,7 +50,7 @@ class Grader:
     def __init__(self, settings: GradingSettings, trusted_worker: TrustedWorker | None = None) -> None:
         self.settings = settings
         self._stack = ExitStack()
-        self._trusted_worker = trusted_worker or TrustedWorker(self._stack.enter_context(Worker()))
+        self.trusted_worker = trusted_worker or TrustedWorker(self._stack.enter_context(Worker()))
         self._server: SandboxServer | None = None
         self._unsandboxed: Worker | None = None  # runs submissions where settings.trusted
 
@@ -102,13 +102,13 @@ class Grader:
                 copy.parent.chmod(0o755)  # nobody may not enter every folder of root's
                 copy.write_bytes(file.read_bytes())
                 stack.callback(worker.forget, copy)
-                file, router = copy, ProbeRouter(copy, worker, self._trusted_worker)
+                file, router = copy, ProbeRouter(copy, worker, self.trusted_worker)
             else:
                 if self._server is None:
                     self._server = SandboxServer([find_lab(number) for number in self.settings.labs])
                 channel = stack.enter_context(self._server.sandbox(self.settings.memory * MIB))
                 sandbox = Sandbox(channel, file.read_bytes(), self.settings.time_limit)
-                router = ProbeRouter(file, sandbox, self._trusted_worker)
+                router = ProbeRouter(file, sandbox, self.trusted_worker)
             began = time.monotonic()
             report = check_file(lab, file, exercises_of(lab), seed=self.settings.seed, worker=router, progress=progress)
             return replace(escape_report(report), file=file.name), time.monotonic() - began
