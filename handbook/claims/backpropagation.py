@@ -12,9 +12,8 @@ from torch.optim import SGD, AdamW
 from torch.utils.flop_counter import FlopCounterMode
 
 from rankzero.claims.claim import claim
-from rankzero.claims.toolkit.lab_model import CPU, make_batch, make_model, token_loss
-from rankzero.learn.data.batches import random_batch
-from rankzero.learn.data.corpus import load_corpus
+from rankzero.claims.toolkit.gradients import degrees_between, gradient_of
+from rankzero.claims.toolkit.lab_model import CPU, make_batch, make_model, text_batch, text_model, token_loss
 from rankzero.learn.profiling.memory import PhaseMemory
 
 
@@ -134,9 +133,9 @@ def two_backwards() -> float:
     """Runs backward on Lab 02's GPT twice and compares each slope with the double of the first pass's, bit for bit."""
     model, batch = make_model(), make_batch()
     token_loss(model, *batch).backward()
-    once = _flat_gradient(model)
+    once = gradient_of(model)
     token_loss(model, *batch).backward()
-    return int((_flat_gradient(model) != 2 * once).sum())
+    return int((gradient_of(model) != 2 * once).sum())
 
 
 @claim(
@@ -274,15 +273,6 @@ def relu_stack() -> Mapping[str, float]:
 
 
 # ---------------------------------------------------------------------------------------------------------- clipping
-def _flat_gradient(model: nn.Module) -> Tensor:
-    return torch.cat([p.grad.flatten() for p in model.parameters() if p.grad is not None])
-
-
-def _angle(a: Tensor, b: Tensor) -> float:
-    cosine = nn.functional.cosine_similarity(a.double(), b.double(), dim=0)
-    return math.degrees(math.acos(min(1.0, cosine.item())))
-
-
 @claim(
     "clipping-by-norm-keeps-direction",
     "clip_grad_norm_ to 1 leaves the direction and a length of 1, of a gradient and of a thousand times that gradient; "
@@ -298,10 +288,10 @@ def clipping() -> Mapping[str, float]:
     def clipped(clip: Callable[..., Any], limit: float, loss_scale: float = 1.0) -> tuple[float, float]:
         model.zero_grad()
         (token_loss(model, *batch) * loss_scale).backward()
-        before = _flat_gradient(model)
+        before = gradient_of(model)
         clip(model.parameters(), limit)
-        after = _flat_gradient(model)
-        return after.norm().item(), _angle(before, after)
+        after = gradient_of(model)
+        return after.norm().item(), degrees_between(before, after)
 
     length, degrees = clipped(nn.utils.clip_grad_norm_, 1.0)
     return {
@@ -325,18 +315,17 @@ def one_inf() -> Mapping[str, float]:
     assert model.norm.weight.grad is not None
     model.norm.weight.grad[0] = torch.inf
     nn.utils.clip_grad_norm_(model.parameters(), max_norm=1.0)
-    after = _flat_gradient(model)
+    after = gradient_of(model)
     return {"NaN": int(after.isnan().sum()), "zeros": int((after == 0).sum())}
 
 
 def _first_norms(steps: int) -> Iterator[float]:
     """Gradient norms of Lab 02's first steps on its text, at its own rate, without warm-up."""
-    corpus = load_corpus("embedded")
-    model = make_model(vocab_size=corpus.vocab_size)
+    model = text_model()
     optimizer = AdamW(model.parameters(), lr=1e-3)
     for step in range(steps):
         optimizer.zero_grad()
-        token_loss(model, *random_batch(corpus.train, step=step, seed=0, batch_size=12, block_size=64)).backward()
+        token_loss(model, *text_batch(step)).backward()
         yield nn.utils.get_total_norm([p.grad for p in model.parameters() if p.grad is not None]).item()
         optimizer.step()
 
@@ -362,9 +351,8 @@ def healthy_start() -> Mapping[str, float]:
 )
 def q_and_k() -> Mapping[str, float]:
     """Divides the norms of the three parts of a fresh Lab 02 model's first qkv gradient, on its own text."""
-    corpus = load_corpus("embedded")
-    model = make_model(vocab_size=corpus.vocab_size)
-    token_loss(model, *random_batch(corpus.train, step=0, seed=0, batch_size=12, block_size=64)).backward()
+    model = text_model()
+    token_loss(model, *text_batch()).backward()
     gradient = dict(model.named_parameters())["blocks.0.attention.qkv.weight"].grad
     assert gradient is not None
     q, k, v = (part.norm().item() for part in gradient.chunk(3, dim=0))

@@ -9,12 +9,11 @@ from torch.optim import SGD, AdamW, Optimizer
 from torch.utils.flop_counter import FlopCounterMode
 
 from rankzero.claims.claim import claim
-from rankzero.claims.toolkit.lab_model import make_model
+from rankzero.claims.toolkit.gradients import flat
+from rankzero.claims.toolkit.lab_model import make_model, next_token_loss
 from rankzero.learn.data.batches import random_batch
 from rankzero.learn.data.corpus import load_corpus
 from rankzero.learn.models.gpt import GPT, GPTConfig
-
-from .errata.shared import flat, token_loss
 
 LARGE_BATCH = "[McCandlish et al.](https://arxiv.org/abs/1812.06162)"
 V, T = 32, 16  # tokens in the vocabulary of a made-up language, and in a sentence of it
@@ -41,7 +40,7 @@ def small_gpt() -> GPT:
 def gradients(model: GPT, tokens: Tensor) -> Tensor:
     """The gradient of each sentence's own loss: [sentences, parameters]."""
     parameters = list(model.parameters())
-    rows = [torch.autograd.grad(token_loss(model, row[None]), parameters) for row in tokens]
+    rows = [torch.autograd.grad(next_token_loss(model, row[None]), parameters) for row in tokens]
     return torch.stack([flat(list(row)) for row in rows])
 
 
@@ -138,7 +137,7 @@ def trained(batch_size: int, steps: int, rate: float) -> GPT:
     optimizer = AdamW(model.parameters(), lr=rate)
     for batch in sentences(batch_size * steps, seed=1000).split(batch_size):
         optimizer.zero_grad()
-        token_loss(model, batch).backward()
+        next_token_loss(model, batch).backward()
         optimizer.step()
     return model
 
@@ -182,7 +181,7 @@ def lab_02_noise_scale() -> float:
     tokens = torch.cat([x, y[:, -1:]], dim=1)
     total, squares = torch.zeros(model.parameter_count()), 0.0
     for row in tokens:
-        gradient = flat(list(torch.autograd.grad(token_loss(model, row[None]), list(model.parameters()))))
+        gradient = flat(list(torch.autograd.grad(next_token_loss(model, row[None]), list(model.parameters()))))
         total += gradient
         squares += float(gradient.square().sum())
     length = float((total / count).square().sum())
@@ -283,7 +282,7 @@ def same_examples_or_same_steps() -> Mapping[str, float]:
     for batch_size, steps in ((8, 160), (32, 40), (128, 10), (128, 40)):
         model = trained(batch_size, steps, rate=2e-2)
         with torch.no_grad():
-            measured[f"{batch_size} × {steps}"] = token_loss(model, held_out).item()
+            measured[f"{batch_size} × {steps}"] = next_token_loss(model, held_out).item()
     return measured
 
 

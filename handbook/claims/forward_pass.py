@@ -1,40 +1,23 @@
 """Claims of handbook/forward-pass.md."""
 
-import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.utils.checkpoint import checkpoint, set_checkpoint_early_stop
 from torch.utils.flop_counter import FlopCounterMode
 
 from rankzero.claims.claim import claim
+from rankzero.claims.toolkit.gpt2 import attention_by_formula, fused_attention, gpt2_flops
+from rankzero.claims.toolkit.kept_bytes import Recomputed, kept_tensors
 from rankzero.claims.toolkit.lab_model import SHAPE, bytes_by_phase, make_batch, make_model, token_loss
-from rankzero.learn.models.gpt import GPT, Block
+from rankzero.learn.models.gpt import Block
 from rankzero.learn.profiling.memory import tensor_bytes
-from rankzero.ledger.models import build, find_preset
 
 NANOGPT = (
     "[nanoGPT, transformer_sizing.ipynb](https://github.com/karpathy/nanoGPT/blob/master/transformer_sizing.ipynb)"
 )
 BTC = 12 * 64 * 128  # numbers in Lab 02's residual stream
-
-
-def _kept_by(function: Callable[..., Any], *inputs: Any, left_out: nn.Module | None = None) -> list[Tensor]:
-    """Tensors that autograd keeps while `function(*inputs)` runs, the parameters of `left_out` not among them."""
-    kept: list[Tensor] = []
-
-    def pack(tensor: Tensor) -> Tensor:
-        kept.append(tensor.detach())
-        return tensor
-
-    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
-        function(*inputs)
-    weights = {p.data_ptr() for p in left_out.parameters()} if left_out else set()
-    return [tensor for tensor in kept if tensor.data_ptr() not in weights]
 
 
 def _stream() -> Tensor:
@@ -70,7 +53,7 @@ def frozen_weight() -> Mapping[str, float]:
     x, sizes = torch.randn(1024, 256, requires_grad=True), {}
     for name, trained in (("weight trained", True), ("weight frozen", False)):
         linear = nn.Linear(256, 1024, bias=False).requires_grad_(trained)
-        sizes[name] = tensor_bytes(_kept_by(linear, x, left_out=linear))
+        sizes[name] = tensor_bytes(kept_tensors(linear, x, left_out=linear))
     return sizes
 
 
@@ -112,7 +95,7 @@ def kept_by_layer() -> Mapping[str, float]:
     sizes = {}
     for name, (layer, *inputs) in layers.items():
         own = layer if isinstance(layer, nn.Module) else None
-        sizes[name] = tensor_bytes(_kept_by(layer, *inputs, left_out=own)) / inputs[0].numel()
+        sizes[name] = tensor_bytes(kept_tensors(layer, *inputs, left_out=own)) / inputs[0].numel()
     return sizes
 
 
@@ -127,21 +110,11 @@ def mlp_kept() -> Mapping[str, float]:
     x, units = torch.randn(1024, 256, requires_grad=True), {}
     for name, activation in (("ReLU", nn.ReLU()), ("GELU", nn.GELU())):
         mlp = nn.Sequential(nn.Linear(256, 1024), activation, nn.Linear(1024, 256))
-        units[name] = tensor_bytes(_kept_by(mlp, x, left_out=mlp)) / x.nbytes
+        units[name] = tensor_bytes(kept_tensors(mlp, x, left_out=mlp)) / x.nbytes
     return units
 
 
 # ---------------------------------------------------------------------------------------------------------- attention
-def _naive_attention(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    scores = q @ k.transpose(-2, -1) / q.shape[-1] ** 0.5
-    future = torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1)
-    return scores.masked_fill(future, -torch.inf).softmax(-1) @ v
-
-
-def _fused_attention(q: Tensor, k: Tensor, v: Tensor, dropout: float = 0.0) -> Tensor:
-    return F.scaled_dot_product_attention(q, k, v, is_causal=True, dropout_p=dropout)
-
-
 def _queries(tokens: int) -> tuple[Tensor, ...]:
     """q, k and v, each [1, 4, T, 32]."""
     return torch.randn(3, 1, 4, tokens, 32, requires_grad=True).unbind()
@@ -159,9 +132,9 @@ def attention_growth() -> Mapping[str, float]:
     """Counts kept bytes at 512 and 1,024 tokens, 4 heads 32 wide, and divides."""
     square, fused = [], []
     for tokens in (512, 1024):
-        naive = _kept_by(_naive_attention, *_queries(tokens))
+        naive = kept_tensors(attention_by_formula, *_queries(tokens))
         square.append(tensor_bytes(tensor for tensor in naive if tensor.shape[-2:] == (tokens, tokens)))
-        fused.append(tensor_bytes(_kept_by(_fused_attention, *_queries(tokens))))
+        fused.append(tensor_bytes(kept_tensors(fused_attention, *_queries(tokens))))
     return {"naive, its [T, T]": square[1] / square[0], "fused": fused[1] / fused[0]}
 
 
@@ -175,7 +148,7 @@ def attention_dropout() -> Mapping[str, float]:
     """Counts the kept tensors whose last two dimensions are the number of tokens."""
 
     def squares(dropout: float) -> int:
-        return sum(t.shape[-2:] == (256, 256) for t in _kept_by(_fused_attention, *_queries(256), dropout))
+        return sum(t.shape[-2:] == (256, 256) for t in kept_tensors(fused_attention, *_queries(256), dropout))
 
     return {"with dropout": squares(0.1), "without": squares(0.0)}
 
@@ -190,7 +163,7 @@ def attention_dropout() -> Mapping[str, float]:
 def block_kept() -> float:
     """Counts what autograd keeps of one block of Lab 02's GPT at B = 12, T = 64."""
     block = make_model().blocks[0]
-    return tensor_bytes(_kept_by(block, _stream(), left_out=block))
+    return tensor_bytes(kept_tensors(block, _stream(), left_out=block))
 
 
 @claim(
@@ -249,7 +222,7 @@ def no_grad() -> Mapping[str, float]:
     sizes = {}
     for name, training in (("train()", True), ("eval()", False)):
         with torch.no_grad():
-            sizes[name] = tensor_bytes(_kept_by(model.train(training), x, left_out=model))
+            sizes[name] = tensor_bytes(kept_tensors(model.train(training), x, left_out=model))
     return sizes
 
 
@@ -269,23 +242,12 @@ def eval_mode() -> Mapping[str, float]:
     """
     model, (x, _) = make_model(dropout=0.1), make_batch()
     training, evaluating = (
-        tensor_bytes(_kept_by(model.train(training), x, left_out=model)) for training in (True, False)
+        tensor_bytes(kept_tensors(model.train(training), x, left_out=model)) for training in (True, False)
     )
     return {"eval()": evaluating, "training mode adds": training - evaluating}
 
 
 # ------------------------------------------------------------------------------------------------------ compute again
-class _Recomputed(nn.Module):
-    """A block that keeps its input alone and runs again in backward."""
-
-    def __init__(self, block: nn.Module) -> None:
-        super().__init__()
-        self.block = block
-
-    def forward(self, x: Tensor) -> Tensor:
-        return checkpoint(self.block, x, use_reentrant=False)
-
-
 @claim(
     "recomputed-blocks-keep-their-inputs",
     "With each block recomputed, Lab 02 keeps 9.9 times less after forward: the blocks' inputs, the head and the loss.",
@@ -299,24 +261,9 @@ def recomputed_blocks() -> float:
     for recomputed in (False, True):
         model = make_model()
         if recomputed:
-            model.blocks = nn.ModuleList(_Recomputed(block) for block in model.blocks)
-        sizes.append(tensor_bytes(_kept_by(token_loss, model, *make_batch(), left_out=model)))
+            model.blocks = nn.ModuleList(Recomputed(block) for block in model.blocks)
+        sizes.append(tensor_bytes(kept_tensors(token_loss, model, *make_batch(), left_out=model)))
     return sizes[0] / sizes[1]
-
-
-def _gpt2_flops(backward: bool = False, recompute: bool = False, early_stop: bool = True) -> int:
-    """FLOPs of GPT-2 small on 1,024 tokens, attention unfused, counted on tensors that have a shape and no data."""
-    early = set_checkpoint_early_stop(early_stop) if recompute else contextlib.nullcontext()
-    with torch.device("meta"), sdpa_kernel(SDPBackend.MATH), early:
-        model = build(find_preset("gpt2"))
-        assert isinstance(model, GPT)
-        if recompute:
-            model.blocks = nn.ModuleList(_Recomputed(block) for block in model.blocks)
-        with FlopCounterMode(display=False) as counter:
-            logits = model(torch.zeros(1, 1024, dtype=torch.int64))
-            if backward:
-                logits.sum().backward()
-    return counter.get_total_flops()
 
 
 @claim(
@@ -328,7 +275,7 @@ def _gpt2_flops(backward: bool = False, recompute: bool = False, early_stop: boo
 )
 def gpt2_forward() -> float:
     """Counts the matrix products with PyTorch's counter on tensors without data; causality is not discounted."""
-    return _gpt2_flops()
+    return gpt2_flops(backward=False)
 
 
 @claim(
@@ -346,10 +293,9 @@ def gpt2_forward() -> float:
 )
 def gpt2_recompute() -> Mapping[str, float]:
     """Counts a step with and without recomputation on tensors without data; the tolerance is the text's rounding."""
-    plain = _gpt2_flops(backward=True)
+    plain = gpt2_flops()
     more = {
-        name: _gpt2_flops(backward=True, recompute=True, early_stop=early)
-        for name, early in (("whole block", False), ("early stop", True))
+        name: gpt2_flops("blocks", early_stop=early) for name, early in (("whole block", False), ("early stop", True))
     }
     return {name: 100 * (flops / plain - 1) for name, flops in more.items()}
 
@@ -364,11 +310,11 @@ def gpt2_recompute() -> Mapping[str, float]:
 def relu_for_gelu() -> float:
     """Counts what the four blocks keep with each activation, the MLP's GELU replaced for the second count."""
     blocks = nn.Sequential(*make_model().blocks)
-    gelu = tensor_bytes(_kept_by(blocks, _stream(), left_out=blocks))
+    gelu = tensor_bytes(kept_tensors(blocks, _stream(), left_out=blocks))
     for block in blocks:
         assert isinstance(block, Block)
         block.add_module("mlp", nn.Sequential(block.mlp.up, nn.ReLU(), block.mlp.proj))
-    return gelu - tensor_bytes(_kept_by(blocks, _stream(), left_out=blocks))
+    return gelu - tensor_bytes(kept_tensors(blocks, _stream(), left_out=blocks))
 
 
 @claim(
@@ -383,7 +329,7 @@ def head_alone() -> float:
     """Unties and freezes, and counts forward and loss; the tolerance leaves room for the targets, 8 bytes a token."""
     model = make_model().requires_grad_(False)
     model.head.weight = nn.Parameter(model.head.weight.clone())
-    return tensor_bytes(_kept_by(token_loss, model, *make_batch(), left_out=model)) / (4 * BTC)
+    return tensor_bytes(kept_tensors(token_loss, model, *make_batch(), left_out=model)) / (4 * BTC)
 
 
 @claim(
@@ -399,6 +345,6 @@ def square_equals_rest() -> float:
     The tolerance leaves room for the block's H + 4 small numbers a token.
     """
     tokens, block = 16 * SHAPE.hidden_dim // SHAPE.n_head, make_model(block_size=512).blocks[0]
-    rest = tensor_bytes(_kept_by(block, torch.randn(1, tokens, 128, requires_grad=True), left_out=block))
-    softmax = [t for t in _kept_by(_naive_attention, *_queries(tokens)) if t.shape == (1, 4, tokens, tokens)]
+    rest = tensor_bytes(kept_tensors(block, torch.randn(1, tokens, 128, requires_grad=True), left_out=block))
+    softmax = [t for t in kept_tensors(attention_by_formula, *_queries(tokens)) if t.shape == (1, 4, tokens, tokens)]
     return tensor_bytes(softmax) / rest

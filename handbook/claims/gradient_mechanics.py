@@ -11,24 +11,13 @@ from torch.optim import SGD, AdamW
 from torch.utils.flop_counter import FlopCounterMode
 
 from rankzero.claims.claim import claim
-from rankzero.claims.toolkit.lab_model import CPU, make_batch, make_model, token_loss
+from rankzero.claims.toolkit.gradients import gradient_of
+from rankzero.claims.toolkit.lab_model import CPU, make_batch, make_model, small_gpt, token_loss
 from rankzero.learn.data.batches import random_batch
 from rankzero.learn.data.corpus import load_corpus
-from rankzero.learn.models.gpt import GPT, GPTConfig
 from rankzero.learn.profiling.memory import PhaseMemory
 
 NOISE = "[McCandlish et al.](https://arxiv.org/abs/1812.06162), appendix A"
-
-
-def flat(model: nn.Module) -> Tensor:
-    """All gradients laid end to end."""
-    return torch.cat([p.grad.flatten() for p in model.parameters() if p.grad is not None])
-
-
-def small_gpt(dropout: float = 0.0) -> GPT:
-    """A GPT small enough for float64."""
-    torch.manual_seed(0)
-    return GPT(GPTConfig(24, block_size=8, n_layer=2, n_head=2, hidden_dim=32, dropout=dropout)).double()
 
 
 # ------------------------------------------------------------------------------------------------------ None and zero
@@ -98,7 +87,7 @@ def sixteen_bits() -> Mapping[str, float]:
     for tokens in torch.randint(24, (64, 2, 9)):
         model.zero_grad()
         token_loss(model, tokens[:, :-1], tokens[:, 1:]).backward()
-        gradients.append(flat(model))
+        gradients.append(gradient_of(model))
     right = torch.stack(gradients).mean(0)
 
     def off(dtype: torch.dtype) -> float:
@@ -187,7 +176,7 @@ def batchnorm_modes() -> Mapping[str, float]:
         net.zero_grad()
         for part in x.chunk(parts):
             ((net(part) - part[:, :1]).square().mean() / parts).backward()
-        return flat(net)
+        return gradient_of(net)
 
     found = {}
     for mode in ("training", "evaluation"):
@@ -213,7 +202,7 @@ def dropout_masks() -> Mapping[str, float]:
         model.zero_grad()
         for micro_x, micro_y in zip(x.chunk(parts), y.chunk(parts), strict=True):
             (token_loss(model, micro_x, micro_y) / parts).backward()
-        return flat(model)
+        return gradient_of(model)
 
     found = {}
     for mode in ("training", "evaluation"):
@@ -250,7 +239,7 @@ def mean_of_means() -> Mapping[str, float]:
             one = (micro_y != -100).nonzero()[0].tolist()
             error = logits.detach()[*one].softmax(-1) - F.one_hot(micro_y[*one], 24)
             weights.append((logits.grad[*one].norm() / error.norm()).item() if logits.grad is not None else 0.0)
-        return flat(model), weights
+        return gradient_of(model), weights
 
     (wrong, weights), (right, _) = gradient("mean"), gradient("sum")
     return {
@@ -281,7 +270,7 @@ def norm_and_batch() -> bool:
     for sequence, targets in zip(x.split(1), y.split(1), strict=True):
         model.zero_grad()
         token_loss(model, sequence, targets).backward()
-        gradient = flat(model)
+        gradient = gradient_of(model)
         total = gradient if total is None else total + gradient
         norms.append(gradient.norm().item())
     assert total is not None

@@ -13,8 +13,9 @@ from torch.optim import SGD, Adam, AdamW, Optimizer
 from torch.optim.lr_scheduler import CosineAnnealingLR, LambdaLR, LinearLR, OneCycleLR, StepLR
 
 from rankzero.claims.claim import claim
-from rankzero.claims.toolkit.counting_gpt import STEPS, excess, mean_loss, tiny_gpt
-from rankzero.curriculum import find_lab
+from rankzero.claims.toolkit.counting_gpt import STEPS, excess, tiny_gpt
+from rankzero.claims.toolkit.lab_model import next_token_loss
+from rankzero.claims.toolkit.starters import starter
 from rankzero.learn.data.synthetic_text import synthetic_batches
 
 Shape = Callable[[int], float]
@@ -327,7 +328,7 @@ def groups_and_ratio() -> Mapping[str, float]:
 )
 def longer_run() -> Mapping[str, float]:
     """Calls the starter's learning_rate at step 600 with both horizons and no warm-up."""
-    learning_rate = find_lab("02").import_starter().learning_rate
+    learning_rate = starter("02").learning_rate
     return {f"decay over {steps:,}": 100 * learning_rate(600, 1.0, 0, steps) for steps in (600, 1200)}
 
 
@@ -351,7 +352,7 @@ def range_test() -> Mapping[str, float]:
     for step, batch in enumerate(synthetic_batches(STEPS, seed=1)):
         rates.append(1e-4 * 10 ** (4 * step / STEPS))
         optimizer.param_groups[0]["lr"] = rates[-1]
-        loss = mean_loss(model, batch)
+        loss = next_token_loss(model, batch)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()

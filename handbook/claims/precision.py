@@ -12,7 +12,9 @@ from torch import Tensor
 from torch.optim import AdamW
 
 from rankzero.claims.claim import claim
-from rankzero.claims.toolkit.low_precision import first_batch, gradients, starter
+from rankzero.claims.toolkit.lab_model import text_batch, text_model
+from rankzero.claims.toolkit.low_precision import gradients
+from rankzero.claims.toolkit.starters import starter
 from rankzero.ledger.ledger import Kind
 from rankzero.ledger.measure import measure
 from rankzero.ledger.models import PRESETS
@@ -165,7 +167,7 @@ def weights_that_do_not_move() -> Mapping[str, float]:
     """Takes the step with the gradient of Lab 03's first batch and counts weights equal to what they were."""
 
     def percent(dtype: torch.dtype, rate: float) -> float:
-        model, _, _ = first_batch()
+        model = text_model()
         model.to(dtype)
         gradient = gradients()["fp32"][0].to(dtype).split([p.numel() for p in model.parameters()])
         for parameter, part in zip(model.parameters(), gradient, strict=True):
@@ -361,8 +363,7 @@ def unscale_twice_raises() -> bool:
 def not_a_power_of_two() -> Mapping[str, float]:
     """Computes the gradient of Lab 03's first batch with each scale. The tolerance is for other CPUs' rounding."""
     exact, scaled = gradients()["fp32"]
-    model, x, y = first_batch()
-    other = starter().gradient(model, x, y, None, 50_000.0)
+    other = starter("03").gradient(text_model(), *text_batch(), None, 50_000.0)
     there = exact != 0
     return {
         "50,000": 100 * float((other[there] != exact[there]).double().mean()),

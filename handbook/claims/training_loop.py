@@ -78,7 +78,7 @@ def never_clearing() -> bool:
 )
 def adamw_state() -> float:
     """Takes one step on Lab 02's GPT and counts the bytes of exp_avg and exp_avg_sq over its parameters."""
-    model = GPT(GPTConfig(vocab_size=96))
+    model = make_model()
     optimizer = AdamW(model.parameters())
     model(torch.zeros(1, 8, dtype=torch.int64)).sum().backward()
     optimizer.step()

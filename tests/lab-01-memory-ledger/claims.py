@@ -3,7 +3,7 @@
 import dataclasses
 
 from rankzero.claims.claim import claim
-from rankzero.learn.models.gpt import GPTConfig
+from rankzero.claims.toolkit.lab_model import SHAPE
 from rankzero.ledger.ledger import BEGIN, UPDATE, Kind, compare
 from rankzero.ledger.measure import measure
 from rankzero.ledger.models import PRESETS, parameter_count
@@ -24,11 +24,10 @@ STATES = (Kind.WEIGHTS, Kind.GRADIENTS, Kind.OPTIMIZER)
 )
 def bytes_per_parameter() -> dict[str, float]:
     """Trains Lab 02's GPT one step by each recipe and counts storages by role. The excess is AdamW's step counts."""
-    config = GPTConfig(vocab_size=96)
     found = {}
     for name in ("fp32", "mixed"):
-        ledger = measure(config, RECIPES[name], ADAMW, batch_size=1, seq_len=8, peaks=False)
-        found[name] = ledger.total(*STATES) / parameter_count(config)
+        ledger = measure(SHAPE, RECIPES[name], ADAMW, batch_size=1, seq_len=8, peaks=False)
+        found[name] = ledger.total(*STATES) / parameter_count(SHAPE)
     return found
 
 
@@ -134,6 +133,6 @@ def kv_cache() -> float:
 )
 def zero_1() -> float:
     """Counts the roles of the mixed recipe on a small GPT, and divides the optimizer's by 4."""
-    ledger = measure(GPTConfig(vocab_size=96), RECIPES["mixed"], ADAMW, batch_size=1, seq_len=8, peaks=False)
+    ledger = measure(SHAPE, RECIPES["mixed"], ADAMW, batch_size=1, seq_len=8, peaks=False)
     sharded = ledger.total(Kind.WEIGHTS, Kind.GRADIENTS) + ledger.total(Kind.OPTIMIZER) / 4
     return ledger.total(*STATES) / sharded

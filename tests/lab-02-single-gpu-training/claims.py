@@ -1,22 +1,25 @@
 """Claims of labs/lab-02-single-gpu-training.md."""
 
-import contextlib
-import io
 import math
 import tempfile
 from collections.abc import Mapping
-from pathlib import Path
 
 import torch
 from torch.optim import AdamW
 
 from rankzero.claims.claim import claim
-from rankzero.claims.toolkit.lab_model import CPU, bytes_by_phase, make_batch, make_model, token_loss
-from rankzero.curriculum import find_lab
-from rankzero.learn.data.batches import random_batch
+from rankzero.claims.toolkit.lab_model import (
+    CPU,
+    bytes_by_phase,
+    make_batch,
+    make_model,
+    text_batch,
+    text_model,
+    token_loss,
+)
+from rankzero.claims.toolkit.starters import logged_losses, starter
 from rankzero.learn.data.corpus import load_corpus
 from rankzero.learn.profiling.memory import PhaseMemory, memory_now
-from rankzero.learn.runs.plots import read_log
 
 
 # ------------------------------------------------------------------------------------------------- what is held, when
@@ -111,22 +114,10 @@ def first_loss() -> Mapping[str, float]:
     The text differs a little between Python versions, and so does the first batch; the tolerance is how far a batch of
     this text is from another.
     """
-    corpus = load_corpus("embedded")
-    model = make_model(vocab_size=corpus.vocab_size)
-    batches = [random_batch(corpus.train, step=step, seed=0, batch_size=12, block_size=64) for step in range(20)]
-    losses = [token_loss(model, *batch).item() for batch in batches]
-    below = sum(losses) / len(losses) < math.log(corpus.vocab_size)
+    model = text_model()
+    losses = [token_loss(model, *text_batch(step)).item() for step in range(20)]
+    below = sum(losses) / len(losses) < math.log(load_corpus("embedded").vocab_size)
     return {"first loss": losses[0], "mean of 20 batches below ln V": int(below)}
-
-
-def _train(folder: Path, *arguments: str) -> list[float]:
-    """Runs the starter with a small model; returns the losses of its log."""
-    before = set(folder.glob("lab-02-*"))
-    small = ["--hidden-dim=32", "--layers=1", "--heads=2", "--block-size=16", "--batch-size=4", "--device=cpu"]
-    with contextlib.redirect_stdout(io.StringIO()):
-        assert find_lab("02").import_starter().main([*small, *arguments, f"--out={folder}"]) == 0
-    (made,) = set(folder.glob("lab-02-*")) - before
-    return [event["loss"] for event in read_log(made / "log.jsonl")["step"]]
 
 
 @claim(
@@ -138,9 +129,9 @@ def _train(folder: Path, *arguments: str) -> list[float]:
 def resumes_exactly() -> float:
     """Runs the starter three times with a small model on the CPU and compares the losses in its logs."""
     with tempfile.TemporaryDirectory() as folder:
-        whole = _train(Path(folder), "--steps=20")
-        parts = _train(Path(folder), "--steps=10", f"--checkpoint={folder}/saved.pt")
-        parts += _train(Path(folder), "--steps=20", f"--resume={folder}/saved.pt")
+        whole = logged_losses("02", "--steps=20")
+        parts = logged_losses("02", "--steps=10", f"--checkpoint={folder}/saved.pt")
+        parts += logged_losses("02", "--steps=20", f"--resume={folder}/saved.pt")
     return sum(a != b for a, b in zip(whole, parts, strict=True))
 
 
@@ -152,12 +143,11 @@ def resumes_exactly() -> float:
 )
 def warm_up() -> Mapping[str, float]:
     """Asks the starter's schedule for step 0, and counts the weights that an AdamW step at rate 0 changes."""
-    starter = find_lab("02").import_starter()
     model = make_model()
     before = [p.detach().clone() for p in model.parameters()]
-    starter.train_step(model, AdamW(model.parameters(), lr=0.0), *make_batch())
+    starter("02").train_step(model, AdamW(model.parameters(), lr=0.0), *make_batch())
     moved = sum(int((p != old).sum()) for p, old in zip(model.parameters(), before, strict=True))
-    rate = starter.learning_rate(0, peak=1.0, warmup_steps=20, decay_steps=0)
+    rate = starter("02").learning_rate(0, peak=1.0, warmup_steps=20, decay_steps=0)
     return {"first rate over full": rate, "weights moved at rate 0": moved}
 
 

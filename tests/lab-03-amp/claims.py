@@ -1,7 +1,5 @@
 """Claims of labs/lab-03-amp.md."""
 
-import contextlib
-import io
 import math
 import tempfile
 import time
@@ -14,11 +12,11 @@ from torch import nn
 from torch.optim import AdamW
 
 from rankzero.claims.claim import claim
-from rankzero.claims.toolkit.lab_model import make_batch, make_model, token_loss
-from rankzero.claims.toolkit.low_precision import FORMATS, first_batch, gradients, off_by, starter
+from rankzero.claims.toolkit.lab_model import make_batch, make_model, text_batch, text_model, token_loss
+from rankzero.claims.toolkit.low_precision import FORMATS, gradients, off_fp32
+from rankzero.claims.toolkit.starters import logged_losses, starter
 from rankzero.learn.models.gpt import GPT, GPTConfig
 from rankzero.learn.profiling.memory import PhaseMemory
-from rankzero.learn.runs.plots import read_log
 
 
 # --------------------------------------------------------------------------------------------------------- the equality
@@ -75,7 +73,7 @@ def lost_in_fp16() -> Mapping[str, float]:
 )
 def off_by_eps() -> Mapping[str, float]:
     """Divides lengths. bf16 rounds by 2^-8 = 0.0039 of a number at most, fp16 by 2^-11 = 0.00049."""
-    bf16, plain, scaled = (off_by(one) for one in (gradients()["bf16"][0], *gradients()["fp16"]))
+    bf16, plain, scaled = (off_fp32(one) for one in (gradients()["bf16"][0], *gradients()["fp16"]))
     return {
         "bf16": 1000 * bf16,
         "fp16, scaled": 1000 * scaled,
@@ -127,7 +125,7 @@ def states_stay_fp32() -> Mapping[str, float]:
     """Takes the starter's step in bf16 on Lab 02's model and counts bytes, the step counts left out."""
     model = make_model()
     optimizer = AdamW(model.parameters())
-    step, scaler = starter().train_step, starter().LossScaler(False, 1.0, 2000)
+    step, scaler = starter("03").train_step, starter("03").LossScaler(False, 1.0, 2000)
     with PhaseMemory(model, optimizer, torch.device("cpu")) as memory:
         step(model, optimizer, *make_batch(), torch.bfloat16, scaler, after=memory.record)
     row, counts = memory.rows[-1], 4 * len(list(model.parameters()))
@@ -150,7 +148,7 @@ def states_stay_fp32() -> Mapping[str, float]:
 )
 def loss_outside_autocast() -> Mapping[str, float]:
     """Computes cross_entropy of the same logits in the block and after it."""
-    model, x, y = first_batch()
+    model, (x, y) = text_model(), text_batch()
     with torch.autocast("cpu", dtype=torch.bfloat16):
         logits = model(x).flatten(0, 1)
         inside = F.cross_entropy(logits, y.flatten())
@@ -171,7 +169,7 @@ def loss_outside_autocast() -> Mapping[str, float]:
 )
 def scaler_like_torch() -> Mapping[str, float]:
     """Gives both the same gradients, every fifth with an inf or a nan in it, and compares scale and weight."""
-    ours = starter().LossScaler(True, 65536.0, 3)
+    ours = starter("03").LossScaler(True, 65536.0, 3)
     theirs = torch.amp.GradScaler("cpu", init_scale=65536.0, growth_interval=3)
     weights = [nn.Parameter(torch.ones(2)) for _ in range(2)]
     optimizers = [torch.optim.SGD([weight], lr=1e-3) for weight in weights]
@@ -258,11 +256,11 @@ def skip_leaves_no_trace() -> Mapping[str, float]:
         torch.manual_seed(0)
         model = GPT(tiny)
         before = [weight.detach().clone() for weight in model.parameters()]
-        optimizer, scaler = AdamW(model.parameters()), starter().LossScaler(True, 2.0**60, 2000)
+        optimizer, scaler = AdamW(model.parameters()), starter("03").LossScaler(True, 2.0**60, 2000)
         if not look:
             unscale = scaler.unscale
             scaler.unscale = lambda parameters: unscale(parameters) or True
-        starter().train_step(model, optimizer, x, y, torch.float16, scaler)
+        starter("03").train_step(model, optimizer, x, y, torch.float16, scaler)
         return before, [weight.detach() for weight in model.parameters()], optimizer
 
     before, after, optimizer = after_a_step(look=True)
@@ -272,16 +270,6 @@ def skip_leaves_no_trace() -> Mapping[str, float]:
         "state": len(optimizer.state),
         "nan without the check": int(any(bool(weight.isnan().any()) for weight in spoiled)),
     }
-
-
-def _train(folder: Path, *arguments: str) -> list[float]:
-    """Runs the starter with a small model in fp16; returns the losses of its log."""
-    before = set(folder.glob("lab-03-*"))
-    small = ["--hidden-dim=32", "--layers=1", "--heads=2", "--block-size=16", "--batch-size=4", "--device=cpu"]
-    with contextlib.redirect_stdout(io.StringIO()):
-        assert starter().main([*small, *arguments, f"--out={folder}"]) == 0
-    (made,) = set(folder.glob("lab-03-*")) - before
-    return [event["loss"] for event in read_log(made / "log.jsonl")["step"]]
 
 
 @claim(
@@ -296,13 +284,13 @@ def resumes_exactly() -> Mapping[str, float]:
     options = ("--precision=fp16", "--growth-interval=4", "--lr=0.01")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        whole = _train(folder, "--steps=20", *options)
+        whole = logged_losses("03", "--steps=20", *options)
         file = folder / "checkpoint.pt"
-        half = _train(folder, "--steps=11", f"--checkpoint={file}", *options)
-        rest = _train(folder, "--steps=20", f"--resume={file}")
+        half = logged_losses("03", "--steps=11", f"--checkpoint={file}", *options)
+        rest = logged_losses("03", "--steps=20", f"--resume={file}")
         fresh = {"enabled": True, "scale": 65536.0, "growth_interval": 4, "good_steps": 0, "skipped": 0}
         torch.save(torch.load(file, weights_only=True) | {"scaler": fresh}, file)
-        forgotten = _train(folder, "--steps=20", f"--resume={file}")
+        forgotten = logged_losses("03", "--steps=20", f"--resume={file}")
     return {
         "with the scaler": sum(a != b for a, b in zip(whole, half + rest, strict=True)),
         "without it, some differ": int(whole != half + forgotten),
@@ -357,7 +345,7 @@ def cuda_memory() -> bool:
         x = torch.randint(4096, (32, 256), device=device)
         torch.cuda.reset_peak_memory_stats()
         for _ in range(2):
-            starter().train_step(model, optimizer, x, x, low, starter().LossScaler(False, 1.0, 2000))
+            starter("03").train_step(model, optimizer, x, x, low, starter("03").LossScaler(False, 1.0, 2000))
         peaks[name] = torch.cuda.max_memory_allocated()
         del model, optimizer
     return peaks["fp32"] / 2 < peaks["bf16"] < peaks["fp32"]

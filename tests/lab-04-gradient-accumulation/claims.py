@@ -1,11 +1,7 @@
 """Claims of labs/lab-04-gradient-accumulation.md."""
 
-import contextlib
-import io
 import math
-import tempfile
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -13,20 +9,10 @@ from torch import Tensor, nn
 from torch.optim import SGD, AdamW
 
 from rankzero.claims.claim import claim
-from rankzero.claims.toolkit.lab_model import CPU, make_batch, make_model, token_loss
-from rankzero.curriculum import find_lab
-from rankzero.learn.data.batches import random_batch
-from rankzero.learn.data.corpus import load_corpus
-from rankzero.learn.models.gpt import GPT, GPTConfig
+from rankzero.claims.toolkit.gradients import degrees_between, gradient_of
+from rankzero.claims.toolkit.lab_model import CPU, make_batch, make_model, small_gpt, text_batch, token_loss
+from rankzero.claims.toolkit.starters import logged_losses, starter
 from rankzero.learn.profiling.memory import PhaseMemory
-from rankzero.learn.runs.plots import read_log
-
-TINY = ("--hidden-dim", "32", "--layers", "1", "--heads", "2", "--block-size", "16", "--batch-size", "12")
-
-
-def starter() -> Any:
-    """The lab's starter, as a module."""
-    return find_lab("04").import_starter()
 
 
 def held_by(micro_batch: int) -> list[Any]:
@@ -34,7 +20,7 @@ def held_by(micro_batch: int) -> list[Any]:
     model = make_model()
     optimizer = AdamW(model.parameters())
     with PhaseMemory(model, optimizer, CPU) as memory:
-        starter().train_step(model, optimizer, *make_batch(), micro_batch, after=memory.record)
+        starter("04").train_step(model, optimizer, *make_batch(), micro_batch, after=memory.record)
     return memory.rows
 
 
@@ -52,10 +38,10 @@ def parts_equal_the_whole() -> Mapping[str, float]:
     The tolerance is rounding: float64 has 16 digits, and a weight's slope is a sum over 768 tokens.
     """
     model, batch = make_model(), make_batch()
-    whole, _ = starter().first_gradient(model, *batch, 12, torch.float64)
+    whole, _ = starter("04").first_gradient(model, *batch, 12, torch.float64)
 
     def apart(micro_batch: int) -> float:
-        parts, _ = starter().first_gradient(model, *batch, micro_batch, torch.float64)
+        parts, _ = starter("04").first_gradient(model, *batch, micro_batch, torch.float64)
         return ((parts - whole).abs().max() / whole.abs().max()).item()
 
     return {"4 + 4 + 4": apart(4), "5 + 5 + 2": apart(5)}
@@ -71,7 +57,7 @@ def parts_equal_the_whole() -> Mapping[str, float]:
 def float32_rounds() -> float:
     """The same comparison for 4 + 4 + 4 in float32, whose numbers have 7 digits."""
     model, batch = make_model(), make_batch()
-    whole, parts = (starter().first_gradient(model, *batch, size, torch.float32)[0] for size in (12, 4))
+    whole, parts = (starter("04").first_gradient(model, *batch, size, torch.float32)[0] for size in (12, 4))
     return ((parts - whole).abs().max() / whole.abs().max()).item()
 
 
@@ -89,9 +75,7 @@ def same_losses() -> Mapping[str, float]:
     """
 
     def losses(micro_batch: int) -> list[float]:
-        with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
-            starter().main([*TINY, "--steps", "20", "--micro-batch", str(micro_batch), "--out", folder])
-            return [event["loss"] for event in read_log(Path(folder) / "lab-04-001" / "log.jsonl")["step"]]
+        return logged_losses("04", "--steps=20", f"--micro-batch={micro_batch}")
 
     whole = losses(12)
 
@@ -152,8 +136,7 @@ def one_backward() -> float:
 # ------------------------------------------------------------------------------------------------------------ the bug
 def train_small(optimizer_class: Any, lr: float, factor: float, steps: int = 40) -> tuple[list[float], list[float]]:
     """Losses and gradient norms of a small float64 GPT whose loss is multiplied by `factor` before backward."""
-    torch.manual_seed(0)
-    model = GPT(GPTConfig(24, block_size=8, n_layer=1, n_head=2, hidden_dim=32)).double()
+    model = small_gpt(n_layer=1)
     optimizer = optimizer_class(model.parameters(), lr=lr)
     losses: list[float] = []
     norms: list[float] = []
@@ -202,11 +185,6 @@ def undivided_clips() -> Mapping[str, float]:
 
 
 # ------------------------------------------------------------------------------------------------------------ clipping
-def flat(model: nn.Module) -> Tensor:
-    """All gradients laid end to end."""
-    return torch.cat([p.grad.flatten() for p in model.parameters() if p.grad is not None])
-
-
 @claim(
     "lab-04-clip-each-turns",
     "Clipping to 1 after each backward turns the gradient of Lab 02's first batch, 4.19 long: by 10 degrees with 3 "
@@ -220,8 +198,7 @@ def clip_each() -> Mapping[str, float]:
 
     The embedded text differs a little between Python versions, and so does the batch: hence the tolerance.
     """
-    text = load_corpus("embedded").train
-    x, y = random_batch(text, step=0, seed=0, batch_size=12, block_size=64)
+    x, y = text_batch()
 
     def clipped(parts: int, each: bool, limit: float = 1.0) -> Tensor:
         model = make_model()
@@ -230,18 +207,14 @@ def clip_each() -> Mapping[str, float]:
             if each:
                 nn.utils.clip_grad_norm_(model.parameters(), limit)
         nn.utils.clip_grad_norm_(model.parameters(), limit)
-        return flat(model).double()
+        return gradient_of(model)
 
     whole = clipped(1, each=False, limit=math.inf)
 
-    def angle(gradient: Tensor) -> float:
-        cosine = (gradient @ whole / gradient.norm() / whole.norm()).item()
-        return math.degrees(math.acos(min(1.0, cosine)))
-
     return {
-        "once": angle(clipped(3, each=False)),
-        "after each of 3": angle(clipped(3, each=True)),
-        "after each of 12": angle(clipped(12, each=True)),
+        "once": degrees_between(whole, clipped(3, each=False)),
+        "after each of 3": degrees_between(whole, clipped(3, each=True)),
+        "after each of 12": degrees_between(whole, clipped(12, each=True)),
     }
 
 

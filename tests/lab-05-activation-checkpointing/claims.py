@@ -1,13 +1,10 @@
 """Claims of labs/lab-05-activation-checkpointing.md."""
 
 import contextlib
-import functools
-import io
 import re
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -18,40 +15,27 @@ from torch.utils.checkpoint import checkpoint
 from torch.utils.flop_counter import FlopCounterMode
 
 from rankzero.claims.claim import claim
-from rankzero.curriculum import find_lab
-from rankzero.learn.data.batches import random_batch
-from rankzero.learn.data.corpus import load_corpus
+from rankzero.claims.toolkit.gradients import gradient_of, off_by
+from rankzero.claims.toolkit.lab_model import CPU, text_batch
+from rankzero.claims.toolkit.starters import logged_losses, starter
 from rankzero.learn.models.gpt import GPT, GPTConfig
 from rankzero.learn.profiling.memory import MIB, PhaseMemory
-from rankzero.learn.runs.plots import read_log
 from rankzero.ledger.models import PRESETS
 
 SHAPE = GPTConfig(vocab_size=96, n_layer=9, hidden_dim=64, dropout=0.1)  # the starter's defaults
-CPU = torch.device("cpu")
-
-
-def starter() -> Any:
-    """The starter as a module."""
-    return find_lab("05").import_starter()
 
 
 def make_model(policy: str = "none", **changes: Any) -> Any:
     """The starter's model with seed 0; `changes` are fields of GPTConfig."""
     torch.manual_seed(0)
-    model = starter().RecomputingGPT(GPTConfig(**(vars(SHAPE) | changes)))
+    model = starter("05").RecomputingGPT(GPTConfig(**(vars(SHAPE) | changes)))
     model.policy = policy
     return model
 
 
-@functools.cache
-def first_batch() -> tuple[Tensor, Tensor]:
-    """The starter's first batch."""
-    return random_batch(load_corpus("embedded").train, step=0, seed=0, batch_size=12, block_size=64)
-
-
-def token_loss(model: nn.Module) -> Tensor:
+def first_loss(model: nn.Module) -> Tensor:
     """The loss of the first batch, with dropout from seed 0."""
-    x, y = first_batch()
+    x, y = text_batch()
     torch.manual_seed(0)
     return F.cross_entropy(model(x).flatten(0, 1), y.flatten())
 
@@ -60,7 +44,7 @@ def kept_and_peak(policy: str, **changes: Any) -> tuple[int, int]:
     """Bytes that autograd keeps after forward, and at the fullest moment."""
     model = make_model(policy, **changes)
     with PhaseMemory(model, torch.optim.SGD(model.parameters()), CPU) as memory:
-        loss = token_loss(model)
+        loss = first_loss(model)
         memory.record("forward")
         loss.backward()
     return memory.rows[0].activations, memory.peak_activations
@@ -75,7 +59,7 @@ def kept_and_peak(policy: str, **changes: Any) -> tuple[int, int]:
 )
 def equal_in_every_bit() -> Mapping[str, float]:
     """Asks the starter to compare its policies on its first batch; before a run it takes two sequences of it."""
-    said = starter().equality(make_model(), *first_batch(), seed=0).partition(" none: ")[2]
+    said = starter("05").equality(make_model(), *text_batch(), seed=0).partition(" none: ")[2]
     return {policy: int(count.replace(",", "")) for policy, count in re.findall(r"(\w+) ([\d,]*\d)", said)}
 
 
@@ -89,7 +73,7 @@ def equal_in_every_bit() -> Mapping[str, float]:
 )
 def kept_by_policy() -> Mapping[str, float]:
     """Counts what autograd keeps for backward under each policy, with dropout 0.1."""
-    return {policy: kept_and_peak(policy)[0] / MIB for policy in starter().POLICIES}
+    return {policy: kept_and_peak(policy)[0] / MIB for policy in starter("05").POLICIES}
 
 
 @claim(
@@ -102,7 +86,7 @@ def kept_by_policy() -> Mapping[str, float]:
 )
 def peak_by_policy() -> Mapping[str, float]:
     """Follows what autograd keeps through forward and backward, recomputation included, and takes the most."""
-    return {policy: kept_and_peak(policy)[1] / MIB for policy in starter().POLICIES}
+    return {policy: kept_and_peak(policy)[1] / MIB for policy in starter("05").POLICIES}
 
 
 @claim(
@@ -135,7 +119,7 @@ def runs_per_block() -> Mapping[str, float]:
             count += 1
 
         model.get_submodule(part).register_forward_hook(ran)
-        token_loss(model).backward()
+        first_loss(model).backward()
         return count
 
     return {
@@ -156,9 +140,9 @@ def runs_per_block() -> Mapping[str, float]:
 def flops_by_policy() -> Mapping[str, float]:
     """Counts forward and backward of the first batch under each policy."""
     counts = {}
-    for policy in starter().POLICIES:
+    for policy in starter("05").POLICIES:
         with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:
-            token_loss(make_model(policy)).backward()
+            first_loss(make_model(policy)).backward()
         counts[policy] = counter.get_total_flops()
     return {policy: counts[policy] / counts["none"] for policy in ("blocks", "sqrt", "selective")}
 
@@ -171,27 +155,17 @@ def flops_by_policy() -> Mapping[str, float]:
 )
 def resumes_under_another_policy() -> float:
     """Runs the starter three times with a small model and dropout, and compares the losses in its logs."""
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-
-        def train(*arguments: str) -> list[float]:
-            before = set(folder.glob("lab-05-*"))
-            small = ["--hidden-dim=16", "--layers=2", "--heads=2", "--block-size=8", "--batch-size=2", "--device=cpu"]
-            with contextlib.redirect_stdout(io.StringIO()):
-                assert starter().main([*small, *arguments, f"--out={folder}"]) == 0
-            (made,) = set(folder.glob("lab-05-*")) - before
-            return [event["loss"] for event in read_log(made / "log.jsonl")["step"]]
-
-        whole = train("--steps=8")
-        parts = train("--steps=4", "--recompute=none", f"--checkpoint={folder}/saved.pt")
-        parts += train("--steps=8", "--recompute=selective", f"--resume={folder}/saved.pt")
+    with tempfile.TemporaryDirectory() as folder:
+        whole = logged_losses("05", "--steps=8")
+        parts = logged_losses("05", "--steps=4", "--recompute=none", f"--checkpoint={folder}/saved.pt")
+        parts += logged_losses("05", "--steps=8", "--recompute=selective", f"--resume={folder}/saved.pt")
     return sum(a != b for a, b in zip(whole, parts, strict=True))
 
 
 @contextlib.contextmanager
 def broken(**methods: Any) -> Iterator[None]:
     """The starter's Checkpoint with those methods replaced."""
-    module = starter()
+    module = starter("05")
     whole = module.Checkpoint
     module.Checkpoint = type("Checkpoint", (whole,), {name: staticmethod(one) for name, one in methods.items()})
     try:
@@ -223,11 +197,11 @@ def another_mask() -> Mapping[str, float]:
     for policy, methods in (("none", {}), ("blocks", {"backward": forgets_the_state})):
         with broken(**methods):
             model = make_model(policy, dropout=0.5)
-            loss = token_loss(model)
+            loss = first_loss(model)
             loss.backward()
-        found.append((loss.item(), torch.cat([p.grad.flatten() for p in model.parameters()])))
+        found.append((loss.item(), gradient_of(model)))
     (loss_a, right), (loss_b, wrong) = found
-    return {"loss differs by": abs(loss_a - loss_b), "gradient off by": float((wrong - right).norm() / right.norm())}
+    return {"loss differs by": abs(loss_a - loss_b), "gradient off by": off_by(wrong, right)}
 
 
 @claim(
@@ -241,7 +215,7 @@ def nobody_asks() -> Mapping[str, float]:
     """Freezes both embeddings, replaces the tensor that asks by one that does not, and counts gradients."""
     found = {}
     for name, asks in (("without", False), ("with", True)):
-        model, module = make_model("blocks"), starter()
+        model, module = make_model("blocks"), starter("05")
         for embedding in (model.token_embedding, model.position_embedding):
             embedding.requires_grad_(False)
         right = module.checkpoint
@@ -249,7 +223,7 @@ def nobody_asks() -> Mapping[str, float]:
             run, torch.empty(0, requires_grad=asks), x
         )
         try:
-            token_loss(model).backward()
+            first_loss(model).backward()
         finally:
             module.checkpoint = right
         found[name] = sum(p.grad is not None for p in model.blocks.parameters())

@@ -10,7 +10,6 @@ import time
 from collections.abc import Mapping
 from contextlib import nullcontext
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import torch
@@ -21,18 +20,14 @@ from torch.utils.checkpoint import checkpoint
 from rankzero.claims.claim import claim
 from rankzero.claims.toolkit.lab_model import make_batch, make_model, token_loss
 from rankzero.claims.toolkit.op_counter import Calls, calls_of
+from rankzero.claims.toolkit.starters import starter
 from rankzero.curriculum import find_lab
 from rankzero.learn.profiling.traces import read_trace
 
 
-def starter() -> ModuleType:
-    """profile_step.py as a module."""
-    return find_lab("06").import_starter()
-
-
 def _step_calls(script: str = "") -> Calls:
     """The second step of Lab 02's model, from the starter or from one of the patients."""
-    step = starter().train_step
+    step = starter("06").train_step
     if script:
         step = runpy.run_path(str(find_lab("06").folder / script))["train_step"]
     model = make_model()
@@ -48,7 +43,7 @@ def _profiled(steps: int) -> tuple[dict[str, int], ...]:
     optimizer, found = AdamW(model.parameters()), []
     for _ in range(steps):
         with profile(activities=[ProfilerActivity.CPU]) as profiler:
-            starter().train_step(model, optimizer, *make_batch())
+            starter("06").train_step(model, optimizer, *make_batch())
         found.append({row.key: row.count for row in profiler.key_averages() if row.key.startswith("aten::")})
     return tuple(found)
 
@@ -65,8 +60,8 @@ def fractions_add_up() -> float:
     small = ["--hidden-dim=32", "--layers=1", "--heads=2", "--block-size=16", "--batch-size=4", "--device=cpu"]
     with tempfile.TemporaryDirectory() as folder:
         with contextlib.redirect_stdout(io.StringIO()):
-            assert starter().main([*small, "--active=3", f"--out={folder}"]) == 0
-        _, fractions = starter().account(read_trace(Path(folder) / "lab-06-001" / "trace.json"))
+            assert starter("06").main([*small, "--active=3", f"--out={folder}"]) == 0
+        _, fractions = starter("06").account(read_trace(Path(folder) / "lab-06-001" / "trace.json"))
     return float(sum(fractions.values()))
 
 
@@ -81,7 +76,7 @@ def counted_equals_formula() -> Mapping[str, float]:
     found = {}
     for vocab_size in (96, 65):
         x, y = (tokens % vocab_size for tokens in make_batch())
-        found[f"{vocab_size} characters"] = sum(starter().count_flops(make_model(vocab_size=vocab_size), x, y))
+        found[f"{vocab_size} characters"] = sum(starter("06").count_flops(make_model(vocab_size=vocab_size), x, y))
     return found
 
 
@@ -96,7 +91,7 @@ def recompute_flops() -> float:
     model = make_model()
     for block in model.blocks:
         block.forward = functools.partial(checkpoint, block.forward, use_reentrant=False)
-    return float(sum(starter().count_flops(model, *make_batch())))
+    return float(sum(starter("06").count_flops(model, *make_batch())))
 
 
 @claim(
@@ -113,9 +108,9 @@ def profile_changes_no_loss() -> float:
         optimizer = AdamW(model.parameters())
         return [step(model, optimizer, *make_batch()).item() for _ in range(6)]
 
-    plain = losses(find_lab("02").import_starter().train_step)
+    plain = losses(starter("02").train_step)
     with profile(activities=[ProfilerActivity.CPU]):
-        profiled = losses(starter().train_step)
+        profiled = losses(starter("06").train_step)
     return sum(a != b for a, b in zip(plain, profiled, strict=True))
 
 
@@ -181,7 +176,7 @@ def hooks_change_nothing() -> float:
     """Runs backward with and without watch_layers of the starter."""
     plain, watched = make_model(), make_model()
     token_loss(plain, *make_batch()).backward()
-    starter().watch_layers(watched.blocks, lambda: token_loss(watched, *make_batch()))
+    starter("06").watch_layers(watched.blocks, lambda: token_loss(watched, *make_batch()))
     one, other = (torch.cat([p.grad.flatten() for p in m.parameters() if p.grad is not None]) for m in (plain, watched))
     return int((one != other).sum())
 

@@ -1,10 +1,6 @@
 """Claims of labs/lab-07-ddp.md."""
 
-import contextlib
-import io
-import tempfile
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -16,22 +12,14 @@ from torch.optim import SGD, AdamW
 from torch.utils.data import DistributedSampler, TensorDataset
 
 from rankzero.claims.claim import claim
-from rankzero.claims.toolkit.lab_model import CPU, make_batch, make_model, token_loss
+from rankzero.claims.toolkit.gradients import degrees_between, flat, gradient_of
+from rankzero.claims.toolkit.lab_model import CPU, make_batch, make_model, text_batch, token_loss
+from rankzero.claims.toolkit.starters import logged_losses, starter
 from rankzero.curriculum import find_lab
 from rankzero.exercises.probes.loader import load
-from rankzero.learn.data.batches import random_batch
-from rankzero.learn.data.corpus import load_corpus
 from rankzero.learn.distributed.collectives import CollectiveCounter
 from rankzero.learn.distributed.world import WorldTimeoutError, run_world
 from rankzero.learn.profiling.memory import PhaseMemory
-from rankzero.learn.runs.plots import read_log
-
-TINY = ("--hidden-dim", "32", "--layers", "1", "--heads", "2", "--block-size", "16", "--batch-size", "12")
-
-
-def starter(number: str = "07") -> Any:
-    """A lab's starter, as a module."""
-    return find_lab(number).import_starter()
 
 
 def exercises(wrong: str = "") -> Any:
@@ -40,14 +28,9 @@ def exercises(wrong: str = "") -> Any:
     return load(lab.solutions / "wrong" / f"{wrong}.py", over=lab.reference) if wrong else load(lab.reference)
 
 
-def flat(model: nn.Module) -> Tensor:
-    """All gradients laid end to end."""
-    return torch.cat([p.grad.flatten() for p in model.parameters() if p.grad is not None])
-
-
 def weights(model: nn.Module) -> Tensor:
     """All weights laid end to end."""
-    return torch.cat([p.detach().flatten() for p in model.parameters()])
+    return flat(model.parameters())
 
 
 def small_net(seed: int = 0) -> nn.Sequential:
@@ -66,7 +49,7 @@ def my_rows_of(step: int) -> tuple[Tensor, Tensor]:
 # --------------------------------------------------------------------------------------------------------- the equality
 def apart(dtype: torch.dtype) -> float:
     """On one rank: how far the starter's gradient is from that of one process with all 12 sequences."""
-    lab, batch = starter(), make_batch()
+    lab, batch = starter("07"), make_batch()
     whole = lab.first_gradient(make_model(), *batch, dtype, parallel=False)
     mine = lab.first_gradient(make_model(), *lab.my_rows(*batch), dtype, parallel=True)
     return ((mine - whole).abs().max() / whole.abs().max()).item()
@@ -100,14 +83,6 @@ def float32_rounds() -> float:
     return max(run_world(apart, 2, torch.float32))
 
 
-def logged(number: str, *arguments: str) -> list[float]:
-    """The losses of a short run of a lab's starter with a tiny model."""
-    with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
-        starter(number).main([*TINY, "--steps", "20", "--out", folder, *arguments])
-        (log,) = Path(folder).glob("*/log.jsonl")
-        return [event["loss"] for event in read_log(log)["step"]]
-
-
 @claim(
     "lab-07-same-losses",
     "20 steps on 2 and on 3 ranks give Lab 02's losses to the third decimal.",
@@ -120,10 +95,11 @@ def same_losses() -> Mapping[str, float]:
 
     The tolerance: float32 rounds the gradients in their 7th digit, and AdamW's quotient carries that into the weights.
     """
-    alone = logged("02")
+    steps = "--steps=20"
+    alone = logged_losses("02", steps)
 
     def differ(ranks: str) -> float:
-        return max(abs(a - b) for a, b in zip(logged("07", "--ranks", ranks), alone, strict=True))
+        return max(abs(a - b) for a, b in zip(logged_losses("07", steps, f"--ranks={ranks}"), alone, strict=True))
 
     return {"2 ranks": differ("2"), "3 ranks": differ("3")}
 
@@ -131,7 +107,7 @@ def same_losses() -> Mapping[str, float]:
 # --------------------------------------------------------------------------------------------------------- what is sent
 def sent_in_three_steps() -> list[list[tuple[str, int]]]:
     """On one rank: collectives and bytes of the first three steps of Lab 02's GPT."""
-    model, lab = make_model(), starter()
+    model, lab = make_model(), starter("07")
     parallel, optimizer = DistributedDataParallel(model), AdamW(model.parameters())
     found = []
     for _ in range(3):
@@ -175,7 +151,7 @@ def sent_by_step() -> Mapping[str, float]:
 
 def held_by_this_rank() -> int:
     """On one rank: the most activations of the starter's first step."""
-    model, lab = make_model(), starter()
+    model, lab = make_model(), starter("07")
     parallel, optimizer = DistributedDataParallel(model), AdamW(model.parameters())
     with PhaseMemory(model, optimizer, CPU) as memory:
         lab.train_step(parallel, optimizer, *lab.my_rows(*make_batch()), after=memory.record)
@@ -291,13 +267,13 @@ def weights_averaged() -> Mapping[str, float]:
 
 def first_batch_with_hooks() -> float:
     """On one rank: how far the gradient is off on Lab 02's first batch if hooks average the parameters."""
-    x, y = random_batch(load_corpus("embedded").train, step=0, seed=0, batch_size=12, block_size=64)
+    x, y = text_batch()
     whole, mine = make_model(), make_model()
     token_loss(whole, x, y).backward()
     for parameter in mine.parameters():
         parameter.register_post_accumulate_grad_hook(hooked("parameter"))
-    token_loss(mine, *starter().my_rows(x, y)).backward()
-    return ((flat(mine) - flat(whole)).abs().max() / flat(whole).abs().max()).item()
+    token_loss(mine, *starter("07").my_rows(x, y)).backward()
+    return ((gradient_of(mine) - gradient_of(whole)).abs().max() / gradient_of(whole).abs().max()).item()
 
 
 @claim(
@@ -350,9 +326,9 @@ def sent_with(wrong: str) -> float:
     """On one rank: the bytes of gradients that accumulation in three micro-batches sends, in sets of gradients."""
     solved, model = exercises(wrong), make_model(n_layer=1)
     ddp = DistributedDataParallel(model)
-    token_loss(ddp, *starter().my_rows(*make_batch())).backward()
+    token_loss(ddp, *starter("07").my_rows(*make_batch())).backward()
     with CollectiveCounter() as counter:
-        solved.accumulate(ddp, *starter().my_rows(*make_batch()), 3)
+        solved.accumulate(ddp, *starter("07").my_rows(*make_batch()), 3)
     return sum(r.bytes for r in counter.records if r.collective == "all_reduce" and r.bytes > 8) / (
         4 * sum(p.numel() for p in model.parameters())
     )
@@ -374,9 +350,9 @@ def forward_reads_the_flag() -> Mapping[str, float]:
 
 def gradient_with_slopes_hook() -> Tensor:
     """On one rank: the gradient after two micro-batches, of which register_hook averages the last one's."""
-    lab, model = starter(), make_model(n_layer=1).double()
+    lab, model = starter("07"), make_model(n_layer=1).double()
     exercises("last_slopes_only").accumulate(DistributedDataParallel(model), *lab.my_rows(*make_batch()), 2)
-    return flat(model)
+    return gradient_of(model)
 
 
 @claim(
@@ -393,8 +369,7 @@ def last_slopes_only() -> float:
     The tokens are random, but come from torch's generator, which may change: hence the tolerance.
     """
     one, other = run_world(gradient_with_slopes_hook, 2)
-    cosine = (one @ other / one.norm() / other.norm()).item()
-    return float(torch.rad2deg(torch.acos(torch.tensor(min(1.0, cosine)))))
+    return degrees_between(one, other)
 
 
 # -------------------------------------------------------------------------------------------------------------- sampler

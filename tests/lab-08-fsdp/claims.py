@@ -1,8 +1,6 @@
 """Claims of labs/lab-08-fsdp.md."""
 
-import contextlib
 import functools
-import io
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,29 +15,23 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.optim import AdamW
 
 from rankzero.claims.claim import claim
-from rankzero.claims.toolkit.lab_model import make_batch, make_model
+from rankzero.claims.toolkit.lab_model import make_batch, make_model, small_gpt
+from rankzero.claims.toolkit.starters import logged_losses, starter
 from rankzero.curriculum import find_lab
 from rankzero.exercises.probes.loader import load
 from rankzero.learn.distributed.collectives import CollectiveCounter
 from rankzero.learn.distributed.rank_sync import my_rows
 from rankzero.learn.distributed.world import run_world
-from rankzero.learn.models.gpt import GPT, GPTConfig
+from rankzero.learn.models.gpt import GPT
 from rankzero.learn.profiling.sharded_memory import MeasuredStep, full_values, local_bytes, measure
-from rankzero.learn.runs.plots import read_log
 
 WAYS = ("reshard", "no reshard", "DDP")
 
 
-def starter() -> Any:
+def functions() -> Any:
     """The functions of the lab's starter, for ranks."""
-    module = find_lab("08").import_starter()
+    module = starter("08")
     return SimpleNamespace(**{name: getattr(module, name) for name in ("shard", "train_step", "save", "restore")})
-
-
-def small_model() -> GPT:
-    """Two layers, 32 wide, float64; its sizes divide by 2 and by 4."""
-    torch.manual_seed(0)
-    return GPT(GPTConfig(24, block_size=8, n_layer=2, n_head=2, hidden_dim=32)).double()
 
 
 def small_batch(step: int = 0) -> tuple[Tensor, Tensor]:
@@ -75,7 +67,7 @@ def _with_root(reshard: bool | None) -> tuple[GPT, AdamW]:
 @functools.cache
 def measured(ranks: int) -> list[dict[str, MeasuredStep]]:
     """The same by rank."""
-    return run_world(_measured, ranks, starter())
+    return run_world(_measured, ranks, functions())
 
 
 @claim(
@@ -165,7 +157,7 @@ def whole_after_forward() -> Mapping[str, float]:
 )
 def uneven() -> Mapping[str, float]:
     """Shards the model in three processes and counts the local numbers on each."""
-    held = run_world(_parameters_held, 3, starter())
+    held = run_world(_parameters_held, 3, functions())
     return {f"rank {rank}": count for rank, count in enumerate(held)} | {"all": sum(held)}
 
 
@@ -175,7 +167,7 @@ def _parameters_held(lab: Any) -> int:
 
 
 def _bytes_by_dtype(lab: Any) -> dict[str, float]:
-    model, optimizer = lab.shard(small_model().float(), 1e-3, precision="bf16")
+    model, optimizer = lab.shard(small_gpt().float(), 1e-3, precision="bf16")
     with CollectiveCounter() as counter:
         lab.train_step(model, optimizer, *my_rows(*small_batch()))
     gathers = [record for record in counter.records if record.collective == "all_gather"]
@@ -183,7 +175,7 @@ def _bytes_by_dtype(lab: Any) -> dict[str, float]:
     return {
         "gather": gathers[1].bytes / (12 * 32**2 + 2 * 32),
         "scatter": scatters[0].bytes / (12 * 32**2 + 2 * 32),
-        "kept": local_bytes(model.parameters()) * 2 / sum(p.numel() for p in small_model().parameters()),
+        "kept": local_bytes(model.parameters()) * 2 / sum(p.numel() for p in small_gpt().parameters()),
     }
 
 
@@ -195,17 +187,17 @@ def _bytes_by_dtype(lab: Any) -> dict[str, float]:
 )
 def bf16_bytes() -> Mapping[str, float]:
     """Counts the messages of the first block's group in one step of a small GPT, and the local bytes times ranks."""
-    found = run_world(_bytes_by_dtype, 2, starter())[0]
+    found = run_world(_bytes_by_dtype, 2, functions())[0]
     return {name: found[name] for name in ("gather", "scatter", "kept")}
 
 
 # --------------------------------------------------------------------------------------------------------- the equality
 def _three_steps(lab: Any) -> dict[str, float]:
     """The largest difference, of the largest weight, after three steps: to one process, and to DDP."""
-    alone = small_model()
+    alone = small_gpt()
     optimizer = AdamW(alone.parameters(), lr=1e-3)
-    model, sharded = lab.shard(small_model(), 1e-3)
-    replica = DistributedDataParallel(small_model())
+    model, sharded = lab.shard(small_gpt(), 1e-3)
+    replica = DistributedDataParallel(small_gpt())
     both = AdamW(replica.parameters(), lr=1e-3)
     for step in range(3):
         x, y = small_batch(step)
@@ -233,13 +225,13 @@ def _three_steps(lab: Any) -> dict[str, float]:
 )
 def three_steps_equal() -> Mapping[str, float]:
     """Trains a small GPT each way, in real processes, and compares weight by weight on rank 0."""
-    found = {ranks: run_world(_three_steps, ranks, starter())[0] for ranks in (2, 3, 4)}
+    found = {ranks: run_world(_three_steps, ranks, functions())[0] for ranks in (2, 3, 4)}
     return {f"{ranks} ranks": one["one process"] for ranks, one in found.items()} | {"DDP on 2": found[2]["DDP"]}
 
 
 # ------------------------------------------------------------------------------------------------------- the checkpoint
 def _train_and_save(lab: Any, run: Path, steps: int) -> list[float]:
-    model, optimizer = lab.shard(small_model(), 1e-3)
+    model, optimizer = lab.shard(small_gpt(), 1e-3)
     losses = []
     for step in range(steps):
         losses.append(lab.train_step(model, optimizer, *my_rows(*small_batch(step))).item())
@@ -249,7 +241,7 @@ def _train_and_save(lab: Any, run: Path, steps: int) -> list[float]:
 
 
 def _go_on(lab: Any, folder: Path, steps: int) -> list[float]:
-    model, optimizer = lab.shard(small_model(), 1e-3)
+    model, optimizer = lab.shard(small_gpt(), 1e-3)
     first = lab.restore({"path": folder, "step": 2}, model, optimizer)
     return [lab.train_step(model, optimizer, *my_rows(*small_batch(step))).item() for step in range(first, steps)]
 
@@ -264,9 +256,9 @@ def _go_on(lab: Any, folder: Path, steps: int) -> list[float]:
 def other_ranks_go_on() -> Mapping[str, float]:
     """Saves a small float64 GPT with AdamW after 2 steps, and takes steps 3 and 4 in worlds of other sizes."""
     with tempfile.TemporaryDirectory() as name:
-        losses = run_world(_train_and_save, 2, starter(), Path(name), 4)[0]
+        losses = run_world(_train_and_save, 2, functions(), Path(name), 4)[0]
         folder = Path(name) / "step-000002"
-        rest = {ranks: run_world(_go_on, ranks, starter(), folder, 4)[0] for ranks in (1, 3, 4)}
+        rest = {ranks: run_world(_go_on, ranks, functions(), folder, 4)[0] for ranks in (1, 3, 4)}
     return {
         f"on {ranks}": max(abs(a - b) for a, b in zip(found, losses[2:], strict=True)) for ranks, found in rest.items()
     }
@@ -289,14 +281,14 @@ def _save(lab: Any, run: Path) -> None:
 def file_of_a_rank() -> Mapping[str, float]:
     """Saves Lab 02's GPT after one step in two processes and takes the sizes of the two files."""
     with tempfile.TemporaryDirectory() as name:
-        run_world(_save, 2, starter(), Path(name))
+        run_world(_save, 2, functions(), Path(name))
         files = sorted((Path(name) / "step-000001").glob("*.distcp"))
         return {f"rank {rank}": file.stat().st_size / (12 * 808_064) for rank, file in enumerate(files)}
 
 
 # ------------------------------------------------------------------------------------------------------ what goes wrong
 def _optimizer_first(lab: Any) -> dict[str, float]:
-    model = small_model()
+    model = small_gpt()
     before = full_values(model.parameters()).clone()
     early = AdamW(model.parameters(), lr=1e-3)
     model, _ = lab.shard(model, 1e-3)
@@ -314,7 +306,7 @@ def _optimizer_first(lab: Any) -> dict[str, float]:
 )
 def optimizer_first() -> Mapping[str, float]:
     """Makes the optimizer, then shards, then takes the starter's step on two ranks, and looks at all three."""
-    found = run_world(_optimizer_first, 2, starter())[0]
+    found = run_world(_optimizer_first, 2, functions())[0]
     return {
         "weights changed": found["changed"],
         "parameters with state": found["state"],
@@ -370,13 +362,13 @@ def root_forgotten() -> Mapping[str, float]:
     """Takes the starter's step on two ranks, each with its rows, both ways, and compares the whole embeddings."""
     found = {}
     for name, root in (("root sharded", True), ("root forgotten", False)):
-        mine, theirs = run_world(_after_a_step, 2, starter(), root)
+        mine, theirs = run_world(_after_a_step, 2, functions(), root)
         found[name] = int(not torch.equal(mine, theirs))
     return found
 
 
 def _norms(lab: Any) -> dict[str, float]:
-    model, optimizer = lab.shard(small_model(), 1e-3)
+    model, optimizer = lab.shard(small_gpt(), 1e-3)
     lab.train_step(model, optimizer, *my_rows(*small_batch()))
     own = torch.cat([p.grad.to_local().flatten() for p in model.parameters()]).norm().item()
     return {"own": own / full_values(p.grad for p in model.parameters()).norm().item()}
@@ -392,7 +384,7 @@ def _norms(lab: Any) -> dict[str, float]:
 )
 def own_norms() -> Mapping[str, float]:
     """Takes the norm of the local tensors of p.grad on both ranks, and of the gathered ones."""
-    found = [one["own"] for one in run_world(_norms, 2, starter())]
+    found = [one["own"] for one in run_world(_norms, 2, functions())]
     return {"rank 0": found[0], "rank 1": found[1], "squares together": sum(one**2 for one in found)}
 
 
@@ -405,12 +397,5 @@ def own_norms() -> Mapping[str, float]:
 )
 def same_losses() -> float:
     """Runs both starters in fp32, on the same batches of 12 of the embedded text, and compares each step's loss."""
-    options = ["--hidden-dim", "32", "--layers", "1", "--heads", "2", "--block-size", "16", "--steps", "10"]
-    every = []
-    with tempfile.TemporaryDirectory() as name, contextlib.redirect_stdout(io.StringIO()):
-        for number in ("02", "08"):
-            out = Path(name) / number
-            assert find_lab(number).import_starter().main([*options, "--out", str(out)]) == 0
-            (log,) = out.glob("*/log.jsonl")
-            every.append([event["loss"] for event in read_log(log)["step"]])
-    return max(abs(a - b) for a, b in zip(*every, strict=True))
+    sharded, alone = (logged_losses(number, "--steps=10") for number in ("08", "02"))
+    return max(abs(a - b) for a, b in zip(sharded, alone, strict=True))

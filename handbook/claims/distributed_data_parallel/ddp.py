@@ -12,11 +12,12 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.optim import SGD
 
 from rankzero.claims.claim import claim
+from rankzero.claims.toolkit.gradients import flat, gradient, gradient_of, off_by
+from rankzero.claims.toolkit.lab_model import SHAPE, TINY, next_token_loss, seeded_gpt
 from rankzero.learn.distributed.collectives import CollectiveCounter
 from rankzero.learn.distributed.world import run_world
 from rankzero.learn.models.gpt import GPT
 
-from ..errata.shared import LAB_02, TINY, flat, gradient, off_by, seeded_gpt, token_loss
 from .strategies import MIB, own_part
 
 
@@ -114,11 +115,11 @@ def bucket_sizes() -> Mapping[str, float]:
 def calls_with(options: Mapping[str, Any]) -> int:
     """All-reduces of the third step of Lab 02's model."""
     torch.manual_seed(0)
-    wrapped = DistributedDataParallel(GPT(LAB_02), init_sync=False, **options)
+    wrapped = DistributedDataParallel(GPT(SHAPE), init_sync=False, **options)
     tokens = torch.randint(96, (1, 9))
     for step in range(3):
         with CollectiveCounter() if step == 2 else contextlib.nullcontext() as counted:
-            token_loss(wrapped, tokens).backward()
+            next_token_loss(wrapped, tokens).backward()
     assert counted is not None
     return counted.calls["all_reduce"]
 
@@ -178,17 +179,17 @@ def accumulated(quiet: str) -> tuple[int, Tensor]:
     """All-reduces and gradient of 8 micro-batches; `quiet` says where no_sync is: nowhere, around all, or too late."""
     model, tokens = seeded_gpt(TINY)
     wrapped = DistributedDataParallel(model)
-    gradient(wrapped, lambda: token_loss(wrapped, tokens))  # the first step, before buckets are final
+    gradient(wrapped, lambda: next_token_loss(wrapped, tokens))  # the first step, before buckets are final
     model.zero_grad()
     parts = own_part(tokens).chunk(8)
     with CollectiveCounter() as counted:
         for i, part in enumerate(parts):
             last = i == len(parts) - 1
             with wrapped.no_sync() if quiet == "around both" and not last else contextlib.nullcontext():
-                loss = token_loss(wrapped, part) / len(parts)
+                loss = next_token_loss(wrapped, part) / len(parts)
                 with wrapped.no_sync() if quiet == "around backward" and not last else contextlib.nullcontext():
                     loss.backward()
-    return counted.calls["all_reduce"], flat([p.grad for p in model.parameters() if p.grad is not None])
+    return counted.calls["all_reduce"], gradient_of(model)
 
 
 @claim(

@@ -10,12 +10,12 @@ from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import fp16_compr
 from torch.nn.parallel import DistributedDataParallel
 
 from rankzero.claims.claim import claim
+from rankzero.claims.toolkit.gradients import gradient, off_by
+from rankzero.claims.toolkit.lab_model import TINY, next_token_loss, seeded_gpt
 from rankzero.learn.distributed.collectives import CollectiveCounter
 from rankzero.learn.distributed.tcp_bytes import tcp_bytes_sent
 from rankzero.learn.distributed.world import run_world
 from rankzero.learn.models.gpt import GPT
-
-from ..errata.shared import TINY, gradient, off_by, seeded_gpt, token_loss
 
 MIB = 2**20
 
@@ -25,7 +25,7 @@ def averaged_gradient(part: Callable[[Tensor], Tensor]) -> Tensor:
     """DDP's gradient of a small GPT in float64, from the sequences that `part` takes of 32."""
     model, tokens = seeded_gpt(TINY)
     wrapped = DistributedDataParallel(model)
-    return gradient(wrapped, lambda: token_loss(wrapped, part(tokens)))
+    return gradient(wrapped, lambda: next_token_loss(wrapped, part(tokens)))
 
 
 def own_part(tokens: Tensor) -> Tensor:
@@ -46,7 +46,7 @@ def ranks_average() -> Mapping[str, float]:
     The tolerance is rounding: float64 has 16 digits, and the ranks add in another order.
     """
     model, tokens = seeded_gpt(TINY)
-    whole = gradient(model, lambda: token_loss(model, tokens))
+    whole = gradient(model, lambda: next_token_loss(model, tokens))
     return {f"{ranks} ranks": off_by(run_world(averaged_gradient, ranks, own_part)[0], whole) for ranks in (2, 4)}
 
 
@@ -59,7 +59,7 @@ def unequal_gradient(weighted: bool) -> Tensor:
     total = count.clone()
     dist.all_reduce(total)
     factor = (dist.get_world_size() * count / total).item() if weighted else 1.0
-    return gradient(wrapped, lambda: token_loss(wrapped, mine) * factor)
+    return gradient(wrapped, lambda: next_token_loss(wrapped, mine) * factor)
 
 
 @claim(
@@ -72,7 +72,7 @@ def unequal_gradient(weighted: bool) -> Tensor:
 def unequal_ranks() -> Mapping[str, float]:
     """Compares both with the gradient of all 32 in one process. A rank's weight is ranks · its tokens / all tokens."""
     model, tokens = seeded_gpt(TINY)
-    whole = gradient(model, lambda: token_loss(model, tokens))
+    whole = gradient(model, lambda: next_token_loss(model, tokens))
     plain, weighted = run_world(lambda: (unequal_gradient(False), unequal_gradient(True)), 2)[0]
     return {"plain": 100 * off_by(plain, whole), "weighted": 100 * off_by(weighted, whole)}
 
@@ -277,7 +277,7 @@ def gradient_bytes(recipe: str) -> float:
     tokens = torch.randint(TINY.vocab_size, (4, TINY.block_size + 1))
     with CollectiveCounter() as counted:
         with torch.autocast("cpu", torch.bfloat16, enabled=recipe.startswith("autocast")):
-            loss = token_loss(wrapped, tokens)
+            loss = next_token_loss(wrapped, tokens)
         loss.backward()
     return counted.bytes["all_reduce"] / TINY.parameter_count()
 

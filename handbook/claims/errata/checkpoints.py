@@ -16,13 +16,8 @@ from torch.optim.lr_scheduler import CosineAnnealingLR
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from rankzero.claims.claim import claim
-
-from .shared import (
-    TINY,
-    gradient,
-    seeded_gpt,
-    token_loss,
-)
+from rankzero.claims.toolkit.gradients import gradient
+from rankzero.claims.toolkit.lab_model import TINY, next_token_loss, seeded_gpt
 
 
 @claim(
@@ -72,7 +67,7 @@ def train_until_sigterm(file: Path) -> None:
     model, tokens = seeded_gpt(TINY)
     whole = copy.deepcopy(model)
     states: dict[str, Any] = {"before": copy.deepcopy(model.state_dict())}
-    gradient(whole, lambda: token_loss(whole, tokens))
+    gradient(whole, lambda: next_token_loss(whole, tokens))
     AdamW(whole.parameters(), lr=1e-3).step()
     states["after"] = whole.state_dict()
     optimizer = AdamW(model.parameters(), lr=1e-3)
@@ -82,7 +77,7 @@ def train_until_sigterm(file: Path) -> None:
         os._exit(0)
 
     signal.signal(signal.SIGTERM, save_and_exit)
-    gradient(model, lambda: token_loss(model, tokens))
+    gradient(model, lambda: next_token_loss(model, tokens))
     with SignalDuringUpdate(tensor=5):
         optimizer.step()
 

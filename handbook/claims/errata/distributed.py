@@ -1,14 +1,11 @@
 """Claims of handbook/errata.md, section *Distributed*."""
 
-import contextlib
-import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
-from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor
 from torch.distributed.tensor.debug import CommDebugMode
@@ -17,11 +14,13 @@ from torch.utils.data import TensorDataset
 from torch.utils.data.distributed import DistributedSampler
 
 from rankzero.claims.claim import claim
+from rankzero.claims.toolkit.fake_ranks import one_of
+from rankzero.claims.toolkit.gradients import flat, gradient, gradient_of, off_by
+from rankzero.claims.toolkit.lab_model import SHAPE, TINY, next_token_loss, seeded_gpt
 from rankzero.learn.models.gpt import GPT
 from rankzero.ledger.measure import storage_bytes
-from rankzero.ledger.plan.simulate import fake_world
 
-from .shared import GB, LAB_02, TINY, flat, gradient, off_by, seeded_gpt, token_loss
+from .shared import GB
 
 
 def ring_all_reduce(ranks: list[Tensor]) -> int:
@@ -71,9 +70,9 @@ def ring_all_reduce_bytes() -> Mapping[str, float]:
 def bytes_of_rank_0(stage: int, ranks: int) -> int:
     """Trains Lab 02's model in bf16 with fp32 masters, its state cut into flat shards; counts what one rank holds."""
     torch.manual_seed(0)
-    model = GPT(LAB_02).bfloat16()
+    model = GPT(SHAPE).bfloat16()
     F.cross_entropy(model(torch.randint(96, (2, 8))).flatten(0, 1), torch.randint(96, (16,))).backward()
-    gradients = flat([p.grad for p in model.parameters() if p.grad is not None])
+    gradients = gradient_of(model)
     shard = gradients.numel() // ranks if stage else gradients.numel()
     master = nn.Parameter(flat(list(model.parameters()))[:shard].float())
     optimizer = AdamW([master])
@@ -101,13 +100,6 @@ def zero_at_64_ranks() -> Mapping[str, float]:
     }
 
 
-@contextlib.contextmanager
-def fake_ranks(n: int) -> Iterator[DeviceMesh]:
-    """A mesh of `n` ranks of which only this one exists: collectives return at once."""
-    with fake_world(n):
-        yield init_device_mesh("cpu", (n,))  # outside of fake mode: it reads a tensor
-
-
 @claim(
     "errata-fsdp-gathers",
     "fully_shard gathers 4 blocks twice a step, 8 all-gathers; without resharding after forward once, 4.",
@@ -122,7 +114,7 @@ def fake_ranks(n: int) -> Iterator[DeviceMesh]:
 def fsdp_gathers() -> Mapping[str, float]:
     """Runs forward and backward eagerly, on fake tensors, as one of 64 fake ranks, and counts the collectives."""
     measured = {}
-    with fake_ranks(64) as mesh, warnings.catch_warnings(action="ignore"):
+    with one_of(64) as mesh:
         for name, reshard in (("reshard", True), ("keep", False)):
             with FakeTensorMode(), CommDebugMode() as collectives:
                 model = nn.Sequential(*(nn.Linear(256, 256) for _ in range(4)))
@@ -143,7 +135,7 @@ def fsdp_gathers() -> Mapping[str, float]:
 )
 def fsdp2_hooks() -> bool:
     """Shards a layer over 64 fake ranks and looks at it."""
-    with fake_ranks(64) as mesh, FakeTensorMode():
+    with one_of(64) as mesh, FakeTensorMode():
         layer = nn.Linear(256, 256)
         assert not layer._forward_pre_hooks
         assert not layer._forward_hooks
@@ -177,7 +169,7 @@ def moved(make: Make, rate: float, parts: int) -> Tensor:
     start = flat(list(model.parameters()))
     optimizer = make(list(model.parameters()), rate)
     for part in tokens.chunk(parts):
-        gradient(model, lambda part=part: token_loss(model, part))  # type: ignore[misc]
+        gradient(model, lambda part=part: next_token_loss(model, part))  # type: ignore[misc]
         optimizer.step()
     return flat(list(model.parameters())) - start
 

@@ -3,17 +3,19 @@
 import math
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import torch
 from torch import Tensor, nn
 from torch.optim import SGD, AdamW
 
 from rankzero.claims.claim import claim
+from rankzero.claims.toolkit.gpt2 import GPT_2
+from rankzero.claims.toolkit.gradients import flat, gradient, gradient_of, off_by
+from rankzero.claims.toolkit.lab_model import SHAPE, TINY, next_token_loss, seeded_gpt
+from rankzero.claims.toolkit.op_counter import raises
 from rankzero.learn.models.gpt import GPT
 from rankzero.learn.models.llama import Llama, LlamaConfig
-
-from .shared import GPT_2, LAB_02, TINY, flat, gradient, off_by, seeded_gpt, token_loss
 
 
 @claim(
@@ -26,8 +28,8 @@ from .shared import GPT_2, LAB_02, TINY, flat, gradient, off_by, seeded_gpt, tok
 def accumulation() -> Mapping[str, float]:
     """Compares gradients of a tiny GPT in fp64. No learning rate appears anywhere."""
     model, tokens = seeded_gpt(TINY)
-    right = gradient(model, lambda: token_loss(model, tokens))
-    losses = [lambda part=part: token_loss(model, part) for part in tokens.chunk(4)]
+    right = gradient(model, lambda: next_token_loss(model, tokens))
+    losses = [lambda part=part: next_token_loss(model, part) for part in tokens.chunk(4)]
     quarters = [lambda loss=loss: loss() / 4 for loss in losses]
     return {
         "divided": off_by(gradient(model, *quarters), right),
@@ -45,8 +47,8 @@ def accumulation() -> Mapping[str, float]:
 def accumulation_breaks() -> Mapping[str, float]:
     """The same comparison, in fp64, for a network with BatchNorm and for a batch of 32 cut into 24 and 8."""
     model, tokens = seeded_gpt(TINY)
-    right = gradient(model, lambda: token_loss(model, tokens))
-    unequal = [lambda part=part: token_loss(model, part) / 2 for part in tokens.split([24, 8])]
+    right = gradient(model, lambda: next_token_loss(model, tokens))
+    unequal = [lambda part=part: next_token_loss(model, part) / 2 for part in tokens.split([24, 8])]
     norm = nn.Sequential(nn.Linear(16, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Linear(16, 1)).double()
     x = torch.randn(32, 16, dtype=torch.float64)
     whole = gradient(norm, lambda: (norm(x) - x[:, :1]).square().mean())
@@ -71,7 +73,7 @@ def undivided_loss() -> Mapping[str, float]:
         model, tokens = seeded_gpt(TINY)
         start = flat(list(model.parameters()))
         optimizer = optimizer_type(model.parameters(), lr=1e-3)
-        gradient(model, lambda: factor * token_loss(model, tokens))
+        gradient(model, lambda: factor * next_token_loss(model, tokens))
         optimizer.step()
         return float((flat(list(model.parameters())) - start).norm())
 
@@ -87,12 +89,12 @@ def undivided_loss() -> Mapping[str, float]:
 )
 def clipped_norms() -> Mapping[str, float]:
     """Clips the gradient of Lab 02's first step, and that of a loss 1,000 times as large."""
-    model, tokens = seeded_gpt(LAB_02, double=False)
+    model, tokens = seeded_gpt(SHAPE, double=False)
     returned, after = [], []
     for factor in (1, 1000):
-        gradient(model, lambda factor=factor: factor * token_loss(model, tokens[:12]))  # type: ignore[misc]
+        gradient(model, lambda factor=factor: factor * next_token_loss(model, tokens[:12]))  # type: ignore[misc]
         returned.append(float(nn.utils.clip_grad_norm_(model.parameters(), 1.0)))
-        after.append(float(flat([p.grad for p in model.parameters() if p.grad is not None]).norm()))
+        after.append(float(gradient_of(model).norm()))
     return {
         "ordinary, after clipping": after[0],
         "spike, after clipping": after[1],
@@ -110,20 +112,11 @@ def no_decay_names() -> Mapping[str, float]:
     """Filters the parameters of two models of 4 layers, two norms a layer and one at the end."""
     llama = Llama(LlamaConfig(vocab_size=96, n_layer=4, n_head=4, n_kv_head=2, hidden_dim=64, ffn_dim=128))
     measured = {}
-    for name, model in (("GPT", GPT(LAB_02)), ("Llama", llama)):
+    for name, model in (("GPT", GPT(SHAPE)), ("Llama", llama)):
         named = dict(model.named_parameters())
         measured[f"{name}, by name"] = sum("LayerNorm.weight" in key for key in named)
         measured[f"{name}, by dimension"] = sum(parameter.dim() < 2 for parameter in named.values())
     return measured
-
-
-def raises(action: Callable[[], object]) -> bool:
-    """Whether it ends in an exception."""
-    try:
-        action()
-    except (RuntimeError, AttributeError):
-        return True
-    return False
 
 
 @claim(
@@ -137,7 +130,7 @@ def silent_bugs_raise() -> bool:
     loss = nn.Linear(4, 1)(torch.ones(2, 4)).mean()
     return all(
         (
-            raises(lambda: loss.item().backward()),
+            raises(lambda: loss.item().backward(), AttributeError),
             raises(torch.tensor(loss.item()).backward),
             raises(lambda: torch.ones(3) + torch.ones(3, device="meta")),
         )
@@ -155,10 +148,10 @@ def warm_up_from_zero() -> Mapping[str, float]:
     measured = {}
     step, warmup = 0, 10
     for name, share in (("step / warmup", step / warmup), ("(step + 1) / (warmup + 1)", (step + 1) / (warmup + 1))):
-        model, tokens = seeded_gpt(LAB_02, double=False)
+        model, tokens = seeded_gpt(SHAPE, double=False)
         before = [p.detach().clone() for p in model.parameters()]
         optimizer = AdamW(model.parameters(), lr=1e-3 * share)
-        token_loss(model, tokens[:2]).backward()
+        next_token_loss(model, tokens[:2]).backward()
         optimizer.step()
         measured[name] = sum(not torch.equal(p, old) for p, old in zip(model.parameters(), before, strict=True))
     return measured
@@ -188,9 +181,9 @@ def weight_gradient() -> bool:
 )
 def first_loss() -> float:
     """The loss of the untrained model on random tokens."""
-    model, tokens = seeded_gpt(LAB_02, double=False)
+    model, tokens = seeded_gpt(SHAPE, double=False)
     with torch.no_grad():
-        return float(token_loss(model, tokens))
+        return float(next_token_loss(model, tokens))
 
 
 def cost_of_item(model: nn.Module, tokens: Tensor, *, steps: int, repeats: int = 5) -> float:
@@ -202,7 +195,7 @@ def cost_of_item(model: nn.Module, tokens: Tensor, *, steps: int, repeats: int =
         begin = time.perf_counter()
         for _ in range(steps):
             optimizer.zero_grad()
-            loss = token_loss(model, tokens)
+            loss = next_token_loss(model, tokens)
             loss.backward()
             optimizer.step()
             if read:

@@ -3,24 +3,26 @@
 from collections.abc import Mapping
 
 import torch
-import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import nn
 from torch.optim import AdamW
 
 from rankzero.claims.claim import claim
+from rankzero.claims.toolkit.gpt2 import attention_by_formula, fused_attention, gpt2_flops
+from rankzero.claims.toolkit.kept_bytes import kept_tensors
+from rankzero.claims.toolkit.lab_model import SHAPE
 from rankzero.learn.profiling.memory import tensor_bytes
 from rankzero.ledger.ledger import Kind
 from rankzero.ledger.measure import measure, storage_bytes
 from rankzero.ledger.models import PRESETS, parameter_count
 from rankzero.ledger.recipes import OPTIMIZERS, RECIPES
 
-from .shared import GB, LAB_02, gpt2_flops, kept_tensors, states
+from .shared import GB, states
 
 
 def lab_02_states(recipe: str) -> dict[str, float]:
     """Bytes a parameter by row, after a step of AdamW on Lab 02's model."""
-    ledger = measure(LAB_02, RECIPES[recipe], OPTIMIZERS["adamw"], batch_size=2, seq_len=8, peaks=False)
-    return {name: size / parameter_count(LAB_02) for name, size in states(ledger).items()}
+    ledger = measure(SHAPE, RECIPES[recipe], OPTIMIZERS["adamw"], batch_size=2, seq_len=8, peaks=False)
+    return {name: size / parameter_count(SHAPE) for name, size in states(ledger).items()}
 
 
 @claim(
@@ -122,7 +124,7 @@ def activation_share() -> Mapping[str, float]:
     shares = {}
     for batch_size, seq_len in ((1, 8), (12, 64), (48, 64)):
         fp32, adamw = RECIPES["fp32"], OPTIMIZERS["adamw"]
-        ledger = measure(LAB_02, fp32, adamw, batch_size=batch_size, seq_len=seq_len, peaks=False)
+        ledger = measure(SHAPE, fp32, adamw, batch_size=batch_size, seq_len=seq_len, peaks=False)
         share = ledger.total(Kind.ACTIVATIONS) / ledger.total()
         shares[f"B {batch_size}, T {seq_len}"] = 100 * share
     return shares
@@ -140,18 +142,6 @@ def kept_by_relu_and_batchnorm() -> Mapping[str, float]:
     x = torch.randn(1024, 256, requires_grad=True)
     layers = {"ReLU": nn.ReLU(), "BatchNorm": nn.BatchNorm1d(256)}
     return {name: tensor_bytes(kept_tensors(layer, x)) / x.numel() for name, layer in layers.items()}
-
-
-def attention_by_formula(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    """[B, H, T, D] three times -> [B, H, T, D], with the [T, T] matrix of scores written out."""
-    scores = q @ k.transpose(-2, -1) / q.shape[-1] ** 0.5
-    future = torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1)
-    return scores.masked_fill(future, -torch.inf).softmax(-1) @ v
-
-
-def fused_attention(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    """The same by PyTorch's own kernel."""
-    return F.scaled_dot_product_attention(q, k, v, is_causal=True)
 
 
 @claim(

@@ -9,11 +9,14 @@ import torch
 from torch import Tensor
 
 from rankzero.claims.claim import claim
+from rankzero.claims.toolkit.gpt2 import GPT_2
+from rankzero.claims.toolkit.gradients import gradient
+from rankzero.claims.toolkit.lab_model import SHAPE, next_token_loss, seeded_gpt
 from rankzero.ledger.ledger import Kind, Ledger
 from rankzero.ledger.measure import measure
 from rankzero.ledger.recipes import OPTIMIZERS, RECIPES
 
-from .shared import GPT_2, LAB_02, gradient, seeded_gpt, states, token_loss
+from .shared import states
 
 
 @claim(
@@ -69,8 +72,8 @@ def fp16_overflows_to_inf() -> bool:
 )
 def gradients_flushed() -> Mapping[str, float]:
     """Casts the fp32 gradients of a seeded model on random tokens and counts zeros that were not zero before."""
-    model, tokens = seeded_gpt(LAB_02, double=False)
-    g = gradient(model, lambda: token_loss(model, tokens))
+    model, tokens = seeded_gpt(SHAPE, double=False)
+    g = gradient(model, lambda: next_token_loss(model, tokens))
     g = g[g != 0]
 
     def percent(which: Tensor) -> float:

@@ -1,22 +1,21 @@
 """Claims of handbook/errata.md, section *Recomputation*."""
 
-import weakref
 from collections.abc import Mapping
-from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import FlopCounterMode
 
 from rankzero.claims.claim import claim
+from rankzero.claims.toolkit.gpt2 import gpt2, gpt2_flops
+from rankzero.claims.toolkit.kept_bytes import LiveBytes, Recomputed
+from rankzero.claims.toolkit.lab_model import SHAPE, next_token_loss
 from rankzero.learn.models.gpt import GPT, Block, GPTConfig
 from rankzero.ledger.measure import SavedTensors
 
-from .shared import GIB, LAB_02, Recomputed, fake_gpt2, gpt2_flops, token_loss
+from .shared import GIB
 
 
 @claim(
@@ -40,10 +39,10 @@ def checkpointing_flops() -> Mapping[str, float]:
 def gpt2_activations(recompute: str, backend: SDPBackend) -> float:
     """GiB that the forward pass of GPT-2's shape leaves, B 8, T 1,024, fp32, loss included."""
     with FakeTensorMode(), sdpa_kernel(backend):
-        model, tokens = fake_gpt2(recompute), torch.zeros(8, 1025, dtype=torch.int64)
+        model, tokens = gpt2(recompute), torch.zeros(8, 1025, dtype=torch.int64)
         saved = SavedTensors(model)
         with saved.active():
-            token_loss(model, tokens)
+            next_token_loss(model, tokens)
     return sum(saved.by_module.values()) / GIB
 
 
@@ -61,32 +60,6 @@ def checkpointing_memory() -> Mapping[str, float]:
         "attention by the formula": gpt2_activations("", SDPBackend.MATH),
         "blocks recomputed": gpt2_activations("blocks", SDPBackend.FLASH_ATTENTION),
     }
-
-
-class LiveBytes(TorchDispatchMode):
-    """While active, counts the bytes of tensors that were made and not yet freed, and the most there ever were."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.now = self.peak = 0
-        self._alive: set[int] = set()
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        out = func(*args, **(kwargs or {}))
-        for tensor in tree_leaves(out):
-            if isinstance(tensor, Tensor) and tensor.untyped_storage()._cdata not in self._alive:
-                self._enter(tensor.untyped_storage())
-        return out
-
-    def _enter(self, storage: torch.UntypedStorage) -> None:
-        self._alive.add(storage._cdata)
-        self.now += storage.nbytes()
-        self.peak = max(self.peak, self.now)
-        weakref.finalize(storage, self._leave, storage._cdata, storage.nbytes())
-
-    def _leave(self, address: int, size: int) -> None:
-        self._alive.discard(address)
-        self.now -= size
 
 
 @claim(
@@ -126,7 +99,7 @@ def backward_twice_forward() -> Mapping[str, float]:
     tokens = torch.zeros(2, 64, dtype=torch.int64)
     mlp = nn.Sequential(nn.Linear(784, 256), nn.ReLU(), nn.Linear(256, 10))
     measured = {}
-    for name, model, x in (("GPT", GPT(LAB_02), tokens), ("MLP 784-256-10", mlp, torch.randn(2, 784))):
+    for name, model, x in (("GPT", GPT(SHAPE), tokens), ("MLP 784-256-10", mlp, torch.randn(2, 784))):
         with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:
             out = model(x)
             forward = counter.get_total_flops()

@@ -14,12 +14,10 @@ from torch.utils.checkpoint import checkpoint, create_selective_checkpoint_conte
 from torch.utils.flop_counter import FlopCounterMode
 
 from rankzero.claims.claim import claim
-from rankzero.curriculum import find_lab
+from rankzero.claims.toolkit.kept_bytes import LiveBytes, Recomputed
+from rankzero.claims.toolkit.starters import starter
 from rankzero.learn.models.gpt import GPT, Block, GPTConfig
 from rankzero.learn.profiling.memory import PhaseMemory
-
-from ..errata.recomputation import LiveBytes
-from ..errata.shared import Recomputed
 
 CHEN = "[Chen et al.](https://arxiv.org/abs/1604.06174)"
 Run = Callable[[Tensor], Tensor]
@@ -27,12 +25,11 @@ Run = Callable[[Tensor], Tensor]
 
 def peak_of_segments(blocks: list[nn.Module], x: Tensor, lengths: list[int]) -> float:
     """The most that autograd keeps during a step through Lab 05's checkpoints, in tensors of the size of `x`."""
-    starter: Any = find_lab("05").import_starter()
     model = nn.ModuleList(blocks)
     with PhaseMemory(model, torch.optim.SGD(model.parameters()), torch.device("cpu")) as memory:
         y, place = x.clone().requires_grad_(), 0
         for length in lengths:
-            y = starter.checkpoint(nn.Sequential(*blocks[place : place + length]), y)
+            y = starter("05").checkpoint(nn.Sequential(*blocks[place : place + length]), y)
             place += length
         y.sum().backward()
     return memory.peak_activations / x.nbytes
@@ -76,12 +73,11 @@ def segments_of_a_gpt() -> Mapping[str, float]:
 
 def peak_of_choice(blocks: list[nn.Module], x: Tensor, recomputed: Collection[int]) -> int:
     """Bytes that autograd keeps at the fullest moment with those blocks recomputed, each alone."""
-    starter: Any = find_lab("05").import_starter()
     model = nn.ModuleList(blocks)
     with PhaseMemory(model, torch.optim.SGD(model.parameters()), torch.device("cpu")) as memory:
         y = x.clone().requires_grad_()
         for place, block in enumerate(blocks):
-            y = starter.checkpoint(block, y) if place in recomputed else block(y)
+            y = starter("05").checkpoint(block, y) if place in recomputed else block(y)
         y.sum().backward()
     return memory.peak_activations
 
@@ -155,7 +151,7 @@ def products_kept() -> Mapping[str, float]:
         run, x = gpt_block(kind), torch.randn(12, 64, 128, requires_grad=True)
         with LiveBytes() as live:
             y = run(x)
-        measured[kind] = (live.now - y.nbytes - 4 * 12 * 128**2) / x.nbytes
+        measured[kind] = (live.now() - y.nbytes - 4 * 12 * 128**2) / x.nbytes
     return measured
 
 

@@ -13,7 +13,8 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from rankzero.claims.claim import claim
-from rankzero.learn.models.gpt import GPT, GPTConfig
+from rankzero.claims.toolkit.lab_model import SHAPE
+from rankzero.learn.models.gpt import GPT
 from rankzero.ledger.ledger import Kind
 from rankzero.ledger.measure import measure
 from rankzero.ledger.models import PRESETS, parameter_count
@@ -69,8 +70,7 @@ def checkpointing_2sbh() -> float:
 def autocast_activations() -> dict[str, float]:
     """Measures one step of each recipe; autocast keeps sums, norms and the loss in fp32."""
     names = {"fp32": "fp32", "autocast": "amp", "bf16": "bf16"}
-    config = GPTConfig(vocab_size=96)
-    return {name: activations(config, recipe).total(Kind.ACTIVATIONS) / 1e6 for name, recipe in names.items()}
+    return {name: activations(SHAPE, recipe).total(Kind.ACTIVATIONS) / 1e6 for name, recipe in names.items()}
 
 
 @claim(
@@ -102,12 +102,11 @@ def zero_grid() -> dict[str, float]:
 @functools.cache
 def counted_roles() -> tuple[float, float, float]:
     """Weights, gradients and optimizer state of the mixed recipe in bytes a parameter, counted on a small GPT."""
-    config = GPTConfig(vocab_size=96)
-    ledger = measure(config, RECIPES["mixed"], ADAMW, batch_size=1, seq_len=8, peaks=False)
+    ledger = measure(SHAPE, RECIPES["mixed"], ADAMW, batch_size=1, seq_len=8, peaks=False)
     steps = sum(row.bytes for row in ledger.rows if row.name == "step counts")
     sizes = (ledger.total(kind) for kind in (Kind.WEIGHTS, Kind.GRADIENTS, Kind.OPTIMIZER))
-    weights, gradients, state = (size / parameter_count(config) for size in sizes)
-    return weights, gradients, state - steps / parameter_count(config)
+    weights, gradients, state = (size / parameter_count(SHAPE) for size in sizes)
+    return weights, gradients, state - steps / parameter_count(SHAPE)
 
 
 def zero_gb(stage: int, ranks: int) -> float:
@@ -173,8 +172,7 @@ class Allocations(TorchDispatchMode):
 )
 def offload_copies_more() -> dict[str, float]:
     """Adds up the tensors handed to the hooks with which torch.autograd.graph.save_on_cpu copies, one by one."""
-    config = GPTConfig(vocab_size=96)
-    model, ids, moved = GPT(config), torch.zeros(12, 64, dtype=torch.int64), 0
+    model, ids, moved = GPT(SHAPE), torch.zeros(12, 64, dtype=torch.int64), 0
 
     def pack(tensor: Tensor) -> Tensor:
         nonlocal moved
@@ -183,7 +181,7 @@ def offload_copies_more() -> dict[str, float]:
 
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
         F.cross_entropy(model(ids).flatten(0, 1), ids.flatten())
-    return {"activations": activations(config).total(Kind.ACTIVATIONS), "moved": moved}
+    return {"activations": activations(SHAPE).total(Kind.ACTIVATIONS), "moved": moved}
 
 
 @claim(

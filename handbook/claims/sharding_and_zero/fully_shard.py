@@ -14,11 +14,13 @@ from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, 
 from torch.optim import AdamW
 
 from rankzero.claims.claim import claim
+from rankzero.claims.toolkit.fake_ranks import one_of, order
+from rankzero.claims.toolkit.gpt2 import GPT_2
+from rankzero.claims.toolkit.kept_bytes import LiveBytes
 from rankzero.learn.distributed.collectives import CollectiveCounter
 from rankzero.learn.models.gpt import GPT
 from rankzero.ledger.measure import local_part, storage_bytes
 
-from ..errata.shared import GPT_2
 from .on_ranks import (
     LAYER_BYTES,
     LAYERS,
@@ -29,7 +31,7 @@ from .on_ranks import (
     shard_gpt,
     step,
 )
-from .shared import FULLY_SHARD, LiveBytes, one_of, order
+from .shared import FULLY_SHARD
 
 
 def blocks_and_root(model: nn.Sequential, mesh: DeviceMesh) -> None:

@@ -1,11 +1,10 @@
 """What ranks do for the claims of handbook/sharding-and-zero.md: a module that every rank loads, and loads quickly."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import torch
 import torch.distributed as dist
-import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.distributed.checkpoint.state_dict import (
     StateDictOptions,
@@ -21,12 +20,12 @@ from torch.func import functional_call
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim import AdamW, Optimizer
 
+from rankzero.claims.toolkit.lab_model import SHAPE, next_token_loss
 from rankzero.learn.distributed.collectives import CollectiveCounter
 from rankzero.learn.distributed.tcp_bytes import tcp_bytes_sent
 from rankzero.learn.models.gpt import GPT, GPTConfig
 from rankzero.ledger.measure import local_part, storage_bytes
 
-LAB_02 = GPTConfig(vocab_size=96)  # 808,064 parameters
 SMALL = GPTConfig(vocab_size=96, block_size=16, n_layer=2, n_head=2, hidden_dim=32)
 WIDTH, LAYERS = 256, 8
 LAYER_BYTES = 4 * WIDTH**2
@@ -53,11 +52,6 @@ def shard_gpt(model: GPT, **options: Any) -> None:
 def step(model: nn.Module) -> None:
     """Forward and backward of one row."""
     model(torch.ones(1, WIDTH)).sum().backward()
-
-
-def token_loss(model: nn.Module | Callable[[Tensor], Tensor], tokens: Tensor) -> Tensor:
-    """Mean cross-entropy of each next token."""
-    return F.cross_entropy(model(tokens[:, :-1]).flatten(0, 1), tokens[:, 1:].flatten())
 
 
 def tokens_of(rank: int, ranks: int, config: GPTConfig, batch: int = 8) -> Tensor:
@@ -114,7 +108,7 @@ class Zero:
         named = zip(self.names, parts, shapes, strict=True)
         weights = {name: part.view(shape) for name, part, shape in named}
         tokens = tokens_of(dist.get_rank(), self.ranks, SMALL)
-        loss = token_loss(lambda ids: functional_call(self.model, weights, (ids,)), tokens)
+        loss = next_token_loss(lambda ids: functional_call(self.model, weights, (ids,)), tokens)
         return torch.autograd.grad(loss, whole)[0]
 
     def bytes_a_parameter(self) -> float:
@@ -182,11 +176,11 @@ def ring_volumes() -> dict[str, float]:
 def shares() -> list[float]:
     """On each rank: bytes of weights, gradients and AdamW's averages after a step of Lab 02's GPT in fp32."""
     torch.manual_seed(0)
-    model = GPT(LAB_02)
+    model = GPT(SHAPE)
     count = model.parameter_count()
     shard_gpt(model)
     optimizer = AdamW(model.parameters())
-    token_loss(model, tokens_of(dist.get_rank(), dist.get_world_size(), LAB_02)).backward()
+    next_token_loss(model, tokens_of(dist.get_rank(), dist.get_world_size(), SHAPE)).backward()
     optimizer.step()
     parameters = list(model.parameters())
     averages = [state[name] for state in optimizer.state.values() for name in ("exp_avg", "exp_avg_sq")]
@@ -209,7 +203,7 @@ def trained(strategy: str, rank: int, ranks: int) -> Tensor:
     optimizer = AdamW(model.parameters(), lr=1e-3)
     for _ in range(3):
         optimizer.zero_grad()
-        token_loss(network, tokens_of(rank, ranks, SMALL)).backward()
+        next_token_loss(network, tokens_of(rank, ranks, SMALL)).backward()
         optimizer.step()
     return torch.cat([whole(p).detach().flatten() for p in model.parameters()])
 
@@ -224,7 +218,7 @@ def norms() -> dict[str, float]:
     torch.manual_seed(0)
     model = GPT(SMALL).double()
     shard_gpt(model)
-    token_loss(model, tokens_of(dist.get_rank(), dist.get_world_size(), SMALL)).backward()
+    next_token_loss(model, tokens_of(dist.get_rank(), dist.get_world_size(), SMALL)).backward()
     gradients = [p.grad for p in model.parameters() if p.grad is not None]
     own = torch.stack([local_part(gradient).norm() for gradient in gradients]).norm()
     squares = own.square()
@@ -252,7 +246,7 @@ def everything(model: GPT, optimizer: Optimizer) -> dict[str, Tensor]:
 def save(folder: str) -> tuple[dict[str, Tensor], int]:
     """On each rank: trains a step and saves; returns all there is, and the bytes of the full state dict it gets."""
     model, optimizer = sharded_gpt(seed=0)
-    token_loss(model, tokens_of(dist.get_rank(), dist.get_world_size(), SMALL)).backward()
+    next_token_loss(model, tokens_of(dist.get_rank(), dist.get_world_size(), SMALL)).backward()
     optimizer.step()
     weights, state = get_state_dict(model, optimizer)
     save_shards({"model": weights, "optimizer": state}, checkpoint_id=folder)
@@ -313,4 +307,4 @@ def skip_a_block() -> None:
     shard_gpt(model)
     if dist.get_rank() == 1:
         model.blocks = model.blocks[1:]
-    token_loss(model, tokens_of(0, 1, SMALL)).backward()
+    next_token_loss(model, tokens_of(0, 1, SMALL)).backward()

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from rankzero.claims.claim import claim
+from rankzero.claims.toolkit.lab_model import next_token_loss
 from rankzero.learn.distributed.world import WorldError, run_world
 from rankzero.learn.models.gpt import GPT
 
@@ -24,7 +25,6 @@ from .on_ranks import (
     save,
     shares,
     skip_a_block,
-    token_loss,
     tokens_of,
     trained,
     trained_both_ways,
@@ -191,7 +191,7 @@ def norm_over_shards() -> Mapping[str, float]:
     """Shards a small GPT over 2 real ranks and takes norms of the gradient; the whole one comes from one process."""
     torch.manual_seed(0)
     model = GPT(SMALL).double()
-    token_loss(model, tokens_of(0, 1, SMALL)).backward()
+    next_token_loss(model, tokens_of(0, 1, SMALL)).backward()
     right = nn.utils.clip_grad_norm_(model.parameters(), 1.0).item()
     first, second = run_world(norms, 2)
     return {

@@ -3,10 +3,10 @@
 from collections.abc import Callable
 
 import torch
-import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import nn
 from torch.optim import AdamW, Optimizer
 
+from rankzero.claims.toolkit.lab_model import next_token_loss
 from rankzero.learn.data.synthetic_text import LOWEST_LOSS, VOCAB_SIZE, synthetic_batches
 from rankzero.learn.models.gpt import GPT, GPTConfig
 
@@ -17,10 +17,6 @@ def tiny_gpt(seed: int = 0) -> GPT:
     """One layer, 32 wide, in float64, so that machines agree."""
     torch.manual_seed(seed)
     return GPT(GPTConfig(VOCAB_SIZE, block_size=16, n_layer=1, n_head=2, hidden_dim=32)).double()
-
-
-def mean_loss(model: nn.Module, batch: Tensor) -> Tensor:
-    return F.cross_entropy(model(batch[:, :-1]).flatten(0, 1), batch[:, 1:].flatten())
 
 
 def excess(
@@ -36,7 +32,7 @@ def excess(
         for group in optimizer.param_groups:
             group["lr"] = rate(step)
         optimizer.zero_grad()
-        mean_loss(model, batch).backward()
+        next_token_loss(model, batch).backward()
         optimizer.step()
     with torch.no_grad():
-        return mean_loss(model, synthetic_batches(1, seed=1000, batch_size=64)[0]).item() - LOWEST_LOSS
+        return next_token_loss(model, synthetic_batches(1, seed=1000, batch_size=64)[0]).item() - LOWEST_LOSS

@@ -1,4 +1,4 @@
-"""What an action does, counted: its operations, the numbers it reads, whether it raises."""
+"""Operations of an action: their number by name, the numbers that Python reads, whether the action raises."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -20,21 +20,21 @@ class Calls(TorchDispatchMode):
 
     @property
     def reads(self) -> int:
-        """How many numbers were handed from a tensor to Python."""
+        """How many numbers were read from a tensor into Python."""
         return self.by_name["_local_scalar_dense"]
 
 
 def calls_of(action: Callable[[], object]) -> Calls:
-    """Runs it and counts."""
+    """Runs an action and counts its operations."""
     with Calls() as calls:
         action()
     return calls
 
 
-def raises(action: Callable[[], object]) -> int:
-    """1 if it ends in a RuntimeError, else 0."""
+def raises(action: Callable[[], object], error: type[Exception] = RuntimeError) -> int:
+    """1 if an action ends in such an error, else 0."""
     try:
         action()
-    except RuntimeError:
+    except error:
         return 1
     return 0
