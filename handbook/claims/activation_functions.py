@@ -56,7 +56,8 @@ def two_linears() -> float:
 
 @claim(
     "xor-needs-a-bend",
-    "The best linear function answers 0.5 to every row of exclusive or; two ReLUs answer without error.",
+    "The best linear function answers {expected[linear, error]} to every row of exclusive or; two ReLUs answer "
+    "without error.",
     expected={"linear, farthest from 0.5": 0, "linear, error": 0.5, "two ReLUs, error": 0},
     tolerance=1e-6,
     unit="",
@@ -77,7 +78,8 @@ def exclusive_or() -> Mapping[str, float]:
 
 @claim(
     "curves-steepest-slope",
-    "The steepest slope of a sigmoid is 0.25, of tanh, ReLU and leaky ReLU 1, of GELU 1.129, of SiLU 1.100.",
+    "The steepest slope of a sigmoid is {expected[sigmoid]}, of tanh, ReLU and leaky ReLU 1, of GELU "
+    "{expected[GELU]}, of SiLU {expected[SiLU]:.3f}.",
     expected={"sigmoid": 0.25, "tanh": 1, "ReLU": 1, "leaky ReLU": 1, "GELU": 1.129, "SiLU": 1.1},
     tolerance=5e-4,
     unit="",
@@ -106,7 +108,8 @@ def lowest() -> Mapping[str, float]:
 
 @claim(
     "slopes-at-3",
-    "At 3 a sigmoid's slope is 18 % of its best and a tanh's 1 %; at 5 the sigmoid's is 2.7 %.",
+    "At 3 a sigmoid's slope is {expected[sigmoid, 3]:.0f} % of its best and a tanh's 1 %; at 5 the sigmoid's is "
+    "{expected[sigmoid, 5]:.1f} %.",
     expected={"sigmoid, 3": 18.1, "sigmoid, 5": 2.66, "tanh, 3": 0.99},
     tolerance=0.05,
     unit="% of the slope at 0",
@@ -176,8 +179,9 @@ class _OneLayer:
 
 @claim(
     "large-steps-kill-relus",
-    "Three steps at a rate of 0.2 leave 47 of 64 ReLUs off for every example; none has a gradient or comes back in 100 "
-    "careful steps. 4 were dead at birth, because the inputs are all positive; centered, none is.",
+    "Three steps at a rate of 0.2 leave {expected[after 3 steps]} of 64 ReLUs off for every example; none has a "
+    "gradient or comes back in 100 careful steps. {expected[at birth]} were dead at birth, because the inputs are "
+    "all positive; centered, none is.",
     expected={"at birth": 4, "after 3 steps": 47, "come back": 0, "gradient": 0, "centered": 0},
     unit="units of 64; size",
 )
@@ -202,7 +206,8 @@ def kill_relus() -> Mapping[str, float]:
 
 @claim(
     "dead-units-come-back-in-depth",
-    "In a second layer of 64 ReLUs, 18 of 52 dead units come back while the first layer goes on learning.",
+    "In a second layer of 64 ReLUs, {expected[came back]} of {expected[dead after 3 large steps]} dead units come "
+    "back while the first layer goes on learning.",
     expected={"dead after 3 large steps": 52, "came back": 18},
     unit="units",
 )
@@ -264,8 +269,8 @@ def still_learns() -> Mapping[str, float]:
 # ---------------------------------------------------------------------------------------------------- GELU and SwiGLU
 @claim(
     "two-gelus",
-    "GELU's tanh form is at most 0.0005 from the exact one; SiLU, stretched, 0.0203; SiLU as it is 0.193, 400 times "
-    "the first.",
+    "GELU's tanh form is at most {expected[tanh form]:.4f} from the exact one; SiLU, stretched, "
+    "{expected[SiLU(1.702 x) / 1.702]}; SiLU as it is {expected[SiLU]}, 400 times the first.",
     expected={"tanh form": 0.000473, "SiLU(1.702 x) / 1.702": 0.0203, "SiLU": 0.193},
     tolerance=5e-5,
     unit="largest difference",
@@ -283,8 +288,8 @@ def two_gelus() -> Mapping[str, float]:
 
 @claim(
     "swiglu-parameters",
-    "SwiGLU has as many weights as the plain MLP of width 4C at h = 8/3 C, 1.0078 times as many in Llama-2-7B, 1.3125 "
-    "in Llama-3-8B, 1.5 at h = 4C.",
+    "SwiGLU has as many weights as the plain MLP of width 4C at h = 8/3 C, {expected[Llama-2-7B]:.4f} times as many "
+    "in Llama-2-7B, {expected[Llama-3-8B]} in Llama-3-8B, {expected[4 C]} at h = 4C.",
     expected={"8/3 C": 1, "Llama-2-7B": 1.0078125, "Llama-3-8B": 1.3125, "4 C": 1.5},
     unit="times",
     source="[GLU variants](https://arxiv.org/abs/2002.05202)",
@@ -312,8 +317,8 @@ def swiglu_parameters() -> Mapping[str, float]:
 
 @claim(
     "unscaled-attention-saturates",
-    "Without division by the root of the width, one of 64 keys has more than 0.99 of the weight in 22 % of rows at a "
-    "width of 64 and in 49 % at 256; with it, in none.",
+    "Without division by the root of the width, one of 64 keys has more than 0.99 of the weight in {expected[64]} % "
+    "of rows at a width of 64 and in {expected[256]} % at 256; with it, in none.",
     expected={"64": 22, "64, scaled": 0, "256": 49, "256, scaled": 0},
     tolerance=4,
     unit="% of rows",
@@ -366,7 +371,8 @@ def _kept_units(module: nn.Module) -> float:
 @claim(
     "kept-between-two-linears",
     "Between linear layers of C and 4C an MLP keeps 5 inputs' worth with ReLU, sigmoid or tanh, in place or not, 9 "
-    "with GELU or SiLU, 21 with GELU's tanh form written out; SwiGLU with h = 8/3 C keeps 11.7.",
+    "with GELU or SiLU, {expected[GELU by hand]} with GELU's tanh form written out; SwiGLU with h = 8/3 C keeps "
+    "{expected[SwiGLU]:.1f}.",
     expected={
         "ReLU": 5,
         "ReLU in place": 5,
@@ -461,8 +467,8 @@ def fifty_layers() -> Mapping[str, float]:
 
 @claim(
     "unrelated-inputs-align",
-    "After 50 layers of ReLU or sigmoid two unrelated inputs have a cosine of 0.99 or more; of tanh with gain 5/3 near "
-    "0.",
+    "After 50 layers of ReLU or sigmoid two unrelated inputs have a cosine of {expected[ReLU]} or more; of tanh with "
+    "gain 5/3 near 0.",
     expected={"ReLU": 0.99, "sigmoid": 1, "tanh": 0},
     tolerance=0.1,
     unit="cosine",
@@ -541,7 +547,8 @@ def sigmoid_is_one() -> Mapping[str, float]:
 
 @claim(
     "gelu-by-hand-in-fp16",
-    "GELU's tanh form written out in fp16 has a gradient of nan from 148 on, where 3x² overflows; PyTorch's has none.",
+    "GELU's tanh form written out in fp16 has a gradient of nan from {expected[by hand]:.0f} on, where 3x² "
+    "overflows; PyTorch's has none.",
     expected={"by hand": 147.875, "PyTorch's": 0},
     unit="least input with nan; how many nan",
 )
@@ -555,7 +562,8 @@ def gelu_in_fp16() -> Mapping[str, float]:
 
 @claim(
     "gelu-by-hand-cancels",
-    "Written out with erf in bf16, GELU at -3 is 45 % too far from 0; PyTorch's 0.2 %.",
+    "Written out with erf in bf16, GELU at -3 is {expected[by hand]:.0f} % too far from 0; PyTorch's "
+    "{expected[PyTorch's]} %.",
     expected={"by hand": 44.7, "PyTorch's": 0.2},
     tolerance=0.1,
     unit="% off",

@@ -96,7 +96,8 @@ def variance_falls() -> Mapping[str, float]:
 
 @claim(
     "noise-scale-from-two-batches",
-    "|g|² at two batch sizes gives trΣ and |G|² without bias; |g|² at a batch of 8 alone is 2.6 times |G|².",
+    "|g|² at two batch sizes gives trΣ and |G|² without bias; |g|² at a batch of 8 alone is "
+    "{expected[|g|² at B = 8]} times |G|².",
     expected={"trΣ": 1, "|G|²": 1, "|g|² at B = 8": 2.6},
     tolerance=0.05,
     unit="times the true value",
@@ -116,7 +117,8 @@ def two_batches() -> Mapping[str, float]:
 
 @claim(
     "noise-scale-from-one-pair",
-    "One batch of 8 and one of 64 put a noise scale of 12.6 between 8 and 19, nine times in ten.",
+    "One batch of 8 and one of 64 put a noise scale of {expected[true]} between 8 and "
+    "{expected[one in twenty above]:.0f}, nine times in ten.",
     expected={"true": 12.6, "one in twenty below": 8.4, "one in twenty above": 19.3},
     tolerance=0.5,
     unit="sentences",
@@ -144,7 +146,7 @@ def trained(batch_size: int, steps: int, rate: float) -> GPT:
 
 @claim(
     "noise-scale-grows",
-    "In 100 steps of training, from 3.48 nats to 1.55, the gradient noise scale of a small GPT grows 4.6 times.",
+    "In 100 steps of training, from 3.48 nats to 1.55, the gradient noise scale of a small GPT grows {expected} times.",
     expected=4.6,
     tolerance=1,
     unit="times that of the start",
@@ -165,7 +167,7 @@ def noise_scale_grows() -> float:
 
 @claim(
     "lab-02-noise-scale",
-    "In the first step of Lab 02 the gradient noise scale is 4 sequences of 64 tokens, a third of its batch.",
+    "In the first step of Lab 02 the gradient noise scale is {expected} sequences of 64 tokens, a third of its batch.",
     expected=4,
     tolerance=1.5,
     unit="sequences",
@@ -289,7 +291,8 @@ def same_examples_or_same_steps() -> Mapping[str, float]:
 # ----------------------------------------------------------------------------------------------------------- the device
 @claim(
     "intensity-grows-with-rows",
-    "A bf16 product with a 4096 × 4096 matrix does 1 FLOP a byte for one row, 120 for 128, 1,365 for 4,096.",
+    "A bf16 product with a 4096 × 4096 matrix does {expected[1 row]} FLOP a byte for one row, {expected[128 rows]} "
+    "for 128, {expected[4096 rows]} for 4,096.",
     expected={"1 row": 1, "128 rows": 120, "342 rows": 293, "4096 rows": 1365},
     tolerance=0.5,
     unit="FLOPs a byte",
@@ -405,7 +408,8 @@ def signal_rules() -> float:
 # ----------------------------------------------------------------------------------------------------- steps and epochs
 @claim(
     "tokens-never-drawn",
-    "600 steps of 12 random windows of 64 draw 1.10 times 418,648 tokens, and leave a third of them unseen.",
+    "600 steps of 12 random windows of 64 draw {expected[epochs, by count]:.2f} times 418,648 tokens, and leave a "
+    "third of them unseen.",
     expected={"epochs, by count": 1.10, "share never drawn": 0.33},
     tolerance=0.01,
     unit="",

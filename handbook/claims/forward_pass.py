@@ -101,7 +101,8 @@ def kept_by_layer() -> Mapping[str, float]:
 
 @claim(
     "relu-mlp-5-gelu-mlp-9",
-    "An MLP that widens fourfold keeps 5 times its input with ReLU and 9 times with GELU.",
+    "An MLP that widens fourfold keeps {expected[ReLU]} times its input with ReLU and {expected[GELU]} times with "
+    "GELU.",
     expected={"ReLU": 5, "GELU": 9},
     unit="times its input",
 )
@@ -122,8 +123,8 @@ def _queries(tokens: int) -> tuple[Tensor, ...]:
 
 @claim(
     "attention-square-and-line",
-    "When the sequence doubles, the square that naive attention keeps grows 4 times, all that fused attention keeps 2 "
-    "times.",
+    "When the sequence doubles, the square that naive attention keeps grows {expected[naive, its [T, T]]} times, all "
+    "that fused attention keeps {expected[fused]} times.",
     expected={"naive, its [T, T]": 4, "fused": 2},
     unit="times",
     source="[FlashAttention](https://arxiv.org/abs/2205.14135)",
@@ -179,7 +180,8 @@ def lab_02_activations() -> float:
 
 @claim(
     "activation-share",
-    "Activations of the same model are between 2 and 89 % of the total, depending on the batch and the sequence alone.",
+    "Activations of the same model are between {expected[B 1, T 8]} and {expected[B 48, T 64]} % of the total, "
+    "depending on the batch and the sequence alone.",
     expected={"B 1, T 8": 2, "B 12, T 64": 67, "B 48, T 64": 89},
     tolerance=0.5,
     unit="%",
@@ -197,7 +199,8 @@ def activation_share() -> Mapping[str, float]:
 
 @claim(
     "activation-share-at-the-end-of-forward",
-    "At the end of forward, with the optimizer's state there, Lab 02 holds 34.4 MiB, 73 % of it activations.",
+    "At the end of forward, with the optimizer's state there, Lab 02 holds {expected[MiB]:.1f} MiB, "
+    "{expected[%]:.0f} % of it activations.",
     expected={"MiB": 34.39, "%": 73.11},  # 26,364,420 B of that and 12 bytes a parameter
     tolerance=0.005,
     unit="",
@@ -250,7 +253,8 @@ def eval_mode() -> Mapping[str, float]:
 # ------------------------------------------------------------------------------------------------------ compute again
 @claim(
     "recomputed-blocks-keep-their-inputs",
-    "With each block recomputed, Lab 02 keeps 9.9 times less after forward: the blocks' inputs, the head and the loss.",
+    "With each block recomputed, Lab 02 keeps {expected} times less after forward: the blocks' inputs, the head and "
+    "the loss.",
     expected=9.9,
     tolerance=0.05,
     unit="times",
@@ -268,7 +272,7 @@ def recomputed_blocks() -> float:
 
 @claim(
     "gpt2-forward-flops",
-    "A forward pass of GPT-2 with 124 million parameters over 1,024 tokens takes 291,648,307,200 FLOPs.",
+    "A forward pass of GPT-2 with 124 million parameters over 1,024 tokens takes {expected} FLOPs.",
     expected=291_648_307_200,
     unit="FLOPs",
     source=NANOGPT,
@@ -280,8 +284,8 @@ def gpt2_forward() -> float:
 
 @claim(
     "gpt2-recompute-flops",
-    "Recomputing GPT-2's blocks, but not its output layer, adds 24.3 % FLOPs to a step, or 17.7 % if each block stops "
-    "at the last tensor that backward needs.",
+    "Recomputing GPT-2's blocks, but not its output layer, adds {expected[whole block]:.1f} % FLOPs to a step, or "
+    "{expected[early stop]:.1f} % if each block stops at the last tensor that backward needs.",
     expected={
         # The blocks' share of forward, over a step of three forwards. The last product of a block, MLP's second, is
         # not needed again when recomputation stops early.
@@ -319,8 +323,8 @@ def relu_for_gelu() -> float:
 
 @claim(
     "head-alone-keeps-1-75-units",
-    "With all but the output layer frozen, Lab 02's model keeps 1.75 tensors of BTC floats: the head's input and the "
-    "log-probabilities.",
+    "With all but the output layer frozen, Lab 02's model keeps {expected} tensors of BTC floats: the head's input "
+    "and the log-probabilities.",
     expected=1.75,
     tolerance=0.02,
     unit="units of BTC floats",

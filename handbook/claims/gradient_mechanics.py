@@ -71,8 +71,8 @@ def no_flops() -> Mapping[str, float]:
 
 @claim(
     "accumulation-in-sixteen-bits",
-    "64 micro-batches added up in bf16 are off by 0.9 % of the gradient's length, in fp16 by 0.1 %, in fp32 by nothing "
-    "that shows.",
+    "64 micro-batches added up in bf16 are off by {expected[bf16]} % of the gradient's length, in fp16 by "
+    "{expected[fp16]} %, in fp32 by nothing that shows.",
     expected={"bf16": 0.9, "fp16": 0.1, "fp32": 0},
     tolerance=0.2,
     unit="% of the gradient's length",
@@ -101,7 +101,8 @@ def sixteen_bits() -> Mapping[str, float]:
 
 @claim(
     "fp32-accumulation-20-bytes",
-    "Mixed precision that accumulates its bf16 gradients in fp32 takes 20 bytes a parameter: 2 + 2 + 4 + 12.",
+    "Mixed precision that accumulates its bf16 gradients in fp32 takes 20 bytes a parameter: 2 + 2 + "
+    "{expected[accumulators]} + {expected[optimizer]}.",
     expected={"weights": 2, "gradients": 2, "accumulators": 4, "optimizer": 12},
     unit="B a parameter",
     source="[Ultra-Scale Playbook](https://huggingface.co/spaces/nanotron/ultrascale-playbook)",
@@ -213,8 +214,8 @@ def dropout_masks() -> Mapping[str, float]:
 
 @claim(
     "mean-of-means-weighs-short-texts",
-    "Two micro-batches of 60 and 4 scored tokens, each averaged on its own: a token of the second counts 15 times one "
-    "of the first, and the gradient is off by more than half its length.",
+    "Two micro-batches of 60 and 4 scored tokens, each averaged on its own: a token of the second counts "
+    "{expected[times]} times one of the first, and the gradient is off by more than half its length.",
     expected={"times": 15, "off by more than half": 1},
     tolerance=1e-9,
     unit="",
@@ -289,8 +290,8 @@ def noisy_gradients(draws: int, k: int, size: int) -> Tensor:
 
 @claim(
     "noise-scale-estimator-is-unbiased",
-    "Over 20,000 draws of four micro-batches, the estimates of |G|² = 9 and tr(Σ) = 200 are right on average; the "
-    "squared norm of the mean is not.",
+    "Over 20,000 draws of four micro-batches, the estimates of |G|² = {expected[|G|²]} and tr(Σ) = {expected[tr(Σ)]} "
+    "are right on average; the squared norm of the mean is not.",
     expected={"|G|²": 9, "tr(Σ)": 200, "squared norm of the mean": 9 + 200 / 16},
     tolerance=0.5,
     unit="",
@@ -327,8 +328,8 @@ def negative_estimates() -> bool:
 # ---------------------------------------------------------------------------------------------------------------- hooks
 @claim(
     "hooks-fire-once-a-backward",
-    "A post-accumulate hook on each of Lab 02's 27 parameters fires 27 times a backward: 81 times in an update of "
-    "three micro-batches, of which the last 27 see the whole gradient.",
+    "A post-accumulate hook on each of Lab 02's 27 parameters fires 27 times a backward: {expected[an update]} times "
+    "in an update of three micro-batches, of which the last 27 see the whole gradient.",
     expected={"a backward": 27, "an update": 81, "see the whole gradient": 27},
     unit="calls",
 )

@@ -12,7 +12,7 @@ from rankzero.claims.toolkit.lab_model import make_batch, make_model, token_loss
 
 @claim(
     "eighty-gb-in-gib",
-    "80 GB are 74.5 GiB.",
+    "80 GB are {expected} GiB.",
     expected=74.5,
     tolerance=0.05,
     unit="GiB",

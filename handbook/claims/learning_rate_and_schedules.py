@@ -35,8 +35,8 @@ def _largest_stable(**options: Any) -> float:
 
 @claim(
     "largest-stable-rate",
-    "Gradient descent on a quadratic converges while rate times curvature is below 2; with momentum 0.9 below "
-    "2(1 + β) = 3.8, with Nesterov's below 1.357.",
+    "Gradient descent on a quadratic converges while rate times curvature is below 2; with momentum 0.9 below 2(1 + "
+    "β) = {expected[momentum 0.9]}, with Nesterov's below {expected[Nesterov 0.9]:.3f}.",
     expected={"SGD": 2, "momentum 0.9": 3.8, "Nesterov 0.9": 2 * 1.9 / 2.8},
     tolerance=0.01,
     unit="rate times curvature",
@@ -71,7 +71,8 @@ def _floor(make: Callable[[list[Tensor]], Optimizer], batch_size: int = 1, steps
 @claim(
     "noise-floor-of-a-rate",
     "With noisy slopes SGD does not arrive: it stays at a mean square distance of η/(2 - η) from the minimum, 0.25, "
-    "0.111, 0.053 and 0.026 for rates 0.4, 0.2, 0.1 and 0.05. Momentum 0.9 at 0.05 makes it 0.25.",
+    "{expected[0.2]:.3f}, {expected[0.1]:.3f} and {expected[0.05]:.3f} for rates 0.4, 0.2, 0.1 and 0.05. Momentum "
+    "0.9 at 0.05 makes it 0.25.",
     expected={"0.4": 0.25, "0.2": 0.1111, "0.1": 0.0526, "0.05": 0.0256, "0.05, momentum 0.9": 0.253},
     tolerance=0.005,
     unit="",
@@ -166,8 +167,9 @@ def _cosine(peak: float, horizon: int = STEPS) -> Shape:
 
 @claim(
     "warm-up-lets-adamw-use-a-higher-rate",
-    "A tiny GPT at a peak of 0.04 ends 0.14 nats above the floor without warm-up, and 0.07 with 20 steps of it. Ten "
-    "steps at rate 0, in which AdamW only fills its averages, do as much: 0.08. At 0.01 warm-up gains nothing.",
+    "A tiny GPT at a peak of 0.04 ends {expected[0.04]:.2f} nats above the floor without warm-up, and "
+    "{expected[0.04, 20 steps]:.2f} with 20 steps of it. Ten steps at rate 0, in which AdamW only fills its "
+    "averages, do as much: {expected[0.04, ten at 0]:.2f}. At 0.01 warm-up gains nothing.",
     expected={"0.04": 0.141, "0.04, 20 steps": 0.068, "0.04, ten at 0": 0.078, "0.01": 0.1, "0.01, 20 steps": 0.13},
     tolerance=0.02,
     unit="nats a token above the floor",
@@ -191,8 +193,9 @@ def warm_up_and_rate() -> Mapping[str, float]:
 # ------------------------------------------------------------------------------------------------------------- shapes
 @claim(
     "horizon-of-the-decay",
-    "100 steps at a peak of 0.02 end 0.15 nats above the floor at a constant rate, 0.07 with a cosine over 100 steps, "
-    "0.12 with one meant for 200 and 0.14 with one meant for 400; constant with a decay over the last 20: 0.09.",
+    "100 steps at a peak of 0.02 end {expected[constant]} nats above the floor at a constant rate, "
+    "{expected[cosine]:.2f} with a cosine over 100 steps, {expected[for 200]:.2f} with one meant for 200 and "
+    "{expected[for 400]:.2f} with one meant for 400; constant with a decay over the last 20: {expected[last 20]:.2f}.",
     expected={"constant": 0.150, "cosine": 0.068, "for 200": 0.124, "for 400": 0.144, "last 20": 0.092},
     tolerance=0.01,
     unit="nats a token above the floor",
@@ -231,8 +234,8 @@ def cosine_comes_back() -> Mapping[str, float]:
 
 @claim(
     "one-cycle-defaults",
-    "OneCycleLR begins at 1/25 of the peak, peaks at 30 % of the updates, ends at 1/250,000, bends like a cosine, and "
-    "moves momentum from 0.95 to 0.85 and back.",
+    "OneCycleLR begins at 1/25 of the peak, peaks at 30 % of the updates, ends at 1/250,000, bends like a cosine, "
+    "and moves momentum from 0.95 to {expected[least momentum]} and back.",
     expected={"first": 0.04, "peak at": 29, "last": 4e-6, "after 7": 0.172, "least momentum": 0.85},
     tolerance=0.001,
     unit="of the peak rate, or updates of 100",
@@ -275,8 +278,9 @@ def scheduler_before_optimizer() -> Mapping[str, float]:
 
 @claim(
     "schedule-once-an-epoch",
-    "A cosine stepped once in each of 10 epochs of 100 updates has 10 rates, falls by up to 15 % of the peak at once, "
-    "and trains the last 100 updates at 2.4 % of it; stepped each update it falls by 0.16 % at most.",
+    "A cosine stepped once in each of 10 epochs of 100 updates has 10 rates, falls by up to "
+    "{expected[largest drop]:.0f} % of the peak at once, and trains the last 100 updates at 2.4 % of it; stepped "
+    "each update it falls by {expected[each update: largest drop]:.2f} % at most.",
     expected={"rates": 10, "largest drop": 15.45, "last 100": 2.45, "each update: largest drop": 0.157},
     tolerance=0.05,
     unit="% of the peak rate, or rates",
@@ -299,8 +303,8 @@ def schedule_once_an_epoch() -> Mapping[str, float]:
 
 @claim(
     "groups-keep-their-ratio-or-lose-it",
-    "A torch scheduler multiplies each group's own rate, so 1e-3 and 1e-4 stay 10 to 1; a loop that writes one rate "
-    "into every group makes them equal.",
+    "A torch scheduler multiplies each group's own rate, so 1e-3 and 1e-4 stay {expected[LambdaLR]} to 1; a loop "
+    "that writes one rate into every group makes them equal.",
     expected={"LambdaLR": 10, "loop": 1},
     tolerance=1e-9,
     unit="ratio of the rates",
@@ -320,8 +324,8 @@ def groups_and_ratio() -> Mapping[str, float]:
 
 @claim(
     "longer-run-jumps-the-rate",
-    "Lab 02's cosine for 600 steps is at 10 % of its peak at step 600; resumed with a decay over 1,200 it goes on at "
-    "55 %.",
+    "Lab 02's cosine for 600 steps is at {expected[decay over 600]} % of its peak at step 600; resumed with a decay "
+    "over 1,200 it goes on at {expected[decay over 1,200]} %.",
     expected={"decay over 600": 10, "decay over 1,200": 55},
     tolerance=1e-9,
     unit="% of the peak rate",

@@ -15,7 +15,8 @@ from rankzero.learn.models.gpt import GPT, GPTConfig
 # ---------------------------------------------------------------------------------------------------- before training
 @claim(
     "untrained-loss-near-ln-v",
-    "The loss of an untrained GPT is within 0.1 nats of ln V: 4.564 for 96 tokens, 10.825 for 50,257.",
+    "The loss of an untrained GPT is within 0.1 nats of ln V: {expected[V 96]:.3f} for 96 tokens, "
+    "{expected[V 50,257]:.3f} for 50,257.",
     expected={"V 96": math.log(96), "V 50,257": math.log(50_257)},
     tolerance=0.1,
     unit="nats",
@@ -52,7 +53,8 @@ def unshifted_targets() -> float:
 
 @claim(
     "large-weights-are-sure-at-random",
-    "With every weight matrix times 10 or 50 the first loss on random tokens is not 4.6 but 7.3 and 31.4 nats.",
+    "With every weight matrix times 10 or 50 the first loss on random tokens is not {expected[times 1]} but "
+    "{expected[times 10]} and {expected[times 50]} nats.",
     expected={"times 1": 4.6, "times 10": 7.3, "times 50": 31.4},
     tolerance=0.05,
     unit="nats",
@@ -126,7 +128,8 @@ def _two_means(batches: list[tuple[Tensor, Tensor]]) -> Mapping[str, float]:
 
 @claim(
     "mean-of-batch-means",
-    "100 tokens at 2 nats and 4 at 6 have a mean of 2.154 nats; the mean of the two batches' means is 4.",
+    "100 tokens at 2 nats and 4 at 6 have a mean of {expected[mean over tokens]:.3f} nats; the mean of the two "
+    "batches' means is 4.",
     expected={"mean of means": (2 + 6) / 2, "mean over tokens": (100 * 2 + 4 * 6) / 104},
     tolerance=1e-6,
     unit="nats",
@@ -138,7 +141,8 @@ def batch_means() -> Mapping[str, float]:
 
 @claim(
     "mean-of-device-means",
-    "900 tokens at 1 nat and 100 at 3 have a mean of 1.2 nats; the mean of the two devices' means is 2.",
+    "900 tokens at 1 nat and 100 at 3 have a mean of {expected[mean over tokens]} nats; the mean of the two devices' "
+    "means is 2.",
     expected={"mean of means": 2.0, "mean over tokens": (900 * 1 + 100 * 3) / 1000},
     tolerance=1e-6,
     unit="nats",
@@ -150,7 +154,8 @@ def device_means() -> Mapping[str, float]:
 
 @claim(
     "padding-counted-as-perfect",
-    "Averaging after reduction='none' counts padding as perfect: with 3 of 10 tokens ignored it gives 0.7 of the loss.",
+    "Averaging after reduction='none' counts padding as perfect: with 3 of 10 tokens ignored it gives {expected} of "
+    "the loss.",
     expected=0.7,
     tolerance=1e-6,
     unit="of the loss over the real tokens",
@@ -165,8 +170,8 @@ def padding() -> float:
 
 @claim(
     "one-token-of-768",
-    "One token of probability e⁻⁸⁰ among 768 adds 80/768 = 0.104 nats to the mean, and no entry of its gradient is "
-    "larger than 1/768.",
+    "One token of probability e⁻⁸⁰ among 768 adds 80/768 = {expected[nats added]:.3f} nats to the mean, and no entry "
+    "of its gradient is larger than 1/768.",
     expected={"nats added": 80 / 768, "largest slope times 768": 1},
     tolerance=1e-6,
     unit="",
@@ -188,7 +193,8 @@ def one_token() -> Mapping[str, float]:
 # ------------------------------------------------------------------------------------------------------- other losses
 @claim(
     "outlier-share-of-the-gradient",
-    "Of four errors of 0.1 and one of 10, the outlier pulls 96 % of MSE's gradient, 20 % of MAE's, 71 % of Huber's.",
+    "Of four errors of 0.1 and one of 10, the outlier pulls {expected[MSE]:.0f} % of MSE's gradient, {expected[MAE]} "
+    "% of MAE's, {expected[Huber]:.0f} % of Huber's.",
     expected={"MSE": 100 * 10 / 10.4, "MAE": 100 / 5, "Huber": 100 * 1 / 1.4},
     tolerance=1e-4,
     unit="%",
@@ -205,7 +211,8 @@ def outlier_share() -> Mapping[str, float]:
 
 @claim(
     "bce-stops-at-100",
-    "For target 0 and a logit of 200, BCELoss of the sigmoid gives 100 nats and no slope, BCEWithLogitsLoss 200 and 1.",
+    "For target 0 and a logit of 200, BCELoss of the sigmoid gives {expected[loss after sigmoid]} nats and no slope, "
+    "BCEWithLogitsLoss 200 and {expected[slope with logits]}.",
     expected={"loss after sigmoid": 100, "its slope": 0, "loss with logits": 200, "slope with logits": 1},
     unit="nats",
     source="[BCELoss](https://docs.pytorch.org/docs/stable/generated/torch.nn.modules.loss.BCELoss.html)",
@@ -231,8 +238,8 @@ def _clip_loss(images: Tensor, captions: Tensor, temperature: float = 1.0) -> fl
 
 @claim(
     "clip-perfect-without-temperature",
-    "Without a temperature, 256 perfect pairs, orthogonal to all others, score ln(1 + 255/e) = 4.552 nats, one below "
-    "chance; with 0.07 they score 0.0002.",
+    "Without a temperature, 256 perfect pairs, orthogonal to all others, score ln(1 + 255/e) = "
+    "{expected[temperature 1]:.3f} nats, one below chance; with 0.07 they score {expected[temperature 0.07]}.",
     expected={"chance": math.log(256), "temperature 1": math.log(1 + 255 / math.e), "temperature 0.07": 0.0002},
     tolerance=5e-5,
     unit="nats",
@@ -249,7 +256,7 @@ def clip_perfect() -> Mapping[str, float]:
 
 @claim(
     "clip-chance-grows-with-the-batch",
-    "Chance in a contrastive batch rises by ln 4 = 1.386 nats when the batch grows from 256 to 1,024.",
+    "Chance in a contrastive batch rises by ln 4 = {expected:.3f} nats when the batch grows from 256 to 1,024.",
     expected=math.log(4),
     tolerance=1e-6,
     unit="nats",
@@ -262,7 +269,8 @@ def clip_chance() -> float:
 
 @claim(
     "smoothed-loss-floor",
-    "With label smoothing 0.1 over 96 classes no model gets below 0.773 nats; there the plain loss is 0.104.",
+    "With label smoothing 0.1 over 96 classes no model gets below {expected[smoothed]} nats; there the plain loss is "
+    "{expected[plain]}.",
     expected={"smoothed": 0.773, "plain": 0.104},
     tolerance=0.0005,
     unit="nats",
@@ -285,7 +293,8 @@ def smoothed_floor() -> Mapping[str, float]:
 # ----------------------------------------------------------------------------------------------------------- rounding
 @claim(
     "bf16-total-stands-still",
-    "A total of 4.564s in bfloat16 stands still at 2,048, where neighbors are 16 apart.",
+    "A total of 4.564s in bfloat16 stands still at {expected[total of 1,000]}, where neighbors are "
+    "{expected[next number above it minus it]} apart.",
     expected={"total of 1,000": 2048, "next number above it minus it": 16},
     unit="nats",
 )

@@ -107,8 +107,8 @@ def optimizers_by_hand() -> Mapping[str, float]:
 # ---------------------------------------------------------------------------------------------------------- momentum
 @claim(
     "momentum-multiplies-the-rate",
-    "With momentum 0.9 and a gradient that stays, PyTorch's step grows to 10 times lr · g; with dampening 0.9 it "
-    "stays at 1.",
+    "With momentum 0.9 and a gradient that stays, PyTorch's step grows to {expected[200th step]} times lr · g; with "
+    "dampening 0.9 it stays at 1.",
     expected={"first step": 1, "200th step": 10, "200th, dampening 0.9": 1},
     tolerance=1e-6,
     unit="times lr · g",
@@ -123,7 +123,7 @@ def momentum_multiplies() -> Mapping[str, float]:
 @claim(
     "momentum-after-a-rate-cut",
     "After the rate is cut to a tenth, the next step of PyTorch's momentum is a tenth of the last; with the rate "
-    "inside the velocity it is 91 %.",
+    "inside the velocity it is {expected[rate inside the velocity]} %.",
     expected={"PyTorch": 10, "rate inside the velocity": 91},
     tolerance=0.01,
     unit="% of the step before",
@@ -187,8 +187,9 @@ def first_step() -> Mapping[str, float]:
 
 @claim(
     "adam-step-signal-and-noise",
-    "Adam's mean step is the rate times mean / root mean square of the gradient: 1 without noise, 0.71 with as much "
-    "noise as signal, 0.10 with ten times as much. Noise alone makes steps of 0.23.",
+    "Adam's mean step is the rate times mean / root mean square of the gradient: {expected[no noise]} without noise, "
+    "{expected[noise 1x]} with as much noise as signal, {expected[noise 10x]:.2f} with ten times as much. Noise "
+    "alone makes steps of {expected[noise alone, rms]}.",
     expected={"no noise": 1, "noise 1x": 0.71, "noise 10x": 0.1, "noise alone, rms": 0.23},
     tolerance=0.01,
     unit="times lr",
@@ -233,8 +234,9 @@ class Uncorrected(Optimizer):
 
 @claim(
     "adam-without-bias-correction",
-    "Without bias correction and with a gradient that stays, Adam's first step is 3.16 times the rate and the twelfth, "
-    "the longest, 6.57 times; with beta2 = 0.95 they are 0.45 and 1.10.",
+    "Without bias correction and with a gradient that stays, Adam's first step is {expected[0.999, first]} times the "
+    "rate and the twelfth, the longest, {expected[0.999, longest]} times; with beta2 = 0.95 they are "
+    "{expected[0.95, first]} and {expected[0.95, longest]:.2f}.",
     expected={"0.999, first": 3.16, "0.999, longest": 6.57, "0.95, first": 0.45, "0.95, longest": 1.10},
     tolerance=0.005,
     unit="times lr",
@@ -250,8 +252,8 @@ def without_bias_correction() -> Mapping[str, float]:
 
 @claim(
     "adam-when-gradients-grow",
-    "If gradients become 1,000 times larger and stay so, Adam's steps reach 6.4 times the rate with beta2 = 0.999, and "
-    "1.1 times with 0.95.",
+    "If gradients become 1,000 times larger and stay so, Adam's steps reach {expected[0.999]} times the rate with "
+    "beta2 = 0.999, and {expected[0.95]} times with 0.95.",
     expected={"0.999": 6.4, "0.95": 1.1},
     tolerance=0.05,
     unit="times lr",
@@ -270,8 +272,9 @@ def when_gradients_grow() -> Mapping[str, float]:
 
 @claim(
     "adam-after-one-bad-batch",
-    "One batch with gradients 100 times too large makes Adam's next step 10 times as long as usual with beta2 = 0.999 "
-    "and 1.9 times with 0.95; 200 steps later steps are 0.55 and 1.0 times as long.",
+    "One batch with gradients 100 times too large makes Adam's next step {expected[0.999, next]} times as long as "
+    "usual with beta2 = 0.999 and {expected[0.95, next]} times with 0.95; 200 steps later steps are "
+    "{expected[0.999, later]} and {expected[0.95, later]:.1f} times as long.",
     expected={"0.999, next": 10.0, "0.999, later": 0.55, "0.95, next": 1.9, "0.95, later": 1.0},
     tolerance=0.1,
     unit="times the usual step",
@@ -315,8 +318,8 @@ def epsilon_in_fp16() -> Mapping[str, float]:
 # ------------------------------------------------------------------------------------------------------ weight decay
 @claim(
     "l2-inside-adam",
-    "After 1,000 steps at rate 1e-3 with decay 0.1, AdamW has left 0.905 of every weight; Adam with L2 has left 0.26 "
-    "where gradients are about 0.01, 0.905 at 1 and 1.000 at 100.",
+    "After 1,000 steps at rate 1e-3 with decay 0.1, AdamW has left 0.905 of every weight; Adam with L2 has left "
+    "{expected[Adam, g 0.01]:.2f} where gradients are about 0.01, 0.905 at 1 and {expected[Adam, g 100]:.3f} at 100.",
     expected={
         "Adam, g 0.01": 0.262,
         "Adam, g 1": 0.905,
@@ -345,8 +348,9 @@ def l2_inside_adam() -> Mapping[str, float]:
 
 @claim(
     "decay-by-dimension-and-by-name",
-    "In Lab 02's GPT p.dim() >= 2 finds 18 matrices and 9 norms; a filter of the names bias, LayerNorm.weight and "
-    "embedding exempts no norm and 20,480 numbers in the two embeddings, the output layer among them.",
+    "In Lab 02's GPT p.dim() >= 2 finds {expected[matrices]} matrices and {expected[norms]} norms; a filter of the "
+    "names bias, LayerNorm.weight and embedding exempts no norm and {expected[exempt by name]} numbers in the two "
+    "embeddings, the output layer among them.",
     expected={"matrices": 18, "norms": 9, "norms by name": 0, "exempt by name": 20_480, "head exempt by name": 1},
     unit="",
 )
@@ -383,8 +387,8 @@ def _state_bytes(make: Make, matrices_only: bool = False) -> float:
 
 @claim(
     "state-by-optimizer",
-    "fp32 state of Lab 02's GPT: SGD 0, momentum 4, RMSprop 4, Adagrad 4, AdamW 8, AMSGrad 12, Adafactor 0.05, "
-    "Muon 4 (of its matrices) bytes a parameter.",
+    "fp32 state of Lab 02's GPT: SGD 0, momentum 4, RMSprop 4, Adagrad 4, AdamW {expected[AdamW]}, AMSGrad "
+    "{expected[AMSGrad]}, Adafactor {expected[Adafactor]}, Muon 4 (of its matrices) bytes a parameter.",
     expected={
         "SGD": 0,
         "momentum": 4,
@@ -455,7 +459,8 @@ def _second_step(**options: bool) -> _WatchStep:
 
 @claim(
     "adamw-calls-a-step",
-    "A step of AdamW on Lab 02's 27 tensors is 243 operations in a loop, 9 with foreach=True and 2 with fused=True.",
+    "A step of AdamW on Lab 02's 27 tensors is {expected[loop]} operations in a loop, {expected[foreach]} with "
+    "foreach=True and {expected[fused]} with fused=True.",
     expected={"loop": 9 * 27, "foreach": 9, "fused": 2},
     unit="operations",
 )
@@ -549,8 +554,8 @@ def none_and_zero() -> Mapping[str, float]:
 
 @claim(
     "embedding-rows-that-move",
-    "A batch that uses one of ten rows of an embedding, after one that used two others, moves 1 row with SGD, 3 with "
-    "AdamW without decay, all 10 with decay, and 1 with SparseAdam.",
+    "A batch that uses one of ten rows of an embedding, after one that used two others, moves 1 row with SGD, "
+    "{expected[AdamW, no decay]} with AdamW without decay, all {expected[AdamW]} with decay, and 1 with SparseAdam.",
     expected={"SGD": 1, "AdamW, no decay": 3, "AdamW": 10, "SparseAdam": 1},
     unit="rows",
 )
@@ -604,7 +609,8 @@ def state_by_position() -> Mapping[str, float]:
 
 @claim(
     "first-step-after-lost-state",
-    "Without its saved averages, Adam's first step after a restart is 4.4 times as long as its usual step on noise.",
+    "Without its saved averages, Adam's first step after a restart is {expected} times as long as its usual step on "
+    "noise.",
     expected=4.4,
     tolerance=0.1,
     unit="times the usual step",
@@ -619,7 +625,8 @@ def lost_state() -> float:
 # -------------------------------------------------------------------------------------------------------- which, when
 @claim(
     "sgd-against-adamw",
-    "On counting text SGD with its own best rate, 1.0, ends 0.03 nats behind AdamW at 0.03; at 0.03 it is 1.8 behind.",
+    "On counting text SGD with its own best rate, 1.0, ends 0.03 nats behind AdamW at 0.03; at 0.03 it is "
+    "{expected[SGD, 0.03]:.1f} behind.",
     expected={"AdamW, 0.03": 0.07, "SGD, 1.0": 0.10, "SGD, 0.03": 1.84},
     tolerance=0.05,
     unit="nats a token above the floor",

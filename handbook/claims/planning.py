@@ -109,7 +109,8 @@ def _steps(layouts: list[Layout]) -> list[Counted]:
 
 @claim(
     "plan-8b-on-64",
-    "Llama-3-8B over 64 ranks, sharded, bf16 with fp32 masters: 2.01 GB of states on each, 65 all-gathers a step.",
+    "Llama-3-8B over 64 ranks, sharded, bf16 with fp32 masters: {expected[GB of states]:.2f} GB of states on each, "
+    "{expected[all-gathers]} all-gathers a step.",
     expected={"GB of states": 2.008, "all-gathers": 65, "reduce-scatters": 33, "GB gathered": 30.02, "to DDP": 1.434},
     unit="",
     tolerance=0.001,
@@ -134,7 +135,7 @@ def llama_on_64() -> Mapping[str, float]:
 # --------------------------------------------------------------------------------------------------------- on the wire
 @claim(
     "plan-fsdp-to-ddp",
-    "Sharded weights cost GPT-2 1.34 times DDP's bytes, not 1.5: its embedding is gathered once.",
+    "Sharded weights cost GPT-2 {expected:.2f} times DDP's bytes, not 1.5: its embedding is gathered once.",
     expected=1.342,
     unit="times",
     tolerance=0.001,
@@ -147,7 +148,8 @@ def fsdp_to_ddp() -> float:
 
 @claim(
     "plan-ddp-buckets",
-    "DDP sends 52.0 MB of fp32 gradients in three buckets: the cap of 25 MiB closes one, it is no maximum.",
+    "DDP sends 52.0 MB of fp32 gradients in three buckets: the cap of {expected[third]:.0f} MiB closes one, it is no "
+    "maximum.",
     expected={"first": 1.05, "second": 26.23, "third": 24.69},
     unit="MB",
     tolerance=0.01,
@@ -191,7 +193,8 @@ def tensor_collectives() -> Mapping[str, float]:
 # ------------------------------------------------------------------------------------------------------------ pipelines
 @claim(
     "plan-bubble",
-    "4 stages idle 27.3 % of the time with 8 micro-batches, GPipe or 1F1B; 15.8 % with two runs of blocks each.",
+    "4 stages idle 27.3 % of the time with 8 micro-batches, GPipe or 1F1B; {expected[interleaved]:.1f} % with two "
+    "runs of blocks each.",
     expected={"1F1B": 27.27, "GPipe": 27.27, "interleaved": 15.79, "1F1B, 32 micro-batches": 8.57},
     unit="%",
     tolerance=0.005,
@@ -213,7 +216,7 @@ def bubble() -> Mapping[str, float]:
 
 @claim(
     "plan-1f1b-activations",
-    "Of 8 micro-batches the first of 4 stages holds the activations of 4 at once, the last of 1.",
+    "Of 8 micro-batches the first of 4 stages holds the activations of 4 at once, the last of {expected[last stage]}.",
     expected={"first stage": 4, "last stage": 1},
     unit="micro-batches",
 )
@@ -232,7 +235,8 @@ def held_under_way() -> Mapping[str, float]:
 # ------------------------------------------------------------------------------------------------ where a plan is wrong
 @claim(
     "plan-useless-gathers",
-    "In an interleaved pipeline with sharded weights PyTorch guesses ahead and gathers 19 times where 18 are needed.",
+    "In an interleaved pipeline with sharded weights PyTorch guesses ahead and gathers {expected[left to guess]} "
+    "times where {expected[told]} are needed.",
     expected={"left to guess": 19, "told": 18},
     unit="all-gathers",
 )
@@ -265,7 +269,8 @@ def embedding_gradient() -> float:
 
 @claim(
     "plan-peak-tracked",
-    "The planned peak of sharded blocks is 0.0 % above the tracked one for GPT-2's, 11.7 for Llama-3-8B's.",
+    "The planned peak of sharded blocks is 0.0 % above the tracked one for GPT-2's, "
+    "{expected[2 blocks of llama-3-8b, 2,048 tokens]} for Llama-3-8B's.",
     expected={"4 blocks of gpt2, 1,024 tokens": 0.0, "2 blocks of llama-3-8b, 2,048 tokens": 11.7},
     unit="% above",
     tolerance=0.05,

@@ -50,7 +50,8 @@ def landmarks(numbers: Tensor) -> dict[str, float]:
 
 @claim(
     "precision-fp16",
-    "fp16: max 65,504, smallest normal number 2^-14 = 6.1e-5, smallest number 2^-24, next after 1 is 1 + 2^-10.",
+    "fp16: max {expected[max]}, smallest normal number 2^-14 = 6.1e-5, smallest number 2^-24, next after 1 is 1 + "
+    "2^-10.",
     expected={"max": 65504, "min normal": 2.0**-14, "min": 2.0**-24, "eps": 2.0**-10},
     unit="",
 )
@@ -85,7 +86,8 @@ def fp32() -> Mapping[str, float]:
 
 @claim(
     "precision-fp8",
-    "fp8: e4m3fn reaches 448 with eps 0.125, e5m2 57,344 with eps 0.25; smallest normal numbers 2^-6 and 2^-14.",
+    "fp8: e4m3fn reaches {expected[e4m3fn max]} with eps {expected[e4m3fn eps]}, e5m2 {expected[e5m2 max]} with eps "
+    "{expected[e5m2 eps]}; smallest normal numbers 2^-6 and 2^-14.",
     expected={
         "e4m3fn max": 448,
         "e4m3fn min normal": 2.0**-6,
@@ -142,8 +144,8 @@ def one_more_is_lost() -> Mapping[str, float]:
 
 @claim(
     "precision-sum-stands-still",
-    "Adding 1 to a bf16 number 10,000 times ends at 256; torch.sum of 10,000 ones, which adds up in fp32 and rounds "
-    "once, gives 9,984.",
+    "Adding 1 to a bf16 number 10,000 times ends at {expected[one by one]}; torch.sum of 10,000 ones, which adds up "
+    "in fp32 and rounds once, gives {expected[torch.sum]}.",
     expected={"one by one": 256, "torch.sum": 9984},
     unit="",
 )
@@ -157,8 +159,8 @@ def sum_stands_still() -> Mapping[str, float]:
 
 @claim(
     "precision-weights-that-do-not-move",
-    "After AdamW's first step 7 % of Lab 02's weights have not moved if they are bf16 and the rate is 1e-4, and 74 % "
-    "at 1e-5; in fp32 all have.",
+    "After AdamW's first step 7 % of Lab 02's weights have not moved if they are bf16 and the rate is 1e-4, and "
+    "{expected[bf16, 1e-5]:.0f} % at 1e-5; in fp32 all have.",
     expected={"bf16, 1e-4": 7.1, "bf16, 1e-5": 73.7, "fp32, 1e-5": 0},
     tolerance=1.0,
     unit="% of weights",
@@ -200,8 +202,8 @@ def fp16_edges() -> bool:
 
 @claim(
     "precision-below-the-normal-numbers",
-    "17 % of the gradients of Lab 03's first batch lie below fp16's smallest normal number, 2^-14, where digits are "
-    "lost; 2 in 10,000 become 0 when they are cast, and none reaches 1.",
+    "{expected[below 2^-14]:.0f} % of the gradients of Lab 03's first batch lie below fp16's smallest normal number, "
+    "2^-14, where digits are lost; 2 in 10,000 become 0 when they are cast, and none reaches 1.",
     expected={"below 2^-14": 17.1, "zero when cast": 0.02, "1 or more": 0},
     tolerance=1.0,
     unit="% of gradients",
@@ -307,8 +309,8 @@ def autocast_on_cuda() -> bool:
 # --------------------------------------------------------------------------------------------------------------- scaler
 @claim(
     "precision-gradscaler-defaults",
-    "torch.amp.GradScaler starts at 65,536, doubles after 2,000 good steps, halves after an overflow, and skips that "
-    "step; it works on the CPU.",
+    "torch.amp.GradScaler starts at {expected[start]}, doubles after {expected[interval]} good steps, halves after "
+    "an overflow, and skips that step; it works on the CPU.",
     expected={"start": 65536, "growth": 2, "interval": 2000, "after an overflow": 32768, "weight moved": 0},
     unit="",
     source="https://docs.pytorch.org/docs/stable/amp.html#gradient-scaling",
@@ -374,8 +376,8 @@ def not_a_power_of_two() -> Mapping[str, float]:
 # --------------------------------------------------------------------------------------------------------------- memory
 @claim(
     "precision-amp-bytes",
-    "Under autocast a parameter of GPT-2's shape takes 18 bytes where fp32 takes 16: the bf16 copy of each matrix "
-    "comes on top.",
+    "Under autocast a parameter of GPT-2's shape takes {expected[amp]} bytes where fp32 takes {expected[fp32]}: the "
+    "bf16 copy of each matrix comes on top.",
     expected={"fp32": 16, "amp": 18},
     tolerance=0.05,
     unit="B a parameter",

@@ -93,7 +93,8 @@ def matmul_intensity() -> Mapping[str, float]:
 
 @claim(
     "thin-matmul-intensity",
-    "One row times a matrix [4096, 4096] in bf16 has 1 FLOP a byte; 295 rows, as many as H100's ridge, have 258.",
+    "One row times a matrix [4096, 4096] in bf16 has {expected[1 row]} FLOP a byte; 295 rows, as many as H100's "
+    "ridge, have {expected[295 rows]}.",
     expected={"1 row": 1.0, "295 rows": 258},
     tolerance=0.5,
     unit="FLOP/B",
@@ -152,8 +153,8 @@ def _adamw_traffic() -> float:
 
 @claim(
     "adamw-traffic",
-    "Bytes a parameter that a step of AdamW in fp32 moves: 28 if fused, which reads four numbers and writes three; "
-    "more if each operation reads and writes its own.",
+    "Bytes a parameter that a step of AdamW in fp32 moves: {expected[fused]} if fused, which reads four numbers and "
+    "writes three; more if each operation reads and writes its own.",
     expected={"fused": 28, "loop": 84},
     tolerance=0.2,
     unit="B",
@@ -176,7 +177,7 @@ def adamw_traffic() -> Mapping[str, float]:
 # -------------------------------------------------------------------------------------------------------- MFU and HFU
 @claim(
     "palm-mfu",
-    "PaLM 540B: 238.3 thousand tokens/s on 6,144 TPU v4 of 275 TFLOP/s are an MFU of 46.2 %.",
+    "PaLM 540B: 238.3 thousand tokens/s on 6,144 TPU v4 of 275 TFLOP/s are an MFU of {expected} %.",
     expected=46.2,
     tolerance=0.05,
     unit="%",
@@ -190,7 +191,8 @@ def palm_mfu() -> float:
 
 @claim(
     "torchtitan-mfu",
-    "Llama-3-8B at 8,192 tokens, 5,762 and 6,667 tokens/s on an H100 (989 TFLOP/s): MFU 33.7 % and, compiled, 39.0 %.",
+    "Llama-3-8B at 8,192 tokens, 5,762 and 6,667 tokens/s on an H100 (989 TFLOP/s): MFU {expected[eager]} % and, "
+    "compiled, {expected[compiled]:.1f} %.",
     expected={"eager": 33.7, "compiled": 39.0},
     tolerance=0.05,
     unit="%",
@@ -209,7 +211,7 @@ def torchtitan_mfu() -> Mapping[str, float]:
 
 @claim(
     "embedding-counted-mfu",
-    "The same run with the token embedding, which multiplies nothing, counted into N: 35.6 % instead of 33.7.",
+    "The same run with the token embedding, which multiplies nothing, counted into N: {expected} % instead of 33.7.",
     expected=35.6,
     tolerance=0.05,
     unit="%",
@@ -224,7 +226,7 @@ def embedding_counted() -> float:
 
 @claim(
     "mosaicml-mfu",
-    "MPT-7B at 2,048 tokens, 10,643 tokens/s on an H100 of 989.5 TFLOP/s: MFU 46.44 %.",
+    "MPT-7B at 2,048 tokens, 10,643 tokens/s on an H100 of 989.5 TFLOP/s: MFU {expected} %.",
     expected=46.44,
     tolerance=0.01,
     unit="%",

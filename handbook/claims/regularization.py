@@ -94,8 +94,9 @@ _run = functools.cache(_Run)  # several claims look at the same run
 
 @claim(
     "two-curves",
-    "On 512 predictions of 16 letters a GPT of 13,408 parameters is best at step 15, with 2.40 nats on new text, "
-    "and ends at 0.15 on the old and 4.55 on the new; guessing gives 2.77, the source itself 2.03.",
+    "On 512 predictions of 16 letters a GPT of {expected[parameters]} parameters is best at step "
+    "{expected[best at step]}, with {expected[best]:.2f} nats on new text, and ends at {expected[train end]} on the "
+    "old and {expected[end]} on the new; guessing gives {expected[guessing]}, the source itself {expected[source]}.",
     expected={
         "parameters": 13_408,
         "guessing": 2.77,
@@ -128,7 +129,8 @@ def two_curves() -> Mapping[str, float]:
 
 @claim(
     "gap-grows-while-validation-falls",
-    "From step 5 to 15 the gap grows from 0.15 to 0.48 nats while validation falls from 2.53 to 2.40.",
+    "From step 5 to 15 the gap grows from {expected[gap, step 5]} to {expected[gap, step 15]} nats while validation "
+    "falls from {expected[validation, step 5]} to {expected[validation, step 15]:.2f}.",
     expected={"gap, step 5": 0.15, "gap, step 15": 0.48, "validation, step 5": 2.53, "validation, step 15": 2.40},
     tolerance=0.02,
     unit="nats",
@@ -143,8 +145,9 @@ def gap_grows() -> Mapping[str, float]:
 
 @claim(
     "regularizers-and-the-end",
-    "After 80 steps validation is lower by 1.7 nats with weight decay 5, 1.6 with dropout 0.2, 0.8 with label "
-    "smoothing 0.1, and by less than 0.1 with weight decay 0.1.",
+    "After 80 steps validation is lower by {expected[decay 5]} nats with weight decay 5, {expected[dropout 0.2]} "
+    "with dropout 0.2, {expected[smoothing 0.1]} with label smoothing 0.1, and by less than 0.1 with weight decay "
+    "0.1.",
     expected={"decay 5": 1.7, "dropout 0.2": 1.6, "smoothing 0.1": 0.8, "decay 0.1": 0.05},
     tolerance=0.15,
     unit="nats lower",
@@ -163,8 +166,8 @@ def the_end() -> Mapping[str, float]:
 
 @claim(
     "text-moves-the-best",
-    "The best validation loss moves by at most 0.04 nats with decay 5, dropout or smoothing, by 0.21 with 4 times the "
-    "text and by 0.32 with 16 times.",
+    "The best validation loss moves by at most 0.04 nats with decay 5, dropout or smoothing, by {expected[4 times]} "
+    "with 4 times the text and by {expected[16 times]} with 16 times.",
     expected={"decay 5": 0.033, "dropout 0.2": 0, "smoothing 0.1": 0.02, "4 times": 0.21, "16 times": 0.32},
     tolerance=0.01,
     unit="nats lower",
@@ -184,7 +187,8 @@ def the_best() -> Mapping[str, float]:
 
 @claim(
     "clipping-does-not-regularize",
-    "Clipped at 0.05 in each of 80 steps, the run ends within 0.1 nats of the one without, far above guessing.",
+    "Clipped at 0.05 in each of {expected[clipped steps]} steps, the run ends within 0.1 nats of the one without, "
+    "far above guessing.",
     expected={"clipped steps": 80, "end, clipped": 4.47, "end": 4.55},
     tolerance=0.05,
     unit="steps; nats",
@@ -198,7 +202,7 @@ def clipping() -> Mapping[str, float]:
 @claim(
     "fresh-text-has-no-gap",
     "With new lines in every step training and validation end within 0.1 nats of each other, and dropout 0.2 raises "
-    "validation by 0.01.",
+    "validation by {expected[dropout costs]:.2f}.",
     expected={"gap": -0.06, "dropout costs": 0.013},
     tolerance=0.01,
     unit="nats",
@@ -212,8 +216,8 @@ def fresh_text() -> Mapping[str, float]:
 
 @claim(
     "average-is-no-cure",
-    "The average of weights with β = 0.9 is 0.014 nats better than the weights where text is new in each step, and "
-    "still worse than guessing where the run has overfitted.",
+    "The average of weights with β = 0.9 is {expected[fresh text]} nats better than the weights where text is new in "
+    "each step, and still worse than guessing where the run has overfitted.",
     expected={"fresh text": 0.014, "overfitted, above guessing": 1.4},
     tolerance=0.02,
     unit="nats",
@@ -227,7 +231,8 @@ def no_cure() -> Mapping[str, float]:
 
 @claim(
     "early-stopping",
-    "With a patience of 3 evaluations, one every 5 steps, the run stops at step 30 of 80 and keeps step 15.",
+    "With a patience of 3 evaluations, one every 5 steps, the run stops at step {expected[stopped at]} of 80 and "
+    "keeps step {expected[kept]}.",
     expected={"stopped at": 30, "kept": 15},
     unit="step",
 )
@@ -244,7 +249,8 @@ def early_stopping() -> Mapping[str, float]:
 # ------------------------------------------------------------------------------------------------------- weight decay
 @claim(
     "decay-time-constant",
-    "At a rate of 1e-3 with λ = 0.1, weights without gradient fall to 82 % in 2,000 steps and to 37 % in 10,000.",
+    "At a rate of 1e-3 with λ = 0.1, weights without gradient fall to {expected[2,000 steps]:.0f} % in 2,000 steps "
+    "and to {expected[10,000 steps]:.0f} % in 10,000.",
     expected={"2,000 steps": 81.9, "10,000 steps": 36.8},
     tolerance=0.05,
     unit="%",
@@ -263,8 +269,8 @@ def time_constant() -> Mapping[str, float]:
 
 @claim(
     "l2-is-not-decay",
-    "In 1,000 steps AdamW takes 9.6 % from weights whatever the noise of their gradients; Adam with L2 74 % at a noise "
-    "of 0.01 and 0.2 % at 100.",
+    "In 1,000 steps AdamW takes 9.6 % from weights whatever the noise of their gradients; Adam with L2 "
+    "{expected[Adam, 0.01]:.0f} % at a noise of 0.01 and {expected[Adam, 100]:.1f} % at 100.",
     expected={"Adam, 0.01": 73.8, "Adam, 100": 0.24, "AdamW, 0.01": 9.65, "AdamW, 100": 9.65},
     tolerance=0.3,
     unit="% shrunk",
@@ -287,7 +293,8 @@ def l2_is_not_decay() -> Mapping[str, float]:
 
 @claim(
     "decayed-tensors",
-    "p.dim() >= 2 selects 18 of the 27 parameter tensors of Lab 02's model, with 99.9 % of its numbers.",
+    "p.dim() >= 2 selects {expected[tensors]} of the {expected[of]} parameter tensors of Lab 02's model, with "
+    "{expected[% of the numbers]:.1f} % of its numbers.",
     expected={"tensors": 18, "of": 27, "% of the numbers": 99.86},
     tolerance=0.01,
     unit="",
@@ -328,8 +335,8 @@ def below_a_norm() -> Mapping[str, float]:
 # ------------------------------------------------------------------------------------------------------------ dropout
 @claim(
     "dropout-keeps-the-mean",
-    "Dropout of 0.2 keeps the mean of ones at 1, gives them a variance of p / (1 - p) = 0.25, and does nothing in eval "
-    "mode.",
+    "Dropout of 0.2 keeps the mean of ones at 1, gives them a variance of p / (1 - p) = {expected[variance]}, and "
+    "does nothing in eval mode.",
     expected={"mean": 1, "variance": 0.25, "changed in eval mode": 0},
     tolerance=0.002,
     unit="",
@@ -357,7 +364,7 @@ class _Draws(TorchDispatchMode):
 
 @claim(
     "dropout-places",
-    "A GPT of four layers drops at 13 places: 1 + 3L; in eval mode at none.",
+    "A GPT of four layers drops at {expected[train mode]} places: 1 + 3L; in eval mode at none.",
     expected={"train mode": 13, "eval mode": 0},
     unit="masks drawn",
 )
@@ -373,8 +380,8 @@ def dropout_places() -> Mapping[str, float]:
 
 @claim(
     "forgotten-eval",
-    "After 100 steps with dropout 0.2, train mode makes the loss 0.4 nats worse on the training text and 0.1 better on "
-    "new text.",
+    "After 100 steps with dropout 0.2, train mode makes the loss {expected[training text]} nats worse on the "
+    "training text and 0.1 better on new text.",
     expected={"training text": 0.4, "new text": -0.1},
     tolerance=0.08,
     unit="nats worse",
@@ -397,7 +404,8 @@ def forgotten_eval() -> Mapping[str, float]:
 
 @claim(
     "dropout-breaks-accumulation",
-    "The gradient of one batch of 8 lines and that of two of 4 are equal without dropout and 43 % apart with 0.2.",
+    "The gradient of one batch of 8 lines and that of two of 4 are equal without dropout and {expected[dropout 0.2]} "
+    "% apart with 0.2.",
     expected={"dropout 0": 0, "dropout 0.2": 43},
     tolerance=5,
     unit="% of the length",
@@ -425,7 +433,7 @@ def breaks_accumulation() -> Mapping[str, float]:
 @claim(
     "checkpoint-replays-dropout",
     "A recomputed block with dropout 0.2 gives the same gradient bit for bit; without the saved random state one of "
-    "its matrices' is 41 % off.",
+    "its matrices' is {expected[state not kept]} % off.",
     expected={"state kept": 0, "state not kept": 41},
     tolerance=5,
     unit="% of the length",
@@ -456,7 +464,8 @@ def replays_dropout() -> Mapping[str, float]:
 # ------------------------------------------------------------------------------------------------ targets, norms, noise
 @claim(
     "smoothed-floors",
-    "With label smoothing 0.1 no model gets below 0.291 nats with 3 classes, 0.565 with 16, 1.408 with 50,257.",
+    "With label smoothing 0.1 no model gets below {expected[3]} nats with 3 classes, {expected[16]} with 16, "
+    "{expected[50,257]} with 50,257.",
     expected={"3": 0.291, "16": 0.565, "50,257": 1.408},
     tolerance=6e-4,
     unit="nats",
@@ -476,8 +485,8 @@ def smoothed_floors() -> Mapping[str, float]:
 
 @claim(
     "batchnorm-leaks",
-    "Under BatchNorm the loss of one example has a gradient on all 3 others of its batch; under LayerNorm and RMSNorm "
-    "on none.",
+    "Under BatchNorm the loss of one example has a gradient on all {expected[BatchNorm1d]} others of its batch; "
+    "under LayerNorm and RMSNorm on none.",
     expected={"BatchNorm1d": 3, "LayerNorm": 0, "RMSNorm": 0},
     unit="other examples",
 )
@@ -494,7 +503,8 @@ def batchnorm_leaks() -> Mapping[str, float]:
 
 @claim(
     "batchnorm-two-functions",
-    "In train and eval mode BatchNorm's outputs differ by 0.53 standard deviations on batches of 4, 0.08 on 256.",
+    "In train and eval mode BatchNorm's outputs differ by {expected[batch of 4]} standard deviations on batches of "
+    "4, {expected[batch of 256]} on 256.",
     expected={"batch of 4": 0.53, "batch of 256": 0.08},
     tolerance=0.05,
     unit="standard deviations",
@@ -515,7 +525,7 @@ def two_functions() -> Mapping[str, float]:
 
 @claim(
     "stochastic-depth",
-    "With 54 residual blocks and probabilities to be dropped that rise evenly to one half, 40.25 run on average.",
+    "With 54 residual blocks and probabilities to be dropped that rise evenly to one half, {expected} run on average.",
     expected=40.25,
     tolerance=0.3,
     unit="blocks",
@@ -546,8 +556,8 @@ def stochastic_depth() -> float:
 
 @claim(
     "average-half-life",
-    "An average of weights has taken in half of a jump after 7, 69 and 693 steps with β = 0.9, 0.99 and 0.999: "
-    "ln 2 / (1 - β).",
+    "An average of weights has taken in half of a jump after {expected[0.9]}, {expected[0.99]} and {expected[0.999]} "
+    "steps with β = 0.9, 0.99 and 0.999: ln 2 / (1 - β).",
     expected={"0.9": 7, "0.99": 69, "0.999": 693},
     unit="steps",
 )
@@ -571,7 +581,7 @@ def half_life() -> Mapping[str, float]:
 
 @claim(
     "average-quiets-noise",
-    "Of noise that is independent from step to step an average with β = 0.9 leaves 5.3 % of the variance: "
+    "Of noise that is independent from step to step an average with β = 0.9 leaves {expected:.1f} % of the variance: "
     "(1 - β) / (1 + β).",
     expected=5.26,
     tolerance=0.2,

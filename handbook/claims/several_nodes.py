@@ -249,7 +249,8 @@ def one_thread() -> float:
 
 @claim(
     "rendezvous-time-limits",
-    "Unless told otherwise, agents wait 600 s for the smallest number of nodes, then 30 s for more.",
+    "Unless told otherwise, agents wait {expected[join]} s for the smallest number of nodes, then "
+    "{expected[last call]} s for more.",
     expected={"join": 600, "last call": 30},
     unit="s",
 )
@@ -261,7 +262,7 @@ def time_limits() -> Mapping[str, float]:
 
 @claim(
     "torchrun-exit-code-is-one",
-    "When a rank fails, torchrun's exit code is 1, whatever the rank's was.",
+    "When a rank fails, torchrun's exit code is {expected}, whatever the rank's was.",
     expected=1,
     unit="",
 )
@@ -298,7 +299,8 @@ def restart_counts() -> Mapping[str, float]:
 
 @claim(
     "restart-without-resume-repeats",
-    "A script of 10 steps whose rank fails after 6 takes 16 steps if it does not resume, and 10 if it does.",
+    "A script of 10 steps whose rank fails after 6 takes {expected[starts anew]} steps if it does not resume, and 10 "
+    "if it does.",
     expected={"starts anew": 16, "resumes": 10},
     unit="steps",
 )

@@ -72,7 +72,7 @@ def never_clearing() -> bool:
 # ------------------------------------------------------------------------------------------------------ what is held
 @claim(
     "adamw-state-8-bytes",
-    "AdamW's two averages take 8 bytes a parameter in fp32.",
+    "AdamW's two averages take {expected} bytes a parameter in fp32.",
     expected=8,
     unit="B a parameter",
 )
@@ -88,7 +88,7 @@ def adamw_state() -> float:
 
 @claim(
     "adamw-step-count-4-bytes",
-    "AdamW's step count takes 4 bytes a tensor.",
+    "AdamW's step count takes {expected} bytes a tensor.",
     expected=4,
     unit="B a tensor",
 )
@@ -114,8 +114,8 @@ def adamw_state_appears() -> Mapping[str, float]:
 
 @claim(
     "fp32-adamw-16-bytes",
-    "fp32 training with AdamW takes 16 bytes a parameter before the first activation: 4 of weights, 4 of gradients, "
-    "8 of averages.",
+    "fp32 training with AdamW takes {expected} bytes a parameter before the first activation: 4 of weights, 4 of "
+    "gradients, 8 of averages.",
     expected=16,
     unit="B a parameter",
 )
@@ -130,8 +130,8 @@ def fp32_adamw() -> float:
 
 @claim(
     "mixed-adamw-16-bytes",
-    "16-bit weights and gradients with an fp32 master copy and two fp32 averages take 2 + 2 + 12 = 16 bytes a "
-    "parameter too.",
+    "16-bit weights and gradients with an fp32 master copy and two fp32 averages take 2 + 2 + "
+    "{expected[optimizer state]} = 16 bytes a parameter too.",
     expected={"weights": 2, "gradients": 2, "optimizer state": 12},
     unit="B a parameter",
     source=ZERO,
@@ -151,7 +151,7 @@ def mixed_adamw() -> Mapping[str, float]:
 
 @claim(
     "between-steps-12-bytes",
-    "What fp32 AdamW carries from step to step, and a checkpoint has to hold, is 12 bytes a parameter.",
+    "What fp32 AdamW carries from step to step, and a checkpoint has to hold, is {expected} bytes a parameter.",
     expected=12,
     unit="B a parameter",
 )
@@ -284,7 +284,8 @@ def averages_left_out() -> Mapping[str, float]:
 # ------------------------------------------------------------------------------------------------------------- speed
 @claim(
     "palm-formula-against-counted",
-    "PaLM's formula gives Lab 02's GPT 5,192,448 FLOPs a token, forward and backward; counted are 5,185,536.",
+    "PaLM's formula gives Lab 02's GPT {expected[formula]} FLOPs a token, forward and backward; counted are "
+    "{expected[counted]}.",
     expected={"formula": 6 * 799_872 + 12 * 4 * 128 * 64, "counted": 6 * (799_872 - 9 * 128) + 12 * 4 * 128 * 64},
     unit="FLOPs a token",
     source=PALM,

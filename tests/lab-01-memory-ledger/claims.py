@@ -33,7 +33,7 @@ def bytes_per_parameter() -> dict[str, float]:
 
 @claim(
     "lab-01-gpt2-activations",
-    "GPT-2 small keeps 3.27 GB of activations for four sequences of 1,024 tokens in fp32.",
+    "GPT-2 small keeps {expected} GB of activations for four sequences of 1,024 tokens in fp32.",
     expected=3.27,
     unit="GB",
     tolerance=0.005,
@@ -46,7 +46,7 @@ def gpt2_activations() -> float:
 
 @claim(
     "lab-01-gpt2-peak",
-    "The step of the first run is fullest when backward begins, at 6.41 GB.",
+    "The step of the first run is fullest when backward begins, at {expected[GB when backward begins]} GB.",
     expected={"GB when backward begins": 6.41, "GB at the update": 2.30},
     unit="",
     tolerance=0.005,
@@ -60,7 +60,8 @@ def gpt2_peak() -> dict[str, float]:
 
 @claim(
     "lab-01-micro-batch",
-    "63 sequences of 1,024 tokens are the largest micro-batch of GPT-2 small in fp32 whose step fits into 80 GB.",
+    "{expected[fit]} sequences of 1,024 tokens are the largest micro-batch of GPT-2 small in fp32 whose step fits "
+    "into 80 GB.",
     expected={"fit": 63, "GB with 63 below 80": True, "GB with 64 below 80": False},
     unit="",
 )
@@ -76,7 +77,7 @@ def micro_batch() -> dict[str, float]:
 
 @claim(
     "lab-01-difference",
-    "Predicted and measured differ by 0 bytes in every kind of memory, temporary buffers included.",
+    "Predicted and measured differ by {expected} bytes in every kind of memory, temporary buffers included.",
     expected=0,
     unit="B",
 )
@@ -90,7 +91,8 @@ def difference() -> int:
 
 @claim(
     "lab-01-llama-peak",
-    "Llama-2-7B in mixed precision holds 135.8 GB at the update, more than at any other moment of a step.",
+    "Llama-2-7B in mixed precision holds {expected[GB at the update]} GB at the update, more than at any other "
+    "moment of a step.",
     expected={"GB when backward begins": 121.9, "GB at the update": 135.8},
     unit="",
     tolerance=0.05,
@@ -125,7 +127,7 @@ def kv_cache() -> float:
 
 @claim(
     "lab-01-zero-1",
-    "Over 4 ranks ZeRO-1 divides the states of mixed precision by 2.3, not by 4.",
+    "Over 4 ranks ZeRO-1 divides the states of mixed precision by {expected:.1f}, not by 4.",
     expected=2.286,
     unit="times",
     tolerance=0.001,

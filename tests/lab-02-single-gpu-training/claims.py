@@ -25,7 +25,7 @@ from rankzero.learn.profiling.memory import PhaseMemory, memory_now
 # ------------------------------------------------------------------------------------------------- what is held, when
 @claim(
     "lab-02-parameters",
-    "Lab 02's GPT has (V + T + 1)C + L(12C² + 2C) = 808,064 parameters.",
+    "Lab 02's GPT has (V + T + 1)C + L(12C² + 2C) = {expected} parameters.",
     expected=(96 + 64 + 1) * 128 + 4 * (12 * 128**2 + 2 * 128),
     unit="parameters",
 )
@@ -102,7 +102,8 @@ def reserved() -> Mapping[str, float]:
 # ------------------------------------------------------------------------------------------------------------ the run
 @claim(
     "lab-02-first-loss",
-    "Lab 02's first loss is 4.53 nats, close to ln 96 = 4.564, and the untrained model's mean loss lies below that.",
+    "Lab 02's first loss is {expected[first loss]} nats, close to ln 96 = 4.564, and the untrained model's mean loss "
+    "lies below that.",
     expected={"first loss": 4.53, "mean of 20 batches below ln V": 1},
     tolerance=0.15,
     unit="nats",

@@ -34,7 +34,8 @@ def scale_changes_no_bit() -> Mapping[str, float]:
 
 @claim(
     "lab-03-scale-brings-back",
-    "Under fp16 autocast the scale changes 75 % of the gradients: those whose way back led through fp16's subnormals.",
+    "Under fp16 autocast the scale changes {expected} % of the gradients: those whose way back led through fp16's "
+    "subnormals.",
     expected=75,
     tolerance=3,
     unit="% of gradients",
@@ -47,7 +48,8 @@ def scale_brings_back() -> float:
 
 @claim(
     "lab-03-lost-in-fp16",
-    "Without a scale 0.016 % of the first batch's gradients become 0 under fp16 autocast, and none under bf16.",
+    "Without a scale {expected[fp16]} % of the first batch's gradients become 0 under fp16 autocast, and none under "
+    "bf16.",
     expected={"fp16": 0.016, "fp16, scaled": 0, "bf16": 0},
     tolerance=0.004,
     unit="% of gradients",
@@ -65,8 +67,9 @@ def lost_in_fp16() -> Mapping[str, float]:
 
 @claim(
     "lab-03-off-by-eps",
-    "The gradient is off from fp32's by 0.0044 of its length under bf16 and by 0.00055 under scaled fp16: 8 times "
-    "less, as 3 more digits promise; without the scale fp16 is off by 0.00076.",
+    "The gradient is off from fp32's by 0.0044 of its length under bf16 and by 0.00055 under scaled fp16: "
+    "{expected[bf16 over scaled fp16]} times less, as 3 more digits promise; without the scale fp16 is off by "
+    "0.00076.",
     expected={"bf16": 4.4, "fp16, scaled": 0.55, "fp16": 0.76, "bf16 over scaled fp16": 8},
     tolerance=0.5,
     unit="thousandths; times",
@@ -117,7 +120,8 @@ def activations() -> Mapping[str, float]:
 
 @claim(
     "lab-03-states-stay-fp32",
-    "Under autocast weights, gradients and AdamW's averages stay fp32: 4 + 4 + 8 bytes a parameter, as without.",
+    "Under autocast weights, gradients and AdamW's averages stay fp32: 4 + 4 + {expected[averages]} bytes a "
+    "parameter, as without.",
     expected={"weights": 4, "gradients": 4, "averages": 8},
     unit="B a parameter",
 )
@@ -141,7 +145,8 @@ def states_stay_fp32() -> Mapping[str, float]:
 
 @claim(
     "lab-03-loss-outside-autocast",
-    "The first loss is 4.53 nats; computed outside the autocast block, from bf16 logits, it is a bf16 number, 4.5.",
+    "The first loss is {expected[inside]} nats; computed outside the autocast block, from bf16 logits, it is a bf16 "
+    "number, 4.5.",
     expected={"inside": 4.53, "outside": 4.5, "bf16 outside": 1},
     tolerance=0.02,
     unit="nats",
@@ -163,7 +168,8 @@ def loss_outside_autocast() -> Mapping[str, float]:
 # --------------------------------------------------------------------------------------------------------------- scaler
 @claim(
     "lab-03-scaler-like-torch",
-    "The starter's scaler and torch.amp.GradScaler have the same scale after each of 40 steps, 8 of them overflows.",
+    "The starter's scaler and torch.amp.GradScaler have the same scale after each of 40 steps, {expected[overflows]} "
+    "of them overflows.",
     expected={"scales that differ": 0, "weights that differ": 0, "overflows": 8},
     unit="of 40",
 )
@@ -194,7 +200,7 @@ def scaler_like_torch() -> Mapping[str, float]:
 @claim(
     "lab-03-clipped-while-scaled",
     "A gradient of length 1, clipped to 1 while it carries a scale of 65,536, is 65,536 times too short afterwards. "
-    "SGD's step shrinks as much; AdamW's is 73 % as long at 1e5 parameters and 29 % at 1e7.",
+    "SGD's step shrinks as much; AdamW's is 73 % as long at 1e5 parameters and {expected[AdamW, 1e7]:.0f} % at 1e7.",
     expected={"SGD, 1e5": 100 / 65536, "AdamW, 1e5": 72.5, "AdamW, 1e7": 28.7},
     tolerance=0.5,
     unit="% of the right step",

@@ -103,8 +103,8 @@ def activations() -> Mapping[str, float]:
 
 @claim(
     "lab-04-gradients-wait",
-    "From the second micro-batch on, activations and a full set of gradients are held together: 14.55 MiB in all, "
-    "against 28.23 for the whole batch at once.",
+    "From the second micro-batch on, activations and a full set of gradients are held together: "
+    "{expected[second forward]} MiB in all, against {expected[whole batch]} for the whole batch at once.",
     expected={"first forward": 11.47, "second forward": 14.55, "whole batch": 28.23},
     tolerance=0.005,
     unit="MiB",
@@ -118,7 +118,7 @@ def gradients_wait() -> Mapping[str, float]:
 
 @claim(
     "lab-04-one-backward-holds-all",
-    "Three losses added up and one backward hold the activations of the whole batch, and 1,032 bytes more.",
+    "Three losses added up and one backward hold the activations of the whole batch, and {expected} bytes more.",
     expected=1_032,
     unit="B more than the whole batch",
 )
@@ -187,8 +187,8 @@ def undivided_clips() -> Mapping[str, float]:
 # ------------------------------------------------------------------------------------------------------------ clipping
 @claim(
     "lab-04-clip-each-turns",
-    "Clipping to 1 after each backward turns the gradient of Lab 02's first batch, 4.19 long: by 10 degrees with 3 "
-    "micro-batches, by 18 with 12.",
+    "Clipping to 1 after each backward turns the gradient of Lab 02's first batch, 4.19 long: by "
+    "{expected[after each of 3]} degrees with 3 micro-batches, by {expected[after each of 12]} with 12.",
     expected={"once": 0, "after each of 3": 10, "after each of 12": 18},
     tolerance=3,
     unit="degrees from the gradient",
@@ -220,7 +220,8 @@ def clip_each() -> Mapping[str, float]:
 
 @claim(
     "lab-04-schedule-k-times-too-fast",
-    "A cosine over 300 updates whose scheduler steps once a micro-batch, three an update, is at its end after 100.",
+    "A cosine over 300 updates whose scheduler steps once a micro-batch, three an update, is at its end after "
+    "{expected[once a micro-batch]}.",
     expected={"once an update": 300, "once a micro-batch": 100},
     unit="updates until the rate is 0",
 )

@@ -65,8 +65,8 @@ def equal_in_every_bit() -> Mapping[str, float]:
 
 @claim(
     "lab-05-kept-by-policy",
-    "After the forward pass the starter's model keeps 51.59 MiB, 2.55 with each block recomputed, 1.42 in √n segments, "
-    "24.59 with attention alone recomputed.",
+    "After the forward pass the starter's model keeps {expected[none]} MiB, {expected[blocks]} with each block "
+    "recomputed, {expected[sqrt]} in √n segments, {expected[selective]} with attention alone recomputed.",
     expected={"none": 51.59, "blocks": 2.55, "sqrt": 1.42, "selective": 24.59},
     unit="MiB",
     tolerance=0.005,
@@ -78,8 +78,8 @@ def kept_by_policy() -> Mapping[str, float]:
 
 @claim(
     "lab-05-peak-by-policy",
-    "At the fullest moment it keeps 51.59 MiB, 7.33 with each block recomputed, 17.48 in √n segments, 24.67 "
-    "with attention alone recomputed.",
+    "At the fullest moment it keeps {expected[none]} MiB, {expected[blocks]} with each block recomputed, "
+    "{expected[sqrt]} in √n segments, {expected[selective]} with attention alone recomputed.",
     expected={"none": 51.59, "blocks": 7.33, "sqrt": 17.48, "selective": 24.67},
     unit="MiB",
     tolerance=0.005,
@@ -91,7 +91,8 @@ def peak_by_policy() -> Mapping[str, float]:
 
 @claim(
     "lab-05-one-input-a-block",
-    "A recomputed block keeps one tensor [B, T, C] of 196,608 bytes; one that is not keeps 30 times as much.",
+    "A recomputed block keeps one tensor [B, T, C] of {expected[recomputed]} bytes; one that is not keeps "
+    "{expected[kept]:.0f} times as much.",
     expected={"recomputed": 12 * 64 * 64 * 4, "kept": 30.1},
     unit="B, and times that",
     tolerance=0.05,
@@ -131,8 +132,8 @@ def runs_per_block() -> Mapping[str, float]:
 
 @claim(
     "lab-05-flops-by-policy",
-    "The starter's step takes 1.33 times the FLOPs with each block recomputed or in √n segments, and 1.14 times with "
-    "attention alone.",
+    "The starter's step takes 1.33 times the FLOPs with each block recomputed or in √n segments, and "
+    "{expected[selective]:.2f} times with attention alone.",
     expected={"blocks": 1.329, "sqrt": 1.329, "selective": 1.141},
     unit="times those of none",
     tolerance=0.001,
@@ -185,8 +186,8 @@ def forgets_the_state(ctx: Any, *gradients: Tensor) -> Any:
 
 @claim(
     "lab-05-another-mask",
-    "With another mask in the second run, dropout 0.5, the loss is the same in every bit and the gradient off by 0.62 "
-    "of its length.",
+    "With another mask in the second run, dropout 0.5, the loss is the same in every bit and the gradient off by "
+    "{expected[gradient off by]} of its length.",
     expected={"loss differs by": 0, "gradient off by": 0.62},
     unit="nats, and lengths of the gradient",
     tolerance=0.1,  # one draw of the masks
@@ -206,8 +207,8 @@ def another_mask() -> Mapping[str, float]:
 
 @claim(
     "lab-05-nobody-asks",
-    "Behind frozen embeddings, and without an input that asks, 0 of 54 weights of the nine blocks get a gradient; with "
-    "one, all 54.",
+    "Behind frozen embeddings, and without an input that asks, {expected[without]} of 54 weights of the nine blocks "
+    "get a gradient; with one, all 54.",
     expected={"without": 0, "with": 54},
     unit="weights with a gradient",
 )

@@ -50,7 +50,7 @@ def _profiled(steps: int) -> tuple[dict[str, int], ...]:
 
 @claim(
     "lab-06-fractions-add-up",
-    "The fractions of four phases and of idle, each measured by itself, add up to 1 within a millionth.",
+    "The fractions of four phases and of idle, each measured by itself, add up to {expected} within a millionth.",
     expected=1,
     tolerance=1e-6,
     unit="",
@@ -82,7 +82,7 @@ def counted_equals_formula() -> Mapping[str, float]:
 
 @claim(
     "lab-06-recompute-flops",
-    "With each block's forward run again in backward, Lab 02's step takes 4,888,461,312 FLOPs, 1.2275 times as many.",
+    "With each block's forward run again in backward, Lab 02's step takes {expected} FLOPs, 1.2275 times as many.",
     expected=4_888_461_312,
     unit="FLOPs",
 )
@@ -129,7 +129,8 @@ def calls_of_a_step() -> Mapping[str, float]:
 
 @claim(
     "lab-06-first-step-makes-state",
-    "The first step makes AdamW's state, two averages for each of 27 tensors: 54 calls that no later step has.",
+    "The first step makes AdamW's state, two averages for each of 27 tensors: {expected[first step]} calls that no "
+    "later step has.",
     expected={"first step": 54, "second step": 0},
     unit="calls of aten::zeros_like",
 )

@@ -119,9 +119,10 @@ def sent_in_three_steps() -> list[list[tuple[str, int]]]:
 
 @claim(
     "lab-07-sent-by-step",
-    "The first step sends all gradients, 3,232,256 bytes, in one all-reduce. In the second, DDP broadcasts 120 bytes "
-    "that say how it has rebuilt its buckets, and sends 1,050,112 and 2,182,144. The third sends these again. With "
-    "each step go 4 bytes for the loss.",
+    "The first step sends all gradients, {expected[step 1]} bytes, in one all-reduce. In the second, DDP broadcasts "
+    "{expected[step 2, broadcast]} bytes that say how it has rebuilt its buckets, and sends "
+    "{expected[step 2, first bucket]} and {expected[step 2, second bucket]}. The third sends these again. With each "
+    "step go {expected[loss]} bytes for the loss.",
     expected={
         "step 1": 3_232_256,
         "step 1, all-reduces": 2,
@@ -160,7 +161,8 @@ def held_by_this_rank() -> int:
 
 @claim(
     "lab-07-activations-of-a-rank",
-    "Of 12 sequences, each of 2 ranks holds the activations of 6: 12.58 MiB, where one process holds 25.14.",
+    "Of 12 sequences, each of 2 ranks holds the activations of 6: {expected[2 ranks]} MiB, where one process holds "
+    "{expected[1 rank]}.",
     expected={"1 rank": 25.14, "2 ranks": 12.58},
     tolerance=0.006,
     unit="MiB",
@@ -181,8 +183,9 @@ def ring_bytes(wrong: str) -> float:
 
 @claim(
     "lab-07-ring-bytes",
-    "The exercise's ring sends 2(K − 1)/K of the vector from each of K ranks: 1, 1.33 and 1.5 of it. Where the whole "
-    "vector travels instead of chunks, 4 ranks send 3 of it each.",
+    "The exercise's ring sends 2(K − 1)/K of the vector from each of K ranks: 1, {expected[3 ranks]:.2f} and "
+    "{expected[4 ranks]} of it. Where the whole vector travels instead of chunks, 4 ranks send "
+    "{expected[4 ranks, whole]} of it each.",
     expected={"2 ranks": 1, "3 ranks": 4 / 3, "4 ranks": 1.5, "4 ranks, whole": 3},
     tolerance=1e-9,
     unit="vectors sent by a rank",
@@ -250,7 +253,8 @@ def train_hooked(what: str, optimizer_class: Any, steps: int) -> tuple[Tensor, T
 @claim(
     "lab-07-weights-averaged",
     "Hooks that average the weights instead of the gradients nearly train: after 30 SGD steps the mean of 2 ranks' "
-    "weights is off by 0.1 % of the way they have come. But each rank's are off by 4.6 %.",
+    "weights is off by {expected[mean of the ranks]} % of the way they have come. But each rank's are off by "
+    "{expected[a rank]} %.",
     expected={"mean of the ranks": 0.1, "a rank": 4.6},
     tolerance=0.05,
     unit="% of the way",
@@ -278,7 +282,7 @@ def first_batch_with_hooks() -> float:
 
 @claim(
     "lab-07-gradient-of-own-rows",
-    "On Lab 02's first batch, the gradient of a rank's own 6 sequences is off by 0.3 of the largest gradient.",
+    "On Lab 02's first batch, the gradient of a rank's own 6 sequences is off by {expected} of the largest gradient.",
     expected=0.3,
     tolerance=0.1,
     unit="largest difference, of the largest gradient",
@@ -357,8 +361,8 @@ def gradient_with_slopes_hook() -> Tensor:
 
 @claim(
     "lab-07-last-slopes-only",
-    "Two micro-batches, with `register_hook` averaging in the last one: the two ranks' gradients point 68 degrees "
-    "apart.",
+    "Two micro-batches, with `register_hook` averaging in the last one: the two ranks' gradients point {expected} "
+    "degrees apart.",
     expected=68,
     tolerance=15,
     unit="degrees",

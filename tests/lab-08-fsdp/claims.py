@@ -96,8 +96,9 @@ def shares() -> Mapping[str, float]:
 
 @claim(
     "lab-08-collectives-of-a-step",
-    "A step of four blocks and the root: 5 all-gathers in forward and 4 in backward with resharding, 5 and 0 without; "
-    "5 reduce-scatters either way. Resharding the root too makes it 5 and 5. DDP of this size: one all-reduce.",
+    "A step of four blocks and the root: 5 all-gathers in forward and {expected[reshard, gathers, backward]} in "
+    "backward with resharding, 5 and {expected[no reshard, gathers, backward]} without; 5 reduce-scatters either "
+    "way. Resharding the root too makes it 5 and 5. DDP of this size: one all-reduce.",
     expected={
         "reshard, gathers, forward": 5,
         "reshard, gathers, backward": 4,
@@ -126,7 +127,7 @@ def collectives() -> Mapping[str, float]:
 @claim(
     "lab-08-messages-of-a-step",
     "The messages of a step of Lab 02's GPT in units of the weights: with resharding 3, but for the root's second "
-    "gather, 2 without, and DDP's 1, which a ring sends twice.",
+    "gather, {expected[no reshard]} without, and DDP's {expected[DDP]}, which a ring sends twice.",
     expected={"reshard": 2.974, "no reshard": 2.0, "DDP": 1.0},
     tolerance=0.001,
     unit="times 4P bytes",
@@ -138,8 +139,8 @@ def messages() -> Mapping[str, float]:
 
 @claim(
     "lab-08-whole-after-forward",
-    "When forward ends, 82,432 bytes of Lab 02's GPT, the root's weights, are whole on a rank with resharding, and "
-    "all 3,232,256 without.",
+    "When forward ends, {expected[reshard]} bytes of Lab 02's GPT, the root's weights, are whole on a rank with "
+    "resharding, and all {expected[no reshard]} without.",
     expected={"reshard": 82_432, "no reshard": 3_232_256},
     unit="bytes",
 )
@@ -150,8 +151,8 @@ def whole_after_forward() -> Mapping[str, float]:
 
 @claim(
     "lab-08-rows-of-three-ranks",
-    "On 3 ranks, rows of 128, 384 and 512 numbers do not divide: of 808,064 parameters ranks 0 and 1 hold more than "
-    "rank 2, and all together each once.",
+    "On 3 ranks, rows of 128, 384 and 512 numbers do not divide: of {expected[all]} parameters ranks 0 and 1 hold "
+    "more than rank 2, and all together each once.",
     expected={"rank 0": 270_467, "rank 1": 270_467, "rank 2": 267_130, "all": 808_064},
     unit="parameters",
 )
@@ -181,7 +182,8 @@ def _bytes_by_dtype(lab: Any) -> dict[str, float]:
 
 @claim(
     "lab-08-bf16-on-the-wire",
-    "With --precision bf16 a block's gather sends 2 bytes a parameter, its reduce-scatter 4; kept are 4.",
+    "With --precision bf16 a block's gather sends {expected[gather]} bytes a parameter, its reduce-scatter 4; kept "
+    "are 4.",
     expected={"gather": 2, "scatter": 4, "kept": 4},
     unit="bytes a parameter",
 )
@@ -377,7 +379,7 @@ def _norms(lab: Any) -> dict[str, float]:
 @claim(
     "lab-08-norm-of-the-own-part",
     "On 2 ranks the norm of a rank's own part of a small GPT's gradient is about 0.7 of the whole one's; the squares "
-    "of both add up to 1.",
+    "of both add up to {expected[squares together]}.",
     expected={"rank 0": 0.7, "rank 1": 0.7, "squares together": 1},
     tolerance=0.1,
     unit="of the whole gradient's",

@@ -14,6 +14,9 @@ from rankzero.errors import UserError
 # One number; yes or no; or several numbers with names, such as the cells of a table.
 Value = bool | int | float | Mapping[str, float]
 
+# A number that a statement takes from `expected`: {expected}, {expected:.2f}, {expected[fp32]}, {expected[fp32]:.2f}.
+PLACE = re.compile(r"\{expected(?:\[([^{}]*)\])?(?::([^{}]*))?\}")
+
 
 @dataclass(frozen=True)
 class Claim:
@@ -69,12 +72,31 @@ def _close(measured: float, expected: float, tolerance: float) -> bool:
 
 
 def claim(slug: str, statement: str, **facts: Any) -> Callable[[Callable[[], Value]], Claim]:
-    """Makes a claim of the function below it. `facts` are the other fields of Claim; the file's place gives `page`."""
+    """Makes a claim of the function below it. `facts` are the other fields of Claim; the file's place gives `page`.
+
+    The statement takes its numbers from `expected`: `{expected}`, or `{expected[fp32]:.1f}` for one of several.
+    """
 
     def make(measure: Callable[[], Value]) -> Claim:
-        return Claim(slug, statement, page_of(Path(inspect.getfile(inspect.unwrap(measure)))), measure=measure, **facts)
+        page = page_of(Path(inspect.getfile(inspect.unwrap(measure))))
+        return Claim(slug, _filled(slug, statement, facts["expected"]), page, measure=measure, **facts)
 
     return make
+
+
+def _filled(slug: str, statement: str, expected: Value) -> str:
+    """The statement with the expected numbers in the place of `{expected}` and `{expected[NAME]:FORMAT}`."""
+
+    def number(match: re.Match[str]) -> str:
+        name, form = match.groups()
+        if (name is not None) != isinstance(expected, Mapping) or (
+            isinstance(expected, Mapping) and name not in expected
+        ):
+            raise UserError(f"claim {slug}: {match[0]} in its statement names no number of `expected`.")
+        value = expected[name] if isinstance(expected, Mapping) else expected
+        return format(value, form) if form else text_of(value)
+
+    return PLACE.sub(number, statement)
 
 
 def page_of(file: Path) -> str:

@@ -99,7 +99,8 @@ def buckets_of_two_steps() -> list[list[float]]:
 
 @claim(
     "bucket-sizes",
-    "33 gradients of 4 MiB travel in one bucket of 132 MiB at first, then in 4, 28, 28, 28, 28 and 16 MiB.",
+    "33 gradients of 4 MiB travel in one bucket of {expected[step 1, bucket 0]} MiB at first, then in 4, 28, 28, 28, "
+    "28 and {expected[step 2, bucket 5]} MiB.",
     expected={
         "step 1, bucket 0": 132,
         **{f"step 2, bucket {i}": size for i, size in enumerate((4, 28, 28, 28, 28, 16))},
@@ -126,7 +127,8 @@ def calls_with(options: Mapping[str, Any]) -> int:
 
 @claim(
     "calls-with-buckets",
-    "Lab 02's model needs 2 all-reduces a step with DDP's buckets, and 27, one a tensor, with buckets of nothing.",
+    "Lab 02's model needs {expected[default]} all-reduces a step with DDP's buckets, and "
+    "{expected[a bucket a tensor]}, one a tensor, with buckets of nothing.",
     expected={"default": 2, "a bucket a tensor": 27},
     unit="all-reduces",
 )
@@ -164,7 +166,8 @@ def gradients_missing_at_each_bucket() -> list[int]:
 
 @claim(
     "buckets-leave-early",
-    "Three buckets of two layers each leave while 4, 2 and 0 of 6 gradients are still to be computed.",
+    "Three buckets of two layers each leave while {expected[bucket 0]}, {expected[bucket 1]} and "
+    "{expected[bucket 2]} of 6 gradients are still to be computed.",
     expected={"bucket 0": 4, "bucket 1": 2, "bucket 2": 0},
     unit="gradients to come",
 )
@@ -194,7 +197,8 @@ def accumulated(quiet: str) -> tuple[int, Tensor]:
 
 @claim(
     "no-sync-once",
-    "For 8 micro-batches no_sync sends 1 gradient instead of 8, the same one; around backward alone it does nothing.",
+    "For 8 micro-batches no_sync sends {expected[around both]} gradient instead of 8, the same one; around backward "
+    "alone it does nothing.",
     expected={"without": 8, "around both": 1, "around backward": 8, "gradients differ": 0},
     tolerance=1e-12,
     unit="all-reduces, or times the gradient's length",

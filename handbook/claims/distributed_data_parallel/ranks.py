@@ -23,7 +23,8 @@ from .ddp import gathered
 # ------------------------------------------------------------------------------------------------- data, seeds, pace
 @claim(
     "set-epoch-forgotten",
-    "Without set_epoch a DistributedSampler hands out the same order in every epoch; with it, 1 % of places agree.",
+    "Without set_epoch a DistributedSampler hands out the same order in every epoch; with it, {expected[with]} % of "
+    "places agree.",
     expected={"without": 100, "with": 1},
     tolerance=1,
     unit="% of places with the same sample",
@@ -89,7 +90,8 @@ def leads(exchange: bool) -> list[int]:
 
 @claim(
     "nobody-runs-ahead",
-    "Behind an all-reduce a fast rank is never a step ahead of a slow one; without it, it finishes all 10 alone.",
+    "Behind an all-reduce a fast rank is never a step ahead of a slow one; without it, it finishes all "
+    "{expected[without]} alone.",
     expected={"with an all-reduce": 0, "without": 10},
     unit="steps ahead, at most",
 )

@@ -64,7 +64,8 @@ def unequal_gradient(weighted: bool) -> Tensor:
 
 @claim(
     "unequal-ranks",
-    "With 24 sequences on one rank and 8 on another, DDP's plain average is 60 % off; weighted by tokens it is exact.",
+    "With 24 sequences on one rank and 8 on another, DDP's plain average is {expected[plain]} % off; weighted by "
+    "tokens it is exact.",
     expected={"plain": 60, "weighted": 0},
     tolerance=0.5,
     unit="% of the gradient's length",
@@ -93,7 +94,7 @@ def normed_gradient() -> Tensor:
 
 @claim(
     "batch-norm-by-rank",
-    "With BatchNorm, 4 ranks of 8 examples are 35 % off the gradient of 32 in one process.",
+    "With BatchNorm, 4 ranks of 8 examples are {expected} % off the gradient of 32 in one process.",
     expected=35,
     tolerance=0.5,
     unit="% of the gradient's length",
@@ -135,7 +136,8 @@ def ring_sends() -> tuple[float, float, float]:
 
 @claim(
     "ring-sends",
-    "In a ring of K each rank sends 2(K − 1) messages, together 2(K − 1)/K of the vector: 1, 1.33 and 1.5 of it.",
+    "In a ring of K each rank sends 2(K − 1) messages, together 2(K − 1)/K of the vector: 1, "
+    "{expected[K = 3: bytes]:.2f} and {expected[K = 4: bytes]} of it.",
     expected={
         "K = 2: messages": 2,
         "K = 2: bytes": 1,
@@ -173,7 +175,8 @@ def all_reduce_on_the_wire() -> float:
 
 @claim(
     "all-reduce-on-the-wire",
-    "torch's own all-reduce (gloo) puts 2(K − 1)/K of the vector on the wire too: 1, 1.33 and 1.5 of it.",
+    "torch's own all-reduce (gloo) puts 2(K − 1)/K of the vector on the wire too: 1, {expected[K = 3]:.2f} and "
+    "{expected[K = 4]} of it.",
     expected={"K = 2": 1, "K = 3": 4 / 3, "K = 4": 1.5},
     tolerance=0.01,
     unit="times the vector",

@@ -18,7 +18,8 @@ from rankzero.claims.toolkit.op_counter import calls_of, raises
 # ---------------------------------------------------------------------------------------------------- before and during
 @claim(
     "perfect-prediction-loses-2-5",
-    "Perfect predictions of shape [4] have a squared error of 2.5 against the same targets of shape [4, 1].",
+    "Perfect predictions of shape [4] have a squared error of {expected[[4] and [4, 1]]} against the same targets of "
+    "shape [4, 1].",
     expected={"[4] and [4]": 0, "[4] and [4, 1]": 2.5},
     unit="",
 )
@@ -81,7 +82,8 @@ def refuses() -> Mapping[str, float]:
 # -------------------------------------------------------------------------------------------------------------- reading
 @claim(
     "what-reads-a-number",
-    "item(), an f-string and an if each read one number; clip_grad_norm_ none, unless it shall raise; AdamW 27.",
+    "item(), an f-string and an if each read one number; clip_grad_norm_ none, unless it shall raise; AdamW "
+    "{expected[AdamW's step counts]}.",
     expected={
         "forward and backward": 0,
         "loss.item()": 1,
@@ -118,7 +120,7 @@ def what_reads() -> Mapping[str, float]:
 
 @claim(
     "reads-in-50-steps",
-    "A loop that logs each loss reads 50 times in 50 steps; one that stacks them and asks once, 1 time.",
+    "A loop that logs each loss reads 50 times in 50 steps; one that stacks them and asks once, {expected[once]} time.",
     expected={"each step": 50, "once": 1},
     unit="reads",
 )

@@ -38,7 +38,8 @@ def nodes_below(tensor: Tensor) -> int:
 
 @claim(
     "running-total-keeps-graphs",
-    "A running total of losses keeps 120 more graph nodes each step of Lab 02's GPT; of detached losses, none.",
+    "A running total of losses keeps {expected[total += loss, a step]} more graph nodes each step of Lab 02's GPT; "
+    "of detached losses, none.",
     expected={"total += loss, a step": 120, "total += loss.detach()": 0},
     unit="nodes",
 )
@@ -56,7 +57,8 @@ def running_total() -> Mapping[str, float]:
 
 @claim(
     "zeros-still-move",
-    "After a step AdamW moves a weight on by 0.067 (rate 0.1) if its gradient is now zeros, by 0 if it is None.",
+    "After a step AdamW moves a weight on by {expected[zeros]} (rate 0.1) if its gradient is now zeros, by "
+    "{expected[None]} if it is None.",
     expected={"None": 0, "zeros": 0.067},
     tolerance=0.001,
     unit="",
@@ -150,7 +152,8 @@ def half_a_backward() -> Mapping[str, float]:
 # ------------------------------------------------------------------------------------------------------- silent or loud
 @claim(
     "data-goes-behind-autograd",
-    "Doubling a sigmoid's output through .data makes its slope -0.68 instead of 0.20; without .data it is an error.",
+    "Doubling a sigmoid's output through .data makes its slope -0.68 instead of {expected[true slope]:.2f}; without "
+    ".data it is an error.",
     expected={"true slope": 0.197, "after .data": -0.676, "without .data: error": 1},
     tolerance=0.001,
     unit="",
@@ -195,7 +198,8 @@ def inference_tensors() -> Mapping[str, float]:
 
 @claim(
     "anomaly-mode-reads",
-    "Anomaly mode raises the calls of forward and backward from 352 to 838, 162 of which read a number.",
+    "Anomaly mode raises the calls of forward and backward from {expected[calls, without]} to "
+    "{expected[calls, with]}, {expected[reads, with]} of which read a number.",
     expected={"calls, without": 352, "calls, with": 838, "reads, without": 0, "reads, with": 162},
     unit="",
 )
@@ -268,7 +272,8 @@ def save_beside(path: Path, content: bytes, limit: int) -> None:
 
 @claim(
     "rename-keeps-the-old-file",
-    "Killed at any of 50 moments, a save in place leaves no readable checkpoint; one that renames leaves the old one.",
+    "Killed at any of {expected[renamed]} moments, a save in place leaves no readable checkpoint; one that renames "
+    "leaves the old one.",
     expected={"in place": 0, "renamed": 50},
     unit="of 50 readable",
 )

@@ -22,7 +22,8 @@ from rankzero.claims.toolkit.lab_model import TINY, next_token_loss, seeded_gpt
 
 @claim(
     "errata-scheduler-forgotten",
-    "A cosine schedule resumed halfway from model and optimizer alone ends at 25 % of its peak rate, not at 0.",
+    "A cosine schedule resumed halfway from model and optimizer alone ends at {expected[resumed]} % of its peak "
+    "rate, not at {expected[never stopped]}.",
     expected={"never stopped": 0, "resumed": 25},
     unit="% of the peak rate",
     tolerance=1e-6,
@@ -84,7 +85,8 @@ def train_until_sigterm(file: Path) -> None:
 
 @claim(
     "errata-save-in-the-handler",
-    "A SIGTERM handler that saves in mid-update writes a model that never was: of 9 tensors 4 new, 1 half done, 4 old.",
+    "A SIGTERM handler that saves in mid-update writes a model that never was: of 9 tensors 4 new, "
+    "{expected[of neither]} half done, 4 old.",
     expected={"of the new step": 4, "of the old step": 4, "of neither": 1},
     unit="tensors",
 )

@@ -53,7 +53,8 @@ def sent_in_a_ring(payload: float, n: int) -> float:
 
 @claim(
     "errata-ring-all-reduce",
-    "A ring all-reduce of n ranks sends 2(n-1)/n times the payload: 24.5 GB for the 14 GB of a 7B model in 16 bits.",
+    "A ring all-reduce of n ranks sends 2(n-1)/n times the payload: {expected[7e9 gradients of 2 B, 8 ranks]} GB for "
+    "the 14 GB of a 7B model in 16 bits.",
     expected={"7e9 gradients of 2 B, 8 ranks": 24.5, "350e6 of 4 B, 4 ranks": 2.1},
     unit="GB a rank",
     source="[NCCL tests](https://github.com/NVIDIA/nccl-tests/blob/master/doc/PERFORMANCE.md)",
@@ -86,7 +87,8 @@ def bytes_of_rank_0(stage: int, ranks: int) -> int:
 
 @claim(
     "errata-zero-at-64-ranks",
-    "ZeRO-1 saves 3.82 times and ZeRO-2 7.21 times at 64 ranks; 4 and 8 are their limits.",
+    "ZeRO-1 saves {expected[ZeRO-1, 64 ranks]} times and ZeRO-2 {expected[ZeRO-2, 64 ranks]} times at 64 ranks; 4 "
+    "and 8 are their limits.",
     expected={"ZeRO-1, 64 ranks": 3.82, "ZeRO-2, 64 ranks": 7.21, "ZeRO-1, 4 ranks": 2.29, "ZeRO-2, 4 ranks": 2.91},
     unit="times less",
     tolerance=0.005,
@@ -102,7 +104,8 @@ def zero_at_64_ranks() -> Mapping[str, float]:
 
 @claim(
     "errata-fsdp-gathers",
-    "fully_shard gathers 4 blocks twice a step, 8 all-gathers; without resharding after forward once, 4.",
+    "fully_shard gathers 4 blocks twice a step, {expected[reshard: all-gathers]} all-gathers; without resharding "
+    "after forward once, 4.",
     expected={
         "reshard: all-gathers": 8,
         "reshard: reduce-scatters": 4,
@@ -146,7 +149,8 @@ def fsdp2_hooks() -> bool:
 
 @claim(
     "errata-sampler-repeats",
-    "DistributedSampler hands 10 samples to 4 ranks as 12 draws: two samples are seen twice.",
+    "DistributedSampler hands {expected[different samples]} samples to 4 ranks as {expected[draws]} draws: two "
+    "samples are seen twice.",
     expected={"draws": 12, "different samples": 10},
     unit="samples",
 )

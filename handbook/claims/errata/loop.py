@@ -139,7 +139,8 @@ def silent_bugs_raise() -> bool:
 
 @claim(
     "errata-warm-up-from-zero",
-    "A warm-up of step / warmup changes none of 27 parameter tensors in its first update, (step+1)/(warmup+1) all.",
+    "A warm-up of step / warmup changes none of {expected[(step + 1) / (warmup + 1)]} parameter tensors in its first "
+    "update, (step+1)/(warmup+1) all.",
     expected={"step / warmup": 0, "(step + 1) / (warmup + 1)": 27},
     unit="tensors changed",
 )
@@ -174,7 +175,7 @@ def weight_gradient() -> bool:
 
 @claim(
     "errata-first-loss",
-    "The first loss of Lab 02's model is ln 96 = 4.56 nats a token.",
+    "The first loss of Lab 02's model is ln 96 = {expected:.2f} nats a token.",
     expected=math.log(96),
     unit="nats",
     tolerance=0.1,

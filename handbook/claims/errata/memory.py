@@ -27,7 +27,8 @@ def lab_02_states(recipe: str) -> dict[str, float]:
 
 @claim(
     "errata-bytes-per-parameter",
-    "Weights, gradients and AdamW's state by recipe; weights and master weights alone are 6 bytes a parameter.",
+    "Weights, gradients and AdamW's state by recipe; weights and master weights alone are "
+    "{expected[mixed, weights and masters]} bytes a parameter.",
     expected={"fp32": 16, "mixed": 16, "fp32 gradients": 18, "fp32 sums": 20, "mixed, weights and masters": 6},
     unit="B a parameter",
     source="[ZeRO](https://arxiv.org/abs/1910.02054)",
@@ -42,7 +43,7 @@ def bytes_per_parameter() -> Mapping[str, float]:
 
 @claim(
     "errata-7b-in-fp32",
-    "Training 7 billion parameters with AdamW in fp32 holds 112 GB before the first activation.",
+    "Training 7 billion parameters with AdamW in fp32 holds {expected[7e9 parameters]} GB before the first activation.",
     expected={"7e9 parameters": 112, "Llama-2-7B": 107.8},
     unit="GB",
     tolerance=0.05,
@@ -59,7 +60,8 @@ def seven_billion_in_fp32() -> Mapping[str, float]:
 
 @claim(
     "errata-7b-adam-state",
-    "Adam's two averages of 7 billion parameters are 56 GB; 84 GB counts the fp32 master weights too.",
+    "Adam's two averages of 7 billion parameters are {expected[m and v]} GB; {expected[m, v and master weights]} GB "
+    "counts the fp32 master weights too.",
     expected={"m and v": 56, "m, v and master weights": 84},
     unit="GB",
 )
@@ -94,7 +96,8 @@ def adam_state_dtype() -> Mapping[str, float]:
 
 @claim(
     "errata-bf16-weight-stands-still",
-    "A weight of 1 in bf16 does not move in 100 steps of AdamW at a rate of 1e-3; in fp32 it falls to 0.9.",
+    "A weight of 1 in bf16 does not move in 100 steps of AdamW at a rate of 1e-3; in fp32 it falls to "
+    "{expected[fp32]}.",
     expected={"bf16": 1, "fp32": 0.9},
     unit="",
     tolerance=1e-4,
@@ -114,7 +117,8 @@ def bf16_weight_stands_still() -> Mapping[str, float]:
 
 @claim(
     "errata-activation-share",
-    "Of one model's training memory, activations are 2 to 89 %, by the shape of the batch.",
+    "Of one model's training memory, activations are {expected[B 1, T 8]} to {expected[B 48, T 64]} %, by the shape "
+    "of the batch.",
     expected={"B 1, T 8": 2, "B 12, T 64": 67, "B 48, T 64": 89},
     unit="%",
     tolerance=0.5,
@@ -146,7 +150,8 @@ def kept_by_relu_and_batchnorm() -> Mapping[str, float]:
 
 @claim(
     "errata-attention-doubling",
-    "Twice the tokens: attention's square grows 4 times, what fused attention keeps and GPT-2's FLOPs about 2 times.",
+    "Twice the tokens: attention's square grows {expected[softmax kept by the formula]} times, what fused attention "
+    "keeps and GPT-2's FLOPs about {expected[kept by the fused kernel]} times.",
     expected={"softmax kept by the formula": 4, "kept by the fused kernel": 2, "forward FLOPs of GPT-2": 2.265},
     unit="times",
     tolerance=0.0005,

@@ -65,7 +65,8 @@ def fp16_overflows_to_inf() -> bool:
 
 @claim(
     "errata-gradients-flushed",
-    "Gradients of Lab 02's first step in fp16: 23 % are below 6.1e-5, 0.04 % become zero; scaled by 65,536 none does.",
+    "Gradients of Lab 02's first step in fp16: {expected[below 6.1e-5]:.0f} % are below 6.1e-5, "
+    "{expected[zero in fp16]} % become zero; scaled by 65,536 none does.",
     expected={"below 6.1e-5": 22.77, "zero in fp16": 0.04, "zero in fp16, scaled": 0, "zero in bf16": 0},
     unit="% of gradients",
     tolerance=0.01,
@@ -97,7 +98,8 @@ def gpt2_ledger(recipe: str) -> Ledger:
 
 @claim(
     "errata-autocast-memory",
-    "Autocast to bf16 makes GPT-2's activations 1.48 times smaller, weights, gradients and state 1.12 times larger.",
+    "Autocast to bf16 makes GPT-2's activations {expected[activations, times less]} times smaller, weights, "
+    "gradients and state {expected[states, times more]} times larger.",
     expected={"activations, times less": 1.48, "in the blocks, times less": 1.78, "states, times more": 1.12},
     unit="",
     tolerance=0.005,

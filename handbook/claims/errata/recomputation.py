@@ -20,7 +20,8 @@ from .shared import GIB
 
 @claim(
     "errata-checkpointing-flops",
-    "Recomputing GPT-2's blocks costs 24.3 % more FLOPs, 17.7 % with the early stop; the whole forward 33.3 %.",
+    "Recomputing GPT-2's blocks costs {expected[blocks]} % more FLOPs, {expected[blocks, early stop]} % with the "
+    "early stop; the whole forward {expected[whole forward]} %.",
     expected={"blocks": 24.3, "blocks, early stop": 17.7, "whole forward": 33.3},
     unit="% more FLOPs",
     tolerance=0.05,

@@ -20,7 +20,7 @@ from .shared import ADAMW, KORTHIKANTI, SMALL, STEP, activations, bytes_of, of_o
 
 @claim(
     "layer-activations",
-    "A block of the labs' GPT keeps 4BT(16C + H + 4) bytes in fp32: 6,316,032 at B=12, T=64, C=128, H=4.",
+    "A block of the labs' GPT keeps 4BT(16C + H + 4) bytes in fp32: {expected} at B=12, T=64, C=128, H=4.",
     expected=4 * 12 * 64 * (16 * 128 + 4 + 4),
     unit="B a block",
 )
@@ -50,7 +50,7 @@ def activations_follow_tokens() -> dict[str, float]:
 
 @claim(
     "loss-outweighs-blocks",
-    "With a vocabulary of 128,256, the loss of Lab 02's GPT keeps 15.6 times what its four blocks keep.",
+    "With a vocabulary of 128,256, the loss of Lab 02's GPT keeps {expected} times what its four blocks keep.",
     expected=15.6,
     unit="× the blocks",
     tolerance=0.05,
@@ -64,8 +64,8 @@ def loss_outweighs_blocks() -> float:
 
 @claim(
     "loss-of-llama-3",
-    "Llama-3-8B in bf16 with every block recomputed keeps 262,144 bytes a token for 32 block inputs, and 256,512 for "
-    "the log-probabilities.",
+    "Llama-3-8B in bf16 with every block recomputed keeps {expected[block inputs]} bytes a token for 32 block "
+    "inputs, and {expected[log-probabilities]} for the log-probabilities.",
     expected={"block inputs": 262_144, "log-probabilities": 256_512},
     unit="B a token",
 )
@@ -124,7 +124,7 @@ def saved_by_reference_layer(dtype: torch.dtype, squares_only: bool = False) -> 
 
 @claim(
     "korthikanti-layer",
-    "A bf16 layer with h=1024, a=16, s=512, b=2 keeps 77,602,816 bytes: sbh(34 + 5as/h), and 8sb for the mean and "
+    "A bf16 layer with h=1024, a=16, s=512, b=2 keeps {expected} bytes: sbh(34 + 5as/h), and 8sb for the mean and "
     "1/std of two LayerNorms.",
     expected=S * B * H * 34 + 5 * A * S**2 * B + 8 * S * B,
     unit="B",
@@ -137,7 +137,7 @@ def korthikanti_layer() -> float:
 
 @claim(
     "korthikanti-misses-8sb",
-    "The measured layer and the published formula differ by 8,192 bytes.",
+    "The measured layer and the published formula differ by {expected} bytes.",
     expected=8 * S * B,
     unit="B",
 )
@@ -162,7 +162,7 @@ def korthikanti_terms() -> dict[str, float]:
 
 @claim(
     "korthikanti-fp32",
-    "The same layer in fp32 keeps 144,719,872 bytes: 138sbh, since masks stay at one byte, and 16sb of statistics.",
+    "The same layer in fp32 keeps {expected} bytes: 138sbh, since masks stay at one byte, and 16sb of statistics.",
     expected=138 * S * B * H + 16 * S * B,
     unit="B",
 )
@@ -173,9 +173,10 @@ def korthikanti_fp32() -> float:
 
 @claim(
     "gpt3-layer",
-    "A layer of GPT-3 (h=12,288, a=96, s=2,048) keeps, in units of sbh and on one of 8 tensor-parallel ranks: 23 with "
-    "tensor parallelism, 14.25 with sequence parallelism, 4.25 with selective and 2 with full recomputation; 114 on "
-    "one rank alone.",
+    "A layer of GPT-3 (h=12,288, a=96, s=2,048) keeps, in units of sbh and on one of 8 tensor-parallel ranks: "
+    "{expected[tensor]} with tensor parallelism, {expected[and sequence]} with sequence parallelism, "
+    "{expected[and selective]} with selective and {expected[full]} with full recomputation; {expected[alone]} on one "
+    "rank alone.",
     expected={"alone": 114, "tensor": 23, "and sequence": 14.25, "and selective": 4.25, "full": 2},
     unit="B × sbh",
     source=KORTHIKANTI,
@@ -197,7 +198,7 @@ def gpt3_layer() -> dict[str, float]:
 
 @claim(
     "gpt3-squares",
-    "In a layer of GPT-3, 70 % of the kept bytes are squares of attention.",
+    "In a layer of GPT-3, {expected} % of the kept bytes are squares of attention.",
     expected=70,
     unit="%",
     tolerance=0.5,
@@ -220,8 +221,8 @@ def kv_cache(name: str, tokens: int) -> int:
 
 @claim(
     "kv-cache-a-token",
-    "In 16 bits the KV cache takes 524,288 bytes a token for Llama-2-7B, 131,072 for Llama-3-8B and 327,680 for "
-    "Llama-3-70B.",
+    "In 16 bits the KV cache takes {expected[Llama-2-7B]} bytes a token for Llama-2-7B, {expected[Llama-3-8B]} for "
+    "Llama-3-8B and {expected[Llama-3-70B]} for Llama-3-70B.",
     expected={"Llama-2-7B": 524_288, "Llama-3-8B": 131_072, "Llama-3-70B": 327_680},
     unit="B a token",
 )
@@ -233,7 +234,7 @@ def kv_cache_a_token() -> dict[str, float]:
 
 @claim(
     "kv-cache-4096",
-    "A sequence of 4,096 tokens takes 2 GiB of KV cache in Llama-2-7B.",
+    "A sequence of 4,096 tokens takes {expected} GiB of KV cache in Llama-2-7B.",
     expected=2,
     unit="GiB",
 )

@@ -61,7 +61,8 @@ def _fragments() -> dict[str, float]:
 
 @claim(
     "cuda-one-byte",
-    "On CUDA a tensor of 1 byte raises allocated memory by 512 bytes and reserved memory by 2,097,152.",
+    "On CUDA a tensor of 1 byte raises allocated memory by {expected[allocated]} bytes and reserved memory by "
+    "{expected[reserved]}.",
     expected={"allocated": 512, "reserved": 2 * 2**20},
     unit="B",
     source=ALLOCATOR,
@@ -74,7 +75,8 @@ def cuda_one_byte() -> dict[str, float]:
 
 @claim(
     "cuda-segments",
-    "On CUDA the first tensor of 1 MiB reserves 2 MiB, one of a byte more or of 9 MiB reserves 20, one of 11 MiB 12.",
+    "On CUDA the first tensor of 1 MiB reserves {expected[1 MiB]} MiB, one of a byte more or of 9 MiB reserves 20, "
+    "one of 11 MiB {expected[11 MiB]}.",
     expected={"1 MiB": 2, "1 MiB + 1 B": 20, "9 MiB": 20, "11 MiB": 12},
     unit="MiB",
     source=ALLOCATOR,
@@ -87,8 +89,8 @@ def cuda_segments() -> dict[str, float]:
 
 @claim(
     "cuda-fragments",
-    "With 60 MiB free in four gaps of 15, emptying the cache returns nothing, and a tensor of 20 MiB takes 20 MiB more "
-    "from the device.",
+    "With {expected[free]} MiB free in four gaps of 15, emptying the cache returns nothing, and a tensor of 20 MiB "
+    "takes 20 MiB more from the device.",
     expected={"free": 60, "returned": 0, "newly reserved": 20},
     unit="MiB",
     needs=("cuda",),

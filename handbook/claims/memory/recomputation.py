@@ -57,7 +57,8 @@ def root_of_layers() -> Mapping[str, float]:
 
 @claim(
     "recompute-segments-of-a-gpt",
-    "64 GPT blocks peak at 135 inputs in 8 segments, 63 in 32, 55 in 40 and 79 in 64.",
+    "64 GPT blocks peak at {expected[8]} inputs in 8 segments, {expected[32]} in 32, {expected[40]} in 40 and "
+    "{expected[64]} in 64.",
     expected={"8": 135, "32": 63, "40": 55, "64": 79},
     unit="B·T·C",
     tolerance=0.4,  # statistics of norms and attention: a few numbers a token
@@ -91,8 +92,8 @@ def blocks_of_all_sizes() -> tuple[list[nn.Module], Tensor]:
 
 @claim(
     "recompute-peak-is-predicted",
-    "The peak of every choice of six layers to recompute is what the layers before one hold, and all inside it: off by "
-    "0 bytes in 64 choices.",
+    "The peak of every choice of six layers to recompute is what the layers before one hold, and all inside it: off "
+    "by {expected} bytes in 64 choices.",
     expected=0,
     unit="B, the largest difference",
 )
@@ -110,7 +111,8 @@ def peak_is_predicted() -> float:
 
 @claim(
     "recompute-the-last-saves-nothing",
-    "Recomputing the last of eight GPT blocks lowers the peak by 0 bytes, recomputing the first by 15 inputs.",
+    "Recomputing the last of eight GPT blocks lowers the peak by {expected[last]} bytes, recomputing the first by "
+    "{expected[first]:.0f} inputs.",
     expected={"last": 0, "first": 15.05},
     unit="B·T·C",
     tolerance=0.05,  # statistics of norms and attention
@@ -139,7 +141,8 @@ def gpt_block(kind: str) -> Run:
 
 @claim(
     "recompute-products-kept",
-    "Beside its input a GPT block keeps 15 tensors of that size; 9 with only the outputs of its matrix products kept.",
+    "Beside its input a GPT block keeps {expected[plain]} tensors of that size; {expected[products kept]} with only "
+    "the outputs of its matrix products kept.",
     expected={"plain": 15, "products kept": 9, "recomputed": 0},
     unit="B·T·C beside the input",
     tolerance=0.1,  # statistics of norms and attention
@@ -157,7 +160,8 @@ def products_kept() -> Mapping[str, float]:
 
 @claim(
     "recompute-products-flops",
-    "Recomputing a block costs 33.3 % more FLOPs, and with its matrix products kept 2.6 % at 64 tokens.",
+    "Recomputing a block costs {expected[recomputed]} % more FLOPs, and with its matrix products kept "
+    "{expected[products kept]:.1f} % at 64 tokens.",
     expected={"recomputed": 33.3, "products kept": 2.56},
     unit="% more FLOPs",
     tolerance=0.05,
@@ -196,7 +200,7 @@ def batchnorm_twice() -> Mapping[str, float]:
 
 @claim(
     "recompute-same-bits",
-    "Recomputing each block of a GPT, dropout included, changes 0 numbers of its gradients.",
+    "Recomputing each block of a GPT, dropout included, changes {expected} numbers of its gradients.",
     expected=0,
     unit="numbers that differ",
 )
@@ -215,7 +219,7 @@ def same_bits() -> float:
 
 @claim(
     "recompute-random-state",
-    "The state of torch's CPU generator takes 5,056 bytes.",
+    "The state of torch's CPU generator takes {expected} bytes.",
     expected=5056,
     unit="B",
 )
@@ -246,8 +250,8 @@ def reentrant_frozen() -> Mapping[str, float]:
 
 @claim(
     "recompute-greedy-is-not-best",
-    "Over 200 random sets of seven layers, recomputing the most bytes a FLOP first costs 24 % more FLOPs than the best "
-    "choice.",
+    "Over 200 random sets of seven layers, recomputing the most bytes a FLOP first costs {expected} % more FLOPs "
+    "than the best choice.",
     expected=24,
     unit="% more FLOPs",
     tolerance=1,

@@ -27,8 +27,8 @@ def predicted_is_measured() -> dict[str, float]:
 
 @claim(
     "gpt2-peak",
-    "GPT-2 (124M) in fp32 has 0.50 GB of weights; a step on 8 sequences of 1,024 tokens keeps 6.54 GB of activations "
-    "and peaks at 11.32 GB.",
+    "GPT-2 (124M) in fp32 has {expected[weights]:.2f} GB of weights; a step on 8 sequences of 1,024 tokens keeps "
+    "{expected[activations]} GB of activations and peaks at {expected[peak]} GB.",
     expected={"weights": 0.50, "activations": 6.54, "peak": 11.32},
     unit="GB",
     tolerance=0.005,
@@ -51,7 +51,8 @@ def all_states(recipe: str) -> float:
 
 @claim(
     "bytes-per-parameter",
-    "With AdamW, weights, gradients and optimizer state take 8 to 20 bytes a parameter, depending on the recipe.",
+    "With AdamW, weights, gradients and optimizer state take {expected[bf16]} to {expected[mixed-fp32-accum]} bytes "
+    "a parameter, depending on the recipe.",
     expected={
         "bf16": 8,
         "bf16-fp32-accum": 12,
@@ -69,8 +70,8 @@ def bytes_per_parameter() -> dict[str, float]:
 
 @claim(
     "autocast-18",
-    "fp32 under autocast takes 17.99 bytes a parameter: 18 for all but position embedding and norms, which it never "
-    "copies.",
+    "fp32 under autocast takes {expected} bytes a parameter: {expected:.0f} for all but position embedding and "
+    "norms, which it never copies.",
     expected=17.99,
     unit="B a parameter",
     tolerance=0.005,
@@ -82,7 +83,8 @@ def autocast_18() -> float:
 
 @claim(
     "megatron-distributed",
-    "By Megatron-LM's count a distributed optimizer leaves 6 + 12/dp bytes a parameter: 7.5 on 8 data-parallel ranks.",
+    "By Megatron-LM's count a distributed optimizer leaves 6 + 12/dp bytes a parameter: {expected[8 ranks]} on 8 "
+    "data-parallel ranks.",
     expected={"one rank": 18, "8 ranks": 7.5},
     unit="B a parameter",
     source="[Megatron-LM](https://github.com/NVIDIA/Megatron-LM/blob/main/megatron/training/theoretical_memory_usage.py)",
@@ -97,8 +99,8 @@ def megatron_distributed() -> dict[str, float]:
 
 @claim(
     "seven-billion",
-    "Before activations, 7 billion parameters take 112 GB in fp32 and in mixed precision, 140 with gradients summed "
-    "in fp32; 70 billion take ten times that.",
+    "Before activations, 7 billion parameters take 112 GB in fp32 and in mixed precision, {expected[7B fp32 sum]} "
+    "with gradients summed in fp32; 70 billion take ten times that.",
     expected={"7B fp32": 112, "7B mixed": 112, "7B fp32 sum": 140, "70B mixed": 1120, "70B fp32 sum": 1400},
     unit="GB",
     source=PLAYBOOK,
@@ -112,7 +114,8 @@ def seven_billion() -> dict[str, float]:
 
 @claim(
     "adam-state-7b",
-    "The Adam state of 7 billion parameters, m and v, is 56 GB in fp32; 84 GB with master weights.",
+    "The Adam state of 7 billion parameters, m and v, is {expected[m and v]} GB in fp32; {expected[with masters]} GB "
+    "with master weights.",
     expected={"m and v": 56, "with masters": 84},
     unit="GB",
 )
@@ -125,7 +128,8 @@ def adam_state_7b() -> dict[str, float]:
 
 @claim(
     "six-bytes-are-weights",
-    "In mixed precision 6 bytes a parameter are the bf16 weights and their fp32 masters alone; in all it is 16.",
+    "In mixed precision {expected[weights and masters]} bytes a parameter are the bf16 weights and their fp32 "
+    "masters alone; in all it is {expected[all]}.",
     expected={"weights and masters": 6, "all": 16},
     unit="B a parameter",
 )
@@ -144,7 +148,8 @@ def four_sequences() -> Ledger:
 
 @claim(
     "update-converts-gradients",
-    "An update of fp32 masters that first converts every bf16 gradient holds 4 bytes a parameter more for that moment.",
+    "An update of fp32 masters that first converts every bf16 gradient holds {expected} bytes a parameter more for "
+    "that moment.",
     expected=4,
     unit="B a parameter",
 )
@@ -157,8 +162,9 @@ def update_converts_gradients() -> float:
 
 @claim(
     "peak-moves-to-update",
-    "With 4 sequences that conversion makes the update the fullest moment, 33.84 MB against 32.14 MB as backward "
-    "begins; without it the update would hold 28.09 MB.",
+    "With 4 sequences that conversion makes the update the fullest moment, {expected[update]} MB against "
+    "{expected[backward begins]} MB as backward begins; without it the update would hold "
+    "{expected[without conversion]} MB.",
     expected={"backward begins": 32.14, "update": 33.84, "without conversion": 28.09},
     unit="MB",
     tolerance=0.005,
@@ -175,7 +181,7 @@ def peak_moves_to_update() -> dict[str, float]:
 
 @claim(
     "optimizer-state",
-    "In fp32, SGD keeps 0, momentum 4 and AdamW 8 bytes a parameter.",
+    "In fp32, SGD keeps {expected[sgd]}, momentum {expected[momentum]} and AdamW {expected[adamw]} bytes a parameter.",
     expected={"sgd": 0, "momentum": 4, "adamw": 8},
     unit="B a parameter",
 )
@@ -186,7 +192,7 @@ def optimizer_state() -> dict[str, float]:
 
 @claim(
     "adamw-step-counts",
-    "AdamW also keeps a step count of 4 bytes for each tensor.",
+    "AdamW also keeps a step count of {expected} bytes for each tensor.",
     expected=4,
     unit="B a tensor",
 )
@@ -197,7 +203,8 @@ def adamw_step_counts() -> float:
 
 @claim(
     "adam-8-bit",
-    "8-bit Adam keeps 2.03 bytes a parameter of Llama-2-7B: 1 for each average, an fp32 scale for each 256 numbers.",
+    "8-bit Adam keeps {expected} bytes a parameter of Llama-2-7B: 1 for each average, an fp32 scale for each 256 "
+    "numbers.",
     expected=2.03,
     unit="B a parameter",
     tolerance=0.005,

@@ -36,8 +36,8 @@ from .shared import (
 
 @claim(
     "checkpointing-gpt2",
-    "With every block recomputed, GPT-2 in fp32 keeps 2.00 GB of activations for 8 sequences of 1,024 tokens, and a "
-    "step peaks at 6.79 GB.",
+    "With every block recomputed, GPT-2 in fp32 keeps {expected[activations]:.2f} GB of activations for 8 sequences "
+    "of 1,024 tokens, and a step peaks at {expected[peak]} GB.",
     expected={"activations": 2.00, "peak": 6.79},
     unit="GB",
     tolerance=0.005,
@@ -50,7 +50,7 @@ def checkpointing_gpt2() -> dict[str, float]:
 
 @claim(
     "checkpointing-2sbh",
-    "A recomputed block keeps 2sbh bytes in bf16: 196,608 for 12 sequences of 64 tokens, 128 wide.",
+    "A recomputed block keeps 2sbh bytes in bf16: {expected} for 12 sequences of 64 tokens, 128 wide.",
     expected=2 * 64 * 12 * 128,
     unit="B a block",
     source=KORTHIKANTI,
@@ -62,7 +62,8 @@ def checkpointing_2sbh() -> float:
 
 @claim(
     "autocast-activations",
-    "Lab 02's GPT keeps 26.36 MB of activations in fp32, 15.16 under autocast and 13.21 as a bf16 model.",
+    "Lab 02's GPT keeps {expected[fp32]} MB of activations in fp32, {expected[autocast]} under autocast and "
+    "{expected[bf16]} as a bf16 model.",
     expected={"fp32": 26.36, "autocast": 15.16, "bf16": 13.21},
     unit="MB",
     tolerance=0.005,
@@ -75,7 +76,8 @@ def autocast_activations() -> dict[str, float]:
 
 @claim(
     "zero-grid",
-    "ZeRO's states of 7.5 billion parameters, in GB a rank: stages 1, 2 and 3 on 4, 16, 64 and 1,024 ranks.",
+    "ZeRO's states of {expected[3 on 16]} billion parameters, in GB a rank: stages 1, 2 and 3 on 4, 16, 64 and 1,024 "
+    "ranks.",
     expected={
         "1 on 4": 52.5,
         "2 on 4": 41.25,
@@ -117,7 +119,8 @@ def zero_gb(stage: int, ranks: int) -> float:
 
 @claim(
     "zero-4x-and-8x",
-    "On 64 ranks ZeRO-1 saves 3.82 times and ZeRO-2 7.21 times; 4 and 8 are limits. ZeRO-3 saves 64 times.",
+    "On 64 ranks ZeRO-1 saves {expected[stage 1]} times and ZeRO-2 {expected[stage 2]} times; 4 and 8 are limits. "
+    "ZeRO-3 saves 64 times.",
     expected={"stage 1": 3.82, "stage 2": 7.21, "stage 3": 64},
     unit="×",
     tolerance=0.005,
@@ -129,7 +132,7 @@ def zero_4x_and_8x() -> dict[str, float]:
 
 @claim(
     "ddp-buckets",
-    "DistributedDataParallel allocates buckets of 4 bytes a parameter: all fp32 gradients once more.",
+    "DistributedDataParallel allocates buckets of {expected} bytes a parameter: all fp32 gradients once more.",
     expected=4,
     unit="B a parameter",
     tolerance=0.01,  # its bookkeeping of used parameters is allocated the same way
@@ -162,7 +165,8 @@ class Allocations(TorchDispatchMode):
 
 @claim(
     "offload-copies-more",
-    "Offloading every saved tensor of Lab 02's step moves 31,431,684 bytes for 26,364,420 bytes of activations.",
+    "Offloading every saved tensor of Lab 02's step moves {expected[moved]} bytes for {expected[activations]} bytes "
+    "of activations.",
     expected={
         "activations": 26_364_420,
         # and attention's output and the log-probabilities a second time, and every weight but the position embedding
@@ -186,8 +190,8 @@ def offload_copies_more() -> dict[str, float]:
 
 @claim(
     "offload-optimizer",
-    "Offloading the optimizer of 7 billion parameters frees 84 GB, and moves 14 GB of gradients down and 14 GB of "
-    "weights up in each step.",
+    "Offloading the optimizer of 7 billion parameters frees {expected[freed]} GB, and moves 14 GB of gradients down "
+    "and 14 GB of weights up in each step.",
     expected={"freed": 84, "down": 14, "up": 14},
     unit="GB",
 )
@@ -200,7 +204,8 @@ def offload_optimizer() -> dict[str, float]:
 
 @claim(
     "checkpoint-file-12",
-    "A checkpoint with AdamW's state takes 12 bytes a parameter on disk, and less than 0.1 for names and padding.",
+    "A checkpoint with AdamW's state takes {expected} bytes a parameter on disk, and less than 0.1 for names and "
+    "padding.",
     expected=12,
     unit="B a parameter",
     tolerance=0.1,  # names, step counts, the zip directory
@@ -218,7 +223,7 @@ def checkpoint_file_12() -> float:
 @claim(
     "nanogpt-file",
     "Of nanoGPT's file of 1,542,470,366 bytes for GPT-2, 12 bytes a parameter and 12 causal masks explain all but "
-    "86,750.",
+    "{expected[left after masks]}.",
     expected={"12 B a parameter": 1_492_051_968, "left": 50_418_398, "left after masks": 86_750},
     unit="B",
     source=SIZING,

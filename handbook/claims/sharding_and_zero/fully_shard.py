@@ -85,7 +85,8 @@ def prefetch_order() -> Mapping[str, float]:
 
 @claim(
     "root-forgotten",
-    "Without fully_shard on the model itself each layer is a root and is not resharded: 4 all-gathers, not 8.",
+    "Without fully_shard on the model itself each layer is a root and is not resharded: {expected[without]} "
+    "all-gathers, not {expected[with the model]}.",
     expected={"with the model": 8, "without": 4},
     unit="all-gathers",
     source=FULLY_SHARD,
@@ -115,7 +116,8 @@ def peak_in_layers(wrap: Callable[[nn.Sequential, DeviceMesh], None]) -> float:
 
 @claim(
     "peak-by-wrapping",
-    "Of eight layers on 4 ranks a step holds 7.5 if each is a group, 12 if they stay whole, 18 if the model is one.",
+    "Of eight layers on 4 ranks a step holds {expected[each a group]} if each is a group, "
+    "{expected[each, kept whole]} if they stay whole, {expected[one group]} if the model is one.",
     expected={"each a group": 7.5, "each, kept whole": 12, "one group": 18},
     tolerance=0.1,  # the row that goes through, and its slope
     unit="layers",
@@ -165,7 +167,8 @@ def policy_bytes() -> Mapping[str, float]:
 
 @claim(
     "accumulation-keeps-whole-gradients",
-    "Without gradient sync between 4 micro-batches 8 reduce-scatters do instead of 32; the gradients stay whole.",
+    "Without gradient sync between 4 micro-batches 8 reduce-scatters do instead of "
+    "{expected[sync: reduce-scatters]}; the gradients stay whole.",
     expected={
         "sync: reduce-scatters": 32,
         "sync: gradients": 2,
@@ -356,7 +359,8 @@ def rows_of_a_rank() -> Mapping[str, float]:
 
 @claim(
     "compiler-sees-no-collective",
-    "Compiled after sharding, a GPT falls into 3 graphs without one collective, and fullgraph refuses.",
+    "Compiled after sharding, a GPT falls into {expected[graphs, sharded]} graphs without one collective, and "
+    "fullgraph refuses.",
     expected={
         "graphs, unsharded": 1,
         "graphs, sharded": 3,

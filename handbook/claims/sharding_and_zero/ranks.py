@@ -42,7 +42,9 @@ def stages_on(ranks: int) -> list[tuple[list[float], list[Tensor], list[dict[str
 
 @claim(
     "zero-held-on-real-ranks",
-    "ZeRO 0 to 3 hold 16, 10, 9 and 8 bytes a parameter on each of 2 ranks, and 16, 7, 5.5 and 4 on each of 4.",
+    "ZeRO 0 to 3 hold 16, {expected[2 ranks, stage 1]}, {expected[2 ranks, stage 2]} and "
+    "{expected[2 ranks, stage 3]} bytes a parameter on each of 2 ranks, and 16, {expected[4 ranks, stage 1]}, "
+    "{expected[4 ranks, stage 2]} and 4 on each of 4.",
     expected={
         "2 ranks, stage 0": 16,
         "2 ranks, stage 1": 10,
@@ -132,7 +134,7 @@ def all_reduce_is_two_halves() -> float:
 
 @claim(
     "three-against-two",
-    "fully_shard with resharding sends 3 times the model where DDP sends 2; without resharding 2.",
+    "fully_shard with resharding sends {expected[reshard]} times the model where DDP sends 2; without resharding 2.",
     expected={"DDP": 2, "keep": 2, "reshard": 3},
     unit="times the model, times (N-1)/N",
     source=ZERO_PAPER,
@@ -182,7 +184,8 @@ def sharded_is_ddp() -> Mapping[str, float]:
 
 @claim(
     "norm-over-shards",
-    "The shards of a gradient on 2 ranks have norms of 0.70 and 0.72 of its own; squares must be all-reduced first.",
+    "The shards of a gradient on 2 ranks have norms of {expected[rank 0]:.2f} and {expected[rank 1]} of its own; "
+    "squares must be all-reduced first.",
     expected={"rank 0": 0.70, "rank 1": 0.72, "by hand": 1, "torch": 1},
     tolerance=0.005,
     unit="of the norm",
@@ -247,7 +250,8 @@ def full_state_on_rank_0() -> Mapping[str, float]:
 # ------------------------------------------------------------------------------------------- ZeroRedundancyOptimizer
 @claim(
     "zero-redundancy-optimizer",
-    "ZeroRedundancyOptimizer deals out whole tensors: 0.43 of the state to one rank of 4. It broadcasts each of them.",
+    "ZeroRedundancyOptimizer deals out whole tensors: {expected[largest part]:.2f} of the state to one rank of 4. It "
+    "broadcasts each of them.",
     expected={"largest part": 6 / 14, "all-reduced by DDP": 1, "broadcast": 1, "broadcasts": 9},
     tolerance=0.01,
     unit="of the model; broadcasts",
