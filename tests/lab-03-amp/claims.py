@@ -287,16 +287,16 @@ def skip_leaves_no_trace() -> Mapping[str, float]:
 )
 def resumes_exactly() -> Mapping[str, float]:
     """Runs the starter both ways; then puts a new scaler's state into the checkpoint and resumes again."""
-    options = ("--precision=fp16", "--growth-interval=4", "--lr=0.01")
+    options = ("--precision=fp16", "--growth-interval=4", "--lr=0.01", "--batch-size=4")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         whole = logged_losses("03", "--steps=20", *options)
         file = folder / "checkpoint.pt"
         half = logged_losses("03", "--steps=11", f"--checkpoint={file}", *options)
-        rest = logged_losses("03", "--steps=20", f"--resume={file}")
+        rest = logged_losses("03", "--steps=20", f"--resume={file}", "--batch-size=4")
         fresh = {"enabled": True, "scale": 65536.0, "growth_interval": 4, "good_steps": 0, "skipped": 0}
         torch.save(torch.load(file, weights_only=True) | {"scaler": fresh}, file)
-        forgotten = logged_losses("03", "--steps=20", f"--resume={file}")
+        forgotten = logged_losses("03", "--steps=20", f"--resume={file}", "--batch-size=4")
     return {
         "with the scaler": sum(a != b for a, b in zip(whole, half + rest, strict=True)),
         "without it, some differ": int(whole != half + forgotten),

@@ -13,7 +13,7 @@ from sphinx.application import Sphinx
 
 from rankzero.claims.claim import text_of
 from rankzero.claims.registry import all_claims
-from rankzero.claims.report import TABLE
+from rankzero.claims.table import TABLE
 from rankzero.curriculum import ROOT
 from rankzero.publish.site import npm_packages
 from rankzero.publish.site.markdown.claim_badges import typeset

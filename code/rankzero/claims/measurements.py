@@ -5,13 +5,13 @@ was measured: if the claim has changed since, the measurement no longer counts.
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import torch
 
-from rankzero.claims.claim import Claim, Value
+from rankzero.claims.claim import Claim, Value, text_of
 from rankzero.claims.run import Outcome
 from rankzero.curriculum import ROOT
 from rankzero.learn.machine.device import device_name
@@ -45,6 +45,20 @@ def read_measurements(folder: Path = FOLDER) -> dict[str, Measurement]:
             if slug not in found or found[slug].date <= measurement.date:
                 found[slug] = measurement
     return found
+
+
+def unproven(claims: Mapping[str, Claim], kept: Mapping[str, Measurement]) -> dict[str, str]:
+    """Claims that no kept measurement proves, by slug, with the reason."""
+    reasons = {}
+    for slug, claim in claims.items():
+        if slug not in kept:
+            reasons[slug] = "it was never measured"
+        elif not kept[slug].counts_for(claim):
+            reasons[slug] = "its code or statement has changed since it was measured"
+        elif not claim.holds(kept[slug].measured):
+            measured = text_of(kept[slug].measured)
+            reasons[slug] = f"it expects {text_of(claim.expected)}, and {measured} was measured"
+    return reasons
 
 
 def write_measurements(claims: dict[str, Claim], outcomes: Iterable[Outcome], folder: Path = FOLDER) -> list[Path]:

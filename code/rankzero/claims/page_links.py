@@ -1,26 +1,45 @@
-"""Pages and claims: which claims a page links to, and which figures in it nothing stands behind.
+"""Links from pages to claims: which claims a page links to, which figures nothing backs, which linked numbers differ.
 
 A figure is a number with a unit. It is covered if its paragraph, list item or table row links to a claim or to a source
-outside the project, if a program in the same section printed it, or a recorded run on the same page did. A premise
+outside the project, if a program in the same section printed it, or if a recorded run on the same page did. A premise
 ("suppose 80 GB") is marked with the comment `<!-- given -->` in its paragraph.
+
+A number in the text of a link to a claim must be one of the claim's: typed once more on the page, but held against it.
 """
 
+import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-NUMBER = r"\d[\d,]*(?:\.\d+)?(?:e-?\d+)?"
+from rankzero.claims.claim import Claim, text_of
+from rankzero.claims.registry import all_claims
+from rankzero.claims.table import TABLE
+from rankzero.curriculum import ROOT
+
+NUMBER = r"\d+(?:,\d{3})*(?:\.\d+)?(?:e-?\d+)?"
 UNITS = (
     r"bytes?|B|[kKMGT]i?B|bits?|%|per ?cent|×(?! ?\d)|[MGTP]?FLOPs?|[MGTP]?FLOP/s|[MGT]i?B/s|tokens/s|tokens a second|"
     "ns|µs|us|ms|s|seconds?|nats?"
 )
 FIGURE = re.compile(rf"(?<![\w.,^/-])({NUMBER})[ \u00a0]?({UNITS})(?![\w/])")
+ALONE = re.compile(
+    rf"(?<![\w.,^/·-])(?<!Lab )(?:{NUMBER})(?![\w/⁰¹²³⁴-⁹⁻·])"
+)  # no exponent, no part of a name or formula
+SCALES = (60, *(2**power for power in (10, 20, 30)), *(10**power for power in (3, 6, 9, 12)))  # minutes, MiB, GB
 MATH = re.compile(r"\$[^$]+\$")
 RECORDED = r"<!-- excerpt: \S*recorded/[^>]*-->\n```text\n(.*?)```"
 CLAIM_LINK = re.compile(r"(?:^|/)claims\.md#([\w-]+)$")
+
+
+def figures_without_proof() -> list[str]:
+    """Figures of all pages that nothing backs, and linked numbers that differ from their claim."""
+    folders = (ROOT / "handbook", ROOT / "labs", *(ROOT / "code").glob("lab-*"))
+    pages = [ROOT / "README.md", *sorted(page for folder in folders for page in folder.glob("*.md") if page != TABLE)]
+    return [line for page in pages for line in (*bare_figures(page), *differing_numbers(page, all_claims()))]
 
 
 def claim_links(text: str) -> set[str]:
@@ -32,8 +51,54 @@ def claim_links(text: str) -> set[str]:
     }
 
 
+def differing_numbers(page: Path, claims: Mapping[str, Claim]) -> list[str]:
+    """Every number in the text of a link to a claim that the claim does not have, as "page:line: number: the claim"."""
+    found = []
+    for token in MarkdownIt("commonmark").enable("table").parse(page.read_text(encoding="utf-8")):
+        slug = ""
+        for child in token.children or []:
+            if child.type == "link_open":
+                match = CLAIM_LINK.search(str(child.attrs.get("href", "")))
+                slug = match[1] if match else ""
+            elif child.type == "link_close":
+                slug = ""
+            elif child.type == "text" and slug in claims:
+                place = f"{page.name}:{token.map[0] + 1 if token.map else 0}"
+                numbers = ALONE.findall(MATH.sub(" ", child.content))
+                found += [
+                    f"{place}: {number!r} links to {slug}, which expects {text_of(claims[slug].expected)}"
+                    for number in numbers
+                    if not _is_number_of(number, claims[slug])
+                ]
+    return found
+
+
+def _is_number_of(number: str, claim: Claim) -> bool:
+    """Whether a typed number is an expected one, in any unit, a ratio or difference of two, or stated.
+
+    Half of the number's last digit is rounding; an expected number may also be off by the claim's tolerance.
+    """
+    typed = float(number.replace(",", ""))
+    rounding = 0.5 * 10.0 ** -len(number.partition(".")[2]) * (1 + 1e-9)
+    values = list(claim.expected.values()) if isinstance(claim.expected, Mapping) else [claim.expected]
+    numbers = [abs(float(value)) for value in values]
+    pairs = list(itertools.permutations(numbers, 2))
+    derived = [
+        *(number * 100 for number in numbers),
+        *(number / scale for number in numbers for scale in SCALES),
+        *(a / b for a, b in pairs if b),
+        *(a - b for a, b in pairs),
+        *(float(text.replace(",", "")) for text in ALONE.findall(f"{claim.statement} {claim.unit}")),
+    ]
+    return (
+        any(abs(typed - value) <= max(rounding, claim.tolerance) for value in numbers)
+        or any(abs(typed - value) <= rounding for value in derived)
+        or typed == claim.tolerance
+    )
+
+
 def bare_figures(page: Path) -> list[str]:
-    """Every figure of a page that nothing stands behind, as "line: figure: the text around it"."""
+    """Every figure of a page that nothing backs, as "page:line: figure: the text around it"."""
     text = page.read_text(encoding="utf-8")
     recorded = _numbers(re.findall(RECORDED, text, re.DOTALL))
     printed = {number: _numbers(outputs) for number, outputs in _outputs_by_section(text).items()}
@@ -50,7 +115,7 @@ def bare_figures(page: Path) -> list[str]:
 
 
 def _passages(text: str) -> Iterator[tuple[int, str, bool]]:
-    """Paragraphs, list items and table rows: line, text without code and math, whether something stands behind it."""
+    """Paragraphs, list items and table rows: line, text without code and math, whether a claim or source backs it."""
     tokens = MarkdownIt("commonmark").enable("table").parse(text)
     lines = text.splitlines()
     rows: dict[int, list[Token]] = {}
@@ -91,7 +156,7 @@ def _section_of_lines(text: str) -> list[int]:
 
 
 def _outputs_by_section(text: str) -> dict[int, list[str]]:
-    """What the programs of each section print: their `#>` lines."""
+    """Output of the programs of each section: their `#>` lines."""
     outputs: dict[int, list[str]] = {}
     for section, line in zip(_section_of_lines(text), text.splitlines(), strict=True):
         if match := re.match(r"\s*#> (.*)$", line):

@@ -1,7 +1,13 @@
-"""The table of claims, `handbook/claims.md`, made from the registry and the measurements that are kept."""
+"""Table of claims, `handbook/claims.md`, made from the registry and the kept measurements."""
+
+from pathlib import Path
 
 from rankzero.claims.claim import Claim, text_of
-from rankzero.claims.measurements import Measurement
+from rankzero.claims.measurements import Measurement, read_measurements
+from rankzero.claims.registry import all_claims
+from rankzero.curriculum import ROOT
+
+TABLE = ROOT / "handbook" / "claims.md"
 
 HEAD = """# Claims
 
@@ -14,8 +20,18 @@ published; a claim without one is this project's own finding.
 """
 
 
+def write_table(*, check: bool = False) -> list[Path]:
+    """Writes the table from the kept measurements; returns its file if it differed. With `check`, writes nothing."""
+    text = render(all_claims(), read_measurements())
+    if TABLE.exists() and TABLE.read_text(encoding="utf-8") == text:
+        return []
+    if not check:
+        TABLE.write_text(text, encoding="utf-8")
+    return [TABLE]
+
+
 def that_count(claims: dict[str, Claim], measurements: dict[str, Measurement]) -> dict[str, Measurement]:
-    """The measurements that are of these claims, as they are now."""
+    """Returns the measurements whose digest is that of the claim as it is now."""
     return {
         slug: measurements[slug]
         for slug, claim in claims.items()
@@ -31,13 +47,13 @@ def verdict_of(claim: Claim, measurement: Measurement | None) -> str:
 
 
 def tolerance_of(claim: Claim) -> str:
-    """What follows the expected value: how far off it may be, and the unit."""
+    """Returns the tolerance and the unit, as they follow the expected value."""
     tolerance = f" ± {text_of(claim.tolerance)}" if claim.tolerance else ""
     return tolerance + (f" {claim.unit}" if claim.unit else "")
 
 
 def render(claims: dict[str, Claim], measurements: dict[str, Measurement]) -> str:
-    """The whole page."""
+    """Returns the whole page."""
     valid = that_count(claims, measurements)
     machines = list(dict.fromkeys((one.machine, one.versions) for one in valid.values()))
     held = sum(claims[slug].holds(measurement.measured) for slug, measurement in valid.items())

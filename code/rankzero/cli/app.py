@@ -3,7 +3,6 @@
 import contextlib
 import dataclasses
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from rankzero.cli.claims_command import commands as measuring
 from rankzero.cli.grading_commands import commands as grading
 from rankzero.cli.plan_command import commands as planning
 from rankzero.cli.study_commands import commands
@@ -133,27 +133,7 @@ def site(
             console.print(f"wrote {path_from_here(out)}/ in {seconds:.0f} s: open {path_from_here(out / 'index.html')}")
 
 
-@app.command()
-def claims(
-    slug: Annotated[str | None, typer.Argument(metavar="SLUG", help="Measure this one and show how.")] = None,
-    page: Annotated[str | None, typer.Option(help="Only claims of this page, such as memory.")] = None,
-    jobs: Annotated[int, typer.Option(min=1, help="Processes side by side.")] = os.cpu_count() or 1,
-    bare_figures: Annotated[bool, typer.Option("--bare-figures", help="List figures that nothing backs.")] = False,
-    as_json: Json = False,
-) -> None:
-    """Measures what the text states; writes handbook/claims.md. Exit code 1 if a number is not what the text says."""
-    from rankzero.claims import report
-
-    with sentences():
-        if bare_figures:
-            found = report.all_bare_figures()
-            console.print("\n".join(escape(figure) for figure in found) or "Every figure has something behind it.")
-            raise typer.Exit(int(bool(found)))
-        if slug:
-            raise typer.Exit(report.show_one(slug, console, as_json=as_json))
-        raise typer.Exit(report.measure_all(page, jobs, console, as_json=as_json))
-
-
+app.add_typer(measuring)  # claims
 app.add_typer(planning)  # plan
 app.add_typer(commands)  # start, check, watch, hint, status, reset
 app.add_typer(grading)  # grade, feedback

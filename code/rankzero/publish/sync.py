@@ -5,7 +5,7 @@ from pathlib import Path
 
 import nbformat
 
-from rankzero.claims import report
+from rankzero.claims.table import write_table
 from rankzero.curriculum import ROOT, Lab, all_labs
 from rankzero.publish import excerpts, lab_facts, lab_tables, notebooks
 from rankzero.publish.recordings import recordings, run_again
@@ -34,7 +34,7 @@ def sync(root: Path = ROOT, *, check: bool = False, execute: bool = False) -> li
     return [
         *(file for lab in all_labs(root) for file in _sync_stubs(lab, check=check)),
         *_sync_pages(root, check=check),
-        *([] if root != ROOT else report.write_table(check=check)),
+        *([] if root != ROOT else write_table(check=check)),
         *(file for lab in all_labs(root) for file in _sync_notebooks(lab, check=check, execute=execute)),
     ]
 

@@ -76,8 +76,7 @@ def autocast_activations() -> dict[str, float]:
 
 @claim(
     "zero-grid",
-    "ZeRO's states of {expected[3 on 16]} billion parameters, in GB a rank: stages 1, 2 and 3 on 4, 16, 64 and 1,024 "
-    "ranks.",
+    "ZeRO's states of 7.5 billion parameters, in GB a rank: stages 1, 2 and 3 on 4, 16, 64 and 1,024 ranks.",
     expected={
         "1 on 4": 52.5,
         "2 on 4": 41.25,

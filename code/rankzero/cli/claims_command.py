@@ -1,0 +1,137 @@
+"""The command `rankzero claims`."""
+
+import dataclasses
+import inspect
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.syntax import Syntax
+
+from rankzero.cli.terminal import Json, console, sentences
+from rankzero.curriculum import path_from_here
+
+if TYPE_CHECKING:  # torch takes seconds to load
+    from rankzero.claims.run import Outcome
+
+commands = typer.Typer()
+
+
+@commands.command()
+def claims(
+    slug: Annotated[str | None, typer.Argument(metavar="SLUG", help="Measure this one and show how.")] = None,
+    page: Annotated[str | None, typer.Option(help="Only claims of this page, such as memory.")] = None,
+    jobs: Annotated[int, typer.Option(min=1, help="Processes side by side.")] = os.cpu_count() or 1,
+    bare_figures: Annotated[bool, typer.Option("--bare-figures", help="List figures that nothing backs.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Measures what the text states; writes handbook/claims.md. Exit code 1 if a number is not what the text says."""
+    with sentences():
+        if bare_figures:
+            raise typer.Exit(_list_bare_figures())
+        if slug:
+            raise typer.Exit(_show_one(slug, as_json=as_json))
+        raise typer.Exit(_measure_all(page, jobs, as_json=as_json))
+
+
+def _list_bare_figures() -> int:
+    """Prints the figures of all pages that nothing backs, and linked numbers that their claim does not have."""
+    from rankzero.claims.page_links import figures_without_proof
+
+    found = figures_without_proof()
+    console.print("\n".join(escape(figure) for figure in found) or "Every figure has something behind it.")
+    return int(bool(found))
+
+
+def _show_one(slug: str, *, as_json: bool) -> int:
+    """Measures one claim and prints how; returns the exit code. LookupError if there is none."""
+    from rankzero.claims.claim import text_of
+    from rankzero.claims.measurements import read_measurements
+    from rankzero.claims.registry import find_claim
+    from rankzero.claims.run import can_measure, run_claim
+    from rankzero.claims.table import tolerance_of
+
+    claim = find_claim(slug)
+    if not can_measure(claim):
+        kept = read_measurements().get(slug)
+        last = f"measured {kept.date} on {kept.machine}: {text_of(kept.measured)}" if kept else "not measured yet"
+        raise LookupError(f"claim {slug} needs {', '.join(claim.needs)}, which this machine lacks; {last}.")
+    outcome = run_claim(slug)
+    if as_json:
+        console.print_json(json.dumps(dataclasses.asdict(outcome)))
+        return int(not outcome.holds)
+    console.print(f"[bold]{escape(claim.statement)}[/]\nStated in {claim.page}.")
+    if claim.source:
+        console.print(f"Source: {escape(claim.source)}")
+    console.print(f"\nHow: {escape(claim.how)}\n")
+    console.print(Syntax(inspect.getsource(claim.measure), "python", theme="ansi_light", background_color="default"))
+    console.print(f"expected  {text_of(claim.expected)}{tolerance_of(claim)}")
+    console.print(f"measured  {_measured(outcome)} {claim.unit}")
+    console.print(f"verdict   {_verdict(outcome)}, in {outcome.seconds:.2f} s")
+    return int(not outcome.holds)
+
+
+def _measure_all(page: str | None, jobs: int, *, as_json: bool) -> int:
+    """Measures every claim that this machine can, keeps the values and writes the table; returns the exit code."""
+    from rankzero.claims.claim import text_of
+    from rankzero.claims.measurements import write_measurements
+    from rankzero.claims.registry import all_claims
+    from rankzero.claims.run import can_measure
+    from rankzero.claims.table import write_table
+
+    claims = all_claims()
+    chosen = {slug: claim for slug, claim in claims.items() if page in (None, claim.page, Path(claim.page).stem)}
+    if not chosen:
+        pages = sorted({Path(claim.page).stem for claim in claims.values()})
+        raise LookupError(f"no page {page!r} states a claim: use one of {', '.join(pages)}.")
+    outcomes = _with_progress([slug for slug, claim in chosen.items() if can_measure(claim)], jobs)
+    failed = [outcome for outcome in outcomes if not outcome.holds]
+    files = [*write_measurements(claims, outcomes), *write_table()]
+    if as_json:
+        console.print_json(json.dumps([dataclasses.asdict(outcome) for outcome in outcomes]))
+        return int(bool(failed))
+    for outcome in failed:
+        claim = claims[outcome.slug]
+        console.print(f"{_verdict(outcome)}  {outcome.slug}: expected {text_of(claim.expected)} {claim.unit}, ", end="")
+        console.print(f"measured {escape(_measured(outcome))}")
+    left_out = len(chosen) - len(outcomes)
+    console.print(f"{len(outcomes) - len(failed)} of {len(outcomes)} claims hold", end="")
+    console.print(f"; {left_out} need hardware that this machine lacks." if left_out else ".")
+    for file in files:
+        console.print(f"wrote {path_from_here(file)}")
+    return int(bool(failed))
+
+
+def _with_progress(slugs: list[str], jobs: int) -> "list[Outcome]":
+    """Measures claims behind a progress bar on stderr; outcomes in the order in which they come."""
+    from rankzero.claims.run import run_claims
+
+    columns = (
+        TextColumn("measuring"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("{task.description}"),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("", total=len(slugs))
+        outcomes = []
+        for outcome in run_claims(slugs, jobs):
+            progress.update(task, advance=1, description=outcome.slug)
+            outcomes.append(outcome)
+    return outcomes
+
+
+def _verdict(outcome: "Outcome") -> str:
+    return "[green]holds[/]" if outcome.holds else "[red]fails[/]"
+
+
+def _measured(outcome: "Outcome") -> str:
+    from rankzero.claims.claim import text_of
+
+    return outcome.error or text_of(outcome.measured)
