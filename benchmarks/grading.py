@@ -30,7 +30,7 @@ from equivalent_notebook import notebook
 
 from rankzero.curriculum import find_lab
 from rankzero.exercises.checks.misconceptions import misconceptions
-from rankzero.learn.runs.fingerprint import fingerprint
+from rankzero.learn.machine.fingerprint import fingerprint
 
 LAB = find_lab("02")
 SEED = 20261121

@@ -23,8 +23,8 @@ from rankzero.curriculum import find_lab
 from rankzero.learn.data.batches import random_batch
 from rankzero.learn.data.corpus import load_corpus
 from rankzero.learn.machine.device import choose_device, device_name, seed_everything
+from rankzero.learn.machine.fingerprint import fingerprint
 from rankzero.learn.models.gpt import GPT, GPTConfig
-from rankzero.learn.runs.fingerprint import fingerprint
 from rankzero.learn.runs.step_meter import StepMeter
 
 BATCH, BLOCK = 12, 64

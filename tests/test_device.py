@@ -11,7 +11,7 @@ import torch
 
 from rankzero.errors import UserError
 from rankzero.learn.machine.device import choose_device, peak_flops, seed_everything
-from rankzero.learn.runs.fingerprint import fingerprint, git_commit
+from rankzero.learn.machine.fingerprint import fingerprint, git_commit
 
 
 def test_auto_finds_a_device_that_works() -> None:

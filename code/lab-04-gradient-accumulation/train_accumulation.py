@@ -25,10 +25,10 @@ from rankzero.errors import UserError
 from rankzero.learn.data.batches import check_length, random_batch, to_device, validation_batches
 from rankzero.learn.data.corpus import Corpus, load_corpus
 from rankzero.learn.machine.device import choose_device, device_name, seed_everything
+from rankzero.learn.machine.fingerprint import fingerprint
 from rankzero.learn.models.gpt import GPT, GPTConfig
 from rankzero.learn.profiling.memory import MIB, PhaseMemory, check_fits
 from rankzero.learn.runs.checkpoints import save_checkpoint
-from rankzero.learn.runs.fingerprint import fingerprint
 from rankzero.learn.runs.options import StarterParser, non_negative_float, positive_int
 from rankzero.learn.runs.run_folder import check_new_file, finish_step_on_interrupt, new_run_folder
 from rankzero.learn.runs.step_meter import StepMeter

@@ -33,12 +33,12 @@ from rankzero.learn.distributed.collectives import CollectiveCounter
 from rankzero.learn.distributed.rank import note_step, rank_device
 from rankzero.learn.distributed.rank_sync import any_rank, on_rank_0, silence_other_ranks
 from rankzero.learn.machine.device import device_name, seed_everything
+from rankzero.learn.machine.fingerprint import fingerprint
 from rankzero.learn.models.gpt import GPT, GPTConfig
 from rankzero.learn.profiling.memory import PhaseMemory, check_fits
-from rankzero.learn.profiling.phase_timer import PhaseTimer
 from rankzero.learn.runs.checkpoints import save_checkpoint
-from rankzero.learn.runs.fingerprint import fingerprint
 from rankzero.learn.runs.options import StarterParser
+from rankzero.learn.runs.phase_timer import PhaseTimer
 from rankzero.learn.runs.run_folder import check_new_file, finish_step_on_interrupt, new_run_folder
 from rankzero.learn.runs.step_meter import StepMeter
 from rankzero.learn.runs.training_options import (

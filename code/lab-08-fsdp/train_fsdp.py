@@ -40,10 +40,10 @@ from rankzero.learn.distributed.sharded_checkpoint import (
     read_step_folder,
 )
 from rankzero.learn.machine.device import device_name, seed_everything
+from rankzero.learn.machine.fingerprint import fingerprint
 from rankzero.learn.models.gpt import GPT, GPTConfig
 from rankzero.learn.profiling.memory import check_fits
 from rankzero.learn.profiling.sharded_memory import full_values, measure, table_of_ranks
-from rankzero.learn.runs.fingerprint import fingerprint
 from rankzero.learn.runs.options import StarterParser
 from rankzero.learn.runs.run_folder import finish_step_on_interrupt, new_run_folder
 from rankzero.learn.runs.step_meter import StepMeter

@@ -29,9 +29,9 @@ from rankzero.learn.distributed.collectives import CollectiveCounter
 from rankzero.learn.distributed.tcp_bytes import tcp_bytes_sent
 from rankzero.learn.distributed.world import run_world
 from rankzero.learn.models.gpt import GPT, GPTConfig
-from rankzero.learn.profiling.phase_timer import PhaseTimer
 from rankzero.learn.profiling.rank_timeline import plot_rank_timeline, record_spans
 from rankzero.learn.runs import plots
+from rankzero.learn.runs.phase_timer import PhaseTimer
 from rankzero.learn.runs.predictions import compare
 
 starter = find_lab("07").import_starter()  # the functions of train_ddp.py, not copies of them

@@ -15,7 +15,7 @@ from rankzero.claims.claim import Claim, Value, text_of
 from rankzero.claims.run import Outcome
 from rankzero.curriculum import ROOT
 from rankzero.learn.machine.device import device_name
-from rankzero.learn.runs.fingerprint import cpu_model, fingerprint
+from rankzero.learn.machine.fingerprint import cpu_model, fingerprint
 
 FOLDER = ROOT / "handbook" / "measurements"
 

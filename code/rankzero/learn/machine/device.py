@@ -79,6 +79,6 @@ def device_name(device: torch.device) -> str:
         return torch.cuda.get_device_name(device)
     if device.type == "mps":
         return "Apple GPU (MPS)"
-    from rankzero.learn.runs.fingerprint import cpu_model
+    from rankzero.learn.machine.fingerprint import cpu_model
 
     return f"{cpu_model()}, {torch.get_num_threads()} threads"

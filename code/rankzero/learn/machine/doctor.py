@@ -14,7 +14,7 @@ import torch
 from rankzero.learn.data.images import import_torchvision
 from rankzero.learn.distributed.world import WorldError, run_world
 from rankzero.learn.machine.device import choose_device, device_name, peak_flops
-from rankzero.learn.runs.fingerprint import cpu_model
+from rankzero.learn.machine.fingerprint import cpu_model
 
 GIB = 2**30
 
