@@ -1,6 +1,7 @@
-"""Archives of people one does not trust: listed, and single members read into memory, within limits.
+"""Archives (.zip, .tar.gz) that students hand in: listed and read into memory within limits, or refused.
 
-Nothing is unpacked to disk, so no name leads anywhere and no link is followed; those are told all the same.
+Nothing is unpacked to disk, so no name leads out of the archive and no link is followed; both are refused with a
+reason.
 """
 
 import gzip
@@ -29,7 +30,7 @@ from rankzero.grading.intake.untrusted_files import (
 )
 
 MAX_PACKED = 64 * MIB
-MAX_UNPACKED = 64 * MIB  # of a .tar.gz, which has to be unpacked to the end to be read
+MAX_UNPACKED = 64 * MIB  # of a .tar.gz, which must be unpacked to its end to be listed
 MAX_TABLE = 4 * MIB  # of a zip archive's list of members
 MAX_RATIO = 200  # unpacked to packed
 CHUNK = MIB // 4
@@ -37,15 +38,15 @@ SUFFIXES = (".zip", ".tar.gz", ".tgz", ".tar")
 
 
 def archive_stem(name: str) -> str:
-    """The name without what makes it an archive's; empty if nothing does."""
+    """Returns an archive's name without its suffix, or '' if the name has no archive's suffix."""
     suffix = next((suffix for suffix in SUFFIXES if name.lower().endswith(suffix)), None)
     return name[: -len(suffix)] if suffix else ""
 
 
 class Archive:
-    """The archive `root/place`, of one student, or of many: then it may hold `times` as much.
+    """The archive `root/place`. An archive of many students may hold `times` as much as one student's.
 
-    A zip archive of many stays open until the end of `with`.
+    A zip archive of many students stays open until the end of `with`.
     """
 
     def __init__(self, root: Path, place: tuple[str, ...], times: int = 1) -> None:
@@ -59,27 +60,29 @@ class Archive:
         self.close()
 
     def close(self) -> None:
-        """Closes the file; an entry that is read later opens it again."""
+        """Closes the file. An entry that is read later opens it again."""
         if self._zip and self._zip.fp:
             self._zip.fp.close()
         self._zip = None
 
     def entries(self, max_bytes: Callable[[tuple[str, ...]], int]) -> list[Entry]:
-        """Its files in its order. Of a .tar.gz only those can be read whose paths have a cap above 0.
+        """Returns its files in their order. Of a .tar.gz, only files with `max_bytes(path)` above 0 can be read.
 
-        RefusedError for an archive that is corrupt, too large, or made to swell.
+        RefusedError for an archive that is corrupt, too large, or built to expand.
         """
         name = self.place[-1].lower()
         try:
-            found = self._in_zip() if name.endswith(".zip") else self._in_tar(max_bytes, not name.endswith(".tar"))
-            return [entry for entry in found if not any(is_skipped(part) for part in entry.path)]
+            if name.endswith(".zip"):
+                entries = self._zip_entries()
+            else:
+                entries = self._tar_entries(max_bytes, packed=not name.endswith(".tar"))
+            return [entry for entry in entries if not any(is_skipped(part) for part in entry.path)]
         except RefusedError:
             raise
-        except Exception as error:  # these readers raise many things on bytes made to break them
-            told = (
-                why(error) if isinstance(error, OSError) and error.errno else f"is no archive ({type(error).__name__})"
-            )
-            raise RefusedError(told) from None
+        except Exception as error:  # zipfile and tarfile raise many kinds of errors on crafted bytes
+            if isinstance(error, OSError) and error.errno:
+                raise RefusedError(why(error)) from None
+            raise RefusedError(f"is no archive ({type(error).__name__})") from None
 
     def _file(self) -> BinaryIO:
         return open_plain(self.root, self.place, MAX_PACKED * self.times)
@@ -88,13 +91,13 @@ class Archive:
         if self._zip is None:
             file = self._file()
             try:
-                self._zip = zipfile.ZipFile(cast(BinaryIO, _Careful(file, MAX_TABLE * self.times)))
+                self._zip = zipfile.ZipFile(cast(BinaryIO, _LimitedReads(file, MAX_TABLE * self.times)))
             except BaseException:
                 file.close()
                 raise
         return self._zip
 
-    def _in_zip(self) -> Iterator[Entry]:
+    def _zip_entries(self) -> Iterator[Entry]:
         members = self._opened().infolist()
         self._count(len(members))
         for info in members:
@@ -135,14 +138,14 @@ class Archive:
 
         return read
 
-    def _in_tar(self, max_bytes: Callable[[tuple[str, ...]], int], packed: bool) -> Iterator[Entry]:
-        """From front to end, once; what has a cap is kept in memory."""
+    def _tar_entries(self, max_bytes: Callable[[tuple[str, ...]], int], packed: bool) -> Iterator[Entry]:
+        """Reads once from front to end, and keeps files with a size limit above 0 in memory."""
         with self._file() as file:
             most = min(MAX_UNPACKED * self.times, max(MIB, os.fstat(file.fileno()).st_size * MAX_RATIO))
-            stream = _Forward(cast(BinaryIO, gzip.GzipFile(fileobj=file)) if packed else file, CHUNK, most)
+            stream = _ForwardOnly(cast(BinaryIO, gzip.GzipFile(fileobj=file)) if packed else file, CHUNK, most)
             with tarfile.open(fileobj=cast(BinaryIO, stream), mode="r:") as tar:
                 for count, info in enumerate(tar, start=1):
-                    tar.members.clear()  # type: ignore[attr-defined]  # it would keep them all
+                    tar.members.clear()  # type: ignore[attr-defined]  # without this it keeps all members
                     self._count(count)
                     path, reason = _path_of(info.name)
                     if info.isdir() and not (path and path[-1].lower().endswith(".py")):
@@ -156,30 +159,30 @@ class Archive:
                         yield refused(path, reason, info.mtime)
                         continue
                     data = _read(cast(BinaryIO, tar.extractfile(info)), cap)
-                    yield Entry(path, info.mtime, _held(data))
+                    yield Entry(path, info.mtime, _in_memory(data))
 
     def _count(self, members: int) -> None:
         if members > MAX_ENTRIES * self.times:
             raise RefusedError(f"holds more than {MAX_ENTRIES * self.times:,} files")
 
 
-class _Careful:
-    """A file of which no more than `at_once` bytes can be asked at once: a member's table may claim any size."""
+class _LimitedReads:
+    """A file that refuses reads of more than `at_once` bytes, since a member's table may claim any size."""
 
     def __init__(self, file: BinaryIO, at_once: int) -> None:
         self.file, self.at_once = file, at_once
         self.seek, self.tell, self.seekable, self.close = file.seek, file.tell, file.seekable, file.close
 
     def read(self, size: int = -1) -> bytes:
-        """As of any file."""
+        """As `read` of any file."""
         data = self.file.read(self.at_once + 1 if size < 0 else min(size, self.at_once + 1))
         if len(data) > self.at_once:
             raise RefusedError("is an archive with a table or a header that is far too large")
         return data
 
 
-class _Forward(_Careful):
-    """The same for a file that is only read onward, `most` bytes in all: an unpacked stream may have no end."""
+class _ForwardOnly(_LimitedReads):
+    """A file that is read forward only, `most` bytes in all, since an unpacked stream may have no end."""
 
     def __init__(self, file: BinaryIO, at_once: int, most: int) -> None:
         super().__init__(file, at_once)
@@ -187,7 +190,7 @@ class _Forward(_Careful):
         self.seek, self.tell = self._seek, lambda: self.place
 
     def read(self, size: int = -1) -> bytes:
-        """As of any file."""
+        """As `read` of any file."""
         data = super().read(size)
         self.place += len(data)
         if self.place > self.most:
@@ -203,7 +206,7 @@ class _Forward(_Careful):
 
 
 def _read(file: BinaryIO, cap: int) -> bytes:
-    """At most `cap` + 1 bytes, some at a time."""
+    """Reads at most `cap` + 1 bytes, in chunks."""
     parts: list[bytes] = []
     left = cap + 1
     while left and (part := file.read(min(CHUNK, left))):
@@ -212,7 +215,7 @@ def _read(file: BinaryIO, cap: int) -> bytes:
     return b"".join(parts)
 
 
-def _held(data: bytes) -> Callable[[int], bytes]:
+def _in_memory(data: bytes) -> Callable[[int], bytes]:
     def read(cap: int) -> bytes:
         if reason := too_large(len(data), cap):
             raise RefusedError(reason)
@@ -230,7 +233,7 @@ def _tar_kind(info: tarfile.TarInfo) -> str | None:
 
 
 def _path_of(name: str) -> tuple[tuple[str, ...], str | None]:
-    """The parts of a member's name, and why it is refused if it could lead out of its archive."""
+    """Returns the parts of a member's name, and the reason if the name is refused."""
     parts = name.replace("\\", "/").split("/")
     path = tuple(part for part in parts if part not in ("", ".", ".."))
     if name.startswith(("/", "\\")) or "\\" in name or ".." in parts or name[1:2] == ":":
@@ -241,7 +244,7 @@ def _path_of(name: str) -> tuple[tuple[str, ...], str | None]:
 
 
 def _zip_time(info: zipfile.ZipInfo) -> float:
-    """Zip archives hold local time of nobody knows where: it is taken for this machine's."""
+    """Returns a member's time. Zip archives hold local time without a zone, which is taken for this machine's."""
     try:
         return time.mktime((*info.date_time, 0, 0, -1))
     except (ValueError, OverflowError):

@@ -1,23 +1,24 @@
-"""Finds what each student handed in for each lab, and copies it: nothing is run, and nothing is unpacked to disk.
+"""Collection: from a folder or archive of submissions to one copied file per student and lab.
 
-SUBMISSIONS may hold, and what it holds is recognized by itself:
+Nothing is run, and nothing is unpacked to disk. The layout of SUBMISSIONS is recognized:
 
-- a folder a student, named by id, GitHub user name, email or full name: `alice/exercises.py` where one lab is graded;
+- a folder per student, named by id, GitHub user name, email or full name: `alice/exercises.py` where one lab is graded;
   `alice/lab-02/exercises.py`; `alice/work/lab-02/exercises.py` and `alice/code/lab-02-…/exercises.py` in a clone of the
-  curriculum; GitHub Classroom's `lab-02-alice/…`, with the roster's user names or what all names begin with;
+  curriculum; GitHub Classroom's `lab-02-alice/…`, by the roster's user names or the common beginning of all names;
 - `alice.zip`, `alice.tar.gz` or `alice.py` instead of folders, and archives in a student's folder;
 - nbgrader's `submitted/alice/lab-02/exercises.py` with `timestamp.txt`, or that `submitted` folder;
 - Moodle's `Ada Lovelace_12345_assignsubmission_file_/…` and Canvas's `lovelaceada_LATE_1234_5678_exercises.py`;
-- Gradescope's export, `submission_123456/…` with `submission_metadata.yml`; a group's work counts for each of it;
-- any of these once more in a folder or archive for each lab: `lab-02/alice/…`, `lab-04.zip`.
+- Gradescope's export, `submission_123456/…` with `submission_metadata.yml`; a group's work counts for each member;
+- any of these in a folder or archive per lab: `lab-02/alice/…`, `lab-04.zip`.
 
-SUBMISSIONS may be one .zip or .tar.gz of all. Then archives within it are not opened.
+SUBMISSIONS may also be one .zip or .tar.gz with all submissions. Then archives inside it are not opened.
 
-Of several files for one student and lab, the untouched stub comes last; then counts which attachment (Canvas) or place
-is newer, then the place within it (`work/lab-02`, `lab-02`, `code/lab-02-…`, the top, anywhere else), then the time.
-Files in folders called `solutions` or `tests` never count. Handed in at: what nbgrader's or Gradescope's metadata say;
-else the time of the file, and in a class's archive of the member (zip archives keep local time, taken for this
-machine's). Files of a student's own archive are as old as the archive: what it says of them is the student's word.
+Of several files for one student and lab, the unchanged stub comes last. The order of the others is: the newer
+attachment (Canvas) or hand-in, then the place inside it (`work/lab-02`, `lab-02`, `code/lab-02-…`, the top, anywhere
+else), then the newer file. Files in folders called `solutions` or `tests` never count. The hand-in time is the time
+in nbgrader's or Gradescope's metadata, or else the time of the file, which in a class's archive is the member's (zip
+archives keep local time, taken for this machine's). Files of a student's own archive have the time of the archive,
+because the times inside are the student's claim.
 """
 
 import hashlib
@@ -30,7 +31,7 @@ from rankzero.curriculum import Lab
 from rankzero.errors import UserError
 from rankzero.grading.grade import Student, Submission
 from rankzero.grading.intake.archives import Archive, archive_stem
-from rankzero.grading.intake.layouts import Handin, read_source
+from rankzero.grading.intake.layouts import Handin, read_handins
 from rankzero.grading.intake.roster import Roster
 from rankzero.grading.intake.safe_names import fold_case, printable, safe_name
 from rankzero.grading.intake.select_file import is_code, max_bytes, select_file, select_notebook
@@ -44,58 +45,56 @@ from rankzero.grading.intake.submission_source import (
 )
 from rankzero.grading.intake.untrusted_files import RefusedError
 
-__all__ = ["collect", "safe_name"]
-
-CLASS = 1000  # so many times as much as one student's archive may an archive of all hold
+CLASS = 1000  # an archive of a class may hold so many times as much as one student's archive
 
 
 def collect(source: Path, labs: Sequence[Lab], out: Path, roster: Roster | None = None) -> list[Submission]:
-    """One Submission for each student and lab, those who handed in nothing included; copies lie in OUT/submissions.
+    """Returns one Submission per student and lab, including students who handed in nothing. Copies the files to
+    OUT/submissions.
 
-    Students come in the roster's order, then those who are not in it, each with all labs. Without a roster the name of
-    a folder or archive is the student's id. What is refused is a note on that submission. UserError, before anything
-    is written, if SUBMISSIONS cannot be read, holds no submissions, or overlaps OUT.
+    Students come in the roster's order, then students outside the roster, each with all labs. Without a roster, the
+    name of a folder or archive is the student's id. What is refused is a note on its submission. UserError, before
+    anything is written, if SUBMISSIONS cannot be read, holds no submissions, or overlaps OUT.
     """
     with ExitStack() as stack:
-        handins = _handins(source, labs, out, roster, stack)
-        found: dict[str, tuple[Student, list[Handin]]] = {}
-        known = {one.student_id: one for one in (roster.students if roster else ())}
-        for student in known.values():
-            found[student.student_id] = (student, [])
-        for one in sorted(handins, key=lambda one: one.name):
-            for student in one.students:
-                found.setdefault(student.student_id, (student, []))[1].append(one)
-        alike = _alike(found)
+        handins = _read_all(source, labs, out, roster, stack)
+        roster_ids = {student.student_id for student in roster.students} if roster else set()
+        by_student: dict[str, tuple[Student, list[Handin]]] = {}
+        for student in roster.students if roster else ():
+            by_student[student.student_id] = (student, [])
+        for handin in sorted(handins, key=lambda handin: handin.name):
+            for student in handin.students:
+                by_student.setdefault(student.student_id, (student, []))[1].append(handin)
+        similar_ids = _similar_id_notes(by_student)
         submissions = []
-        for student_id, (student, theirs) in found.items():
-            about = [
-                f"{printable(one.name)} is not in the roster." for one in theirs if roster and student_id not in known
-            ]
-            about += alike.get(student_id, [])
-            together = sorted({other.student_id for one in theirs for other in one.students} - {student_id})
-            about += [f"Handed in together with {', '.join(map(printable, together))}."] if together else []
-            submissions += [_submission(student, theirs, lab, len(labs) == 1, out, about) for lab in labs]
+        for student_id, (student, own) in by_student.items():
+            unknown = roster and student_id not in roster_ids
+            notes = [f"{printable(handin.name)} is not in the roster." for handin in own if unknown]
+            notes += similar_ids.get(student_id, [])
+            group = sorted({member.student_id for handin in own for member in handin.students} - {student_id})
+            notes += [f"Handed in together with {', '.join(map(printable, group))}."] if group else []
+            submissions += [_submission(student, own, lab, len(labs) == 1, out, notes) for lab in labs]
         return submissions
 
 
-def _handins(source: Path, labs: Sequence[Lab], out: Path, roster: Roster | None, stack: ExitStack) -> list[Handin]:
-    """All that was handed in, read as far as its list of files. UserError if that is nothing."""
-    here, there = source.resolve(), out.resolve()
-    if not here.exists():
+def _read_all(source: Path, labs: Sequence[Lab], out: Path, roster: Roster | None, stack: ExitStack) -> list[Handin]:
+    """Returns all hand-ins, with their lists of files. UserError if there is none."""
+    source_path, out_path = source.resolve(), out.resolve()
+    if not source_path.exists():
         raise UserError(f"{source} does not exist: name the folder or the archive that holds the submissions.")
-    if here.is_relative_to(there) or there.is_relative_to(here):
+    if source_path.is_relative_to(out_path) or out_path.is_relative_to(source_path):
         raise UserError(f"{out} and {source} lie one in the other: choose another folder with --out.")
     try:
         handins = [
             handin
-            for shelf, lab in _sources(here, labs, roster, stack)
-            for handin in read_source(shelf, labs, roster, max_bytes, lab)
+            for lab_source, lab in _lab_sources(source_path, labs, roster, stack)
+            for handin in read_handins(lab_source, labs, roster, max_bytes, lab)
         ]
     except RefusedError as error:
         raise UserError(f"{source} {error}: name the folder or the archive that holds the submissions.") from None
-    code = any(is_code(entry.path) for one in handins for entry in one.entries)
-    listed = {one.student_id for one in (roster.students if roster else ())}
-    if not code and not any(student.student_id in listed for one in handins for student in one.students):
+    has_code = any(is_code(entry.path) for handin in handins for entry in handin.entries)
+    roster_ids = {student.student_id for student in roster.students} if roster else set()
+    if not has_code and not any(student.student_id in roster_ids for handin in handins for student in handin.students):
         raise UserError(
             f"{source} holds nothing that looks like a submission: there must be a folder or an archive for each "
             "student, with exercises.py in it."
@@ -103,27 +102,27 @@ def _handins(source: Path, labs: Sequence[Lab], out: Path, roster: Roster | None
     return handins
 
 
-def _sources(
-    source: Path, labs: Sequence[Lab], roster: Roster | None, stack: ExitStack
+def _lab_sources(
+    path: Path, labs: Sequence[Lab], roster: Roster | None, stack: ExitStack
 ) -> Iterator[tuple[SubmissionSource, str]]:
-    """The places where students' submissions stand side by side, and the lab that such a place is for."""
-    shelf: SubmissionSource
-    if source.is_dir():
-        shelf = FolderSource(source)
-    elif archive_stem(source.name):
-        shelf = _archive_source(Archive(source.parent, (source.name,), CLASS), source.name, stack)
+    """Yields the sources in which submissions lie side by side, each with its lab, or '' if it may hold several."""
+    source: SubmissionSource
+    if path.is_dir():
+        source = FolderSource(path)
+    elif archive_stem(path.name):
+        source = _archive_source(Archive(path.parent, (path.name,), CLASS), path.name, stack)
     else:
         raise RefusedError("is neither a folder nor a .zip or .tar.gz")
-    shelf = unwrap(shelf, roster)
-    if is_single_submission(shelf):
+    source = unwrap(source, roster)
+    if is_single_submission(source):
         raise RefusedError("is one student's own folder, not one of many students'")
-    by_lab = lab_sources(shelf, {lab.slug: lab.number for lab in labs})
-    if not by_lab:
-        yield shelf, ""
-    for name, number in by_lab.items():
+    numbers = lab_sources(source, {lab.slug: lab.number for lab in labs})
+    if not numbers:
+        yield source, ""
+    for name, number in numbers.items():
         if number in {lab.number for lab in labs}:
-            in_folder = name in shelf.folders
-            inner = shelf.below(name) if in_folder else _archive_source(shelf.archive((name,), CLASS), name, stack)
+            in_folder = name in source.folders
+            inner = source.below(name) if in_folder else _archive_source(source.archive((name,), CLASS), name, stack)
             yield unwrap(inner, roster), number
 
 
@@ -131,31 +130,30 @@ def _archive_source(archive: Archive, name: str, stack: ExitStack) -> ArchiveSou
     return ArchiveSource(archive_stem(name), stack.enter_context(archive).entries(max_bytes))
 
 
-def _alike(ids: Collection[str]) -> Mapping[str, list[str]]:
-    """A note for ids that look the same. UserError for two whose files would have the same name."""
-    looks: dict[str, list[str]] = {}
+def _similar_id_notes(student_ids: Collection[str]) -> Mapping[str, list[str]]:
+    """Returns a note for ids that differ in case or spelling only. UserError for two ids with the same file name."""
+    groups: dict[str, list[str]] = {}
     files: dict[str, str] = {}
-    for one in ids:
-        looks.setdefault(fold_case(one), []).append(one)
-        if (other := files.setdefault(safe_name(one).lower(), one)) != one:
-            raise UserError(
-                f"The students {printable(other)!r} and {printable(one)!r} would share files: rename one of them."
-            )
-    text = "There is another student whose id differs only in case or in how its letters are written."
-    return {one: [text] for group in looks.values() if len(group) > 1 for one in group}
+    for student_id in student_ids:
+        groups.setdefault(fold_case(student_id), []).append(student_id)
+        if (other := files.setdefault(safe_name(student_id).lower(), student_id)) != student_id:
+            names = f"{printable(other)!r} and {printable(student_id)!r}"
+            raise UserError(f"The students {names} would share files: rename one of them.")
+    note = "There is another student whose id differs only in case or in how its letters are written."
+    return {student_id: [note] for group in groups.values() if len(group) > 1 for student_id in group}
 
 
 def _submission(
-    student: Student, handins: Sequence[Handin], lab: Lab, only: bool, out: Path, about: Sequence[str]
+    student: Student, handins: Sequence[Handin], lab: Lab, only_lab: bool, out: Path, student_notes: Sequence[str]
 ) -> Submission:
-    picked = select_file(handins, lab, only)
-    notes = (*about, *picked.notes)
-    if picked.data is None:
+    selected = select_file(handins, lab, only_lab)
+    notes = (*student_notes, *selected.notes)
+    if selected.data is None:
         return Submission(student, lab.number, None, notes=notes)
-    folder = out / "submissions" / lab.number / safe_name(student.student_id)
-    write_atomically(folder / "exercises.py", picked.data)
-    (folder / "exercises.py").chmod(0o644)  # whoever grades may be another user
-    if notebook := select_notebook(handins, lab, only):
-        write_atomically(folder / "notebook.ipynb", notebook)
-    digest = hashlib.sha256(picked.data).hexdigest()
-    return Submission(student, lab.number, folder / "exercises.py", digest, picked.submitted_at, notes)
+    file = out / "submissions" / lab.number / safe_name(student.student_id) / "exercises.py"
+    write_atomically(file, selected.data)
+    file.chmod(0o644)  # the grader may run as another user
+    if notebook := select_notebook(handins, lab, only_lab):
+        write_atomically(file.with_name("notebook.ipynb"), notebook)
+    digest = hashlib.sha256(selected.data).hexdigest()
+    return Submission(student, lab.number, file, digest, selected.submitted_at, notes)

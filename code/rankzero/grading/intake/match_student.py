@@ -1,7 +1,11 @@
-"""Whose a folder or file is, by its name: as an id, or as Moodle, Canvas and GitHub Classroom make names."""
+"""Student matching: the student to whom a folder or file belongs, by its name.
 
-import itertools
+A name is an id, user name, email or full name, or the name that Moodle, Canvas or GitHub Classroom makes of one.
+"""
+
+import os.path
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -10,7 +14,7 @@ from rankzero.grading.grade import Student
 from rankzero.grading.intake.roster import Roster, split_name
 from rankzero.grading.intake.safe_names import fold_case, printable, short_hash
 
-# The rest is the student's own word for the file: it may look like a beginning.
+# `rest` is the student's own name for the file, and may look like the beginning of a system's name.
 _MOODLE = re.compile(r"(?P<name>.+?)_(?P<number>\d+)_assignsubmission_[a-z]+_?(?P<rest>.*)", re.DOTALL)
 _CANVAS = re.compile(r"(?P<name>[^_]+)_(?:LATE_)?(?P<number>\d+)_(?P<attachment>\d+)_(?P<rest>.+)", re.DOTALL)
 _CLASSROOM = re.compile(r"lab[-_]?0*(?P<number>\d{1,2})[-_](?P<user>.+)", re.IGNORECASE)
@@ -18,92 +22,91 @@ _CLASSROOM = re.compile(r"lab[-_]?0*(?P<number>\d{1,2})[-_](?P<user>.+)", re.IGN
 
 @dataclass(frozen=True)
 class StudentMatch:
-    """Whose it is, and what else the name says."""
+    """The student whom a name identifies, and the other facts that the name tells."""
 
     student: Student
     lab: str = ""
-    exact: bool = True  # whether the name is the very id
-    serial: int = 0  # higher is newer, where the system counts
+    exact: bool = True  # whether the name is the student's id, letter by letter
+    serial: int = 0  # higher is newer, in systems that count
 
 
 @dataclass
 class StudentMatcher:
-    """The owners of all names that stand in one place: one name is understood by its neighbors."""
+    """Matches all names of one folder, since some names can be understood by their neighbors only."""
 
     names: Sequence[str]
     labs: Sequence[Lab]
     roster: Roster | None
     users: dict[str, tuple[str, str]] = field(init=False)  # lab and GitHub user, by name
-    twice: set[str] = field(init=False)  # full names that several people in this place have
+    shared_names: set[str] = field(init=False)  # full names that several people in this folder have
 
     def __post_init__(self) -> None:
-        """Looks at all names together."""
+        """Finds shared full names, and the common beginning of GitHub Classroom's names."""
         people = {(match["name"], match["number"]) for match in map(system_name, self.names) if match}
-        counted = [name for name, _ in people]
-        self.twice = {name for name in counted if counted.count(name) > 1}
-        rest = [name for name in self.names if name and not system_name(name) and not self.who([name])]
-        self.users = {name: self._classroom(name) for name in rest}
+        self.shared_names = {name for name, count in Counter(name for name, _ in people).items() if count > 1}
+        unknown = [name for name in self.names if name and not system_name(name) and not self.find([name])]
+        self.users = {name: self._split_classroom_name(name) for name in unknown}
         for lab in {lab for lab, _ in self.users.values()} if self.roster else ():
-            group = {name: user for name, (one, user) in self.users.items() if one == lab}
-            beginning = _common_beginning(list(group.values()))
-            # A whole user name comes first: people whose names begin alike have a common beginning too.
-            if beginning and not any(self.who([user]) for user in group.values()):
-                self.users |= {name: (lab, user[len(beginning) :]) for name, user in group.items()}
+            users = {name: user for name, (user_lab, user) in self.users.items() if user_lab == lab}
+            beginning = _common_beginning(list(users.values()))
+            # A whole user name has precedence: people whose names begin alike have a common beginning too.
+            if beginning and not any(self.find([user]) for user in users.values()):
+                self.users |= {name: (lab, user[len(beginning) :]) for name, user in users.items()}
 
-    def of(self, name: str) -> StudentMatch:
-        """Whose the folder or file of that name is: a student of the roster, or else one named like it."""
-        if match := system_name(name):
-            return self._of_system(match)
-        if student := self.who([name]):
+    def match(self, name: str) -> StudentMatch:
+        """Returns the student of the roster whom `name` identifies, or a student whose id is made of the name."""
+        if system := system_name(name):
+            return self._match_system_name(system)
+        if student := self.find([name]):
             return StudentMatch(student, exact=student.student_id == name)
         lab, user = self.users.get(name, ("", name))
         usernames = self.roster.usernames if self.roster else {}
-        student = usernames.get(fold_case(user)) if usernames and user != name else self.who([user])
-        return StudentMatch(student or Student(self.stranger(user if lab else "", name)), lab)
+        student = usernames.get(fold_case(user)) if usernames and user != name else self.find([user])
+        return StudentMatch(student or Student(self.unknown_id(user if lab else "", name)), lab)
 
-    def who(self, names: Iterable[str]) -> Student | None:
-        """The one student whom these names find; nobody if they find two."""
-        found = {student for name in names if self.roster and (student := self.roster.find(name))}
-        return found.pop() if len(found) == 1 else None
+    def find(self, names: Iterable[str]) -> Student | None:
+        """Returns the one student of the roster whom these names identify; None if they identify none or two."""
+        students = {student for name in names if self.roster and (student := self.roster.find(name))}
+        return students.pop() if len(students) == 1 else None
 
-    def stranger(self, name: str, whole: str) -> str:
-        """An id for somebody who is not in the roster: the name, or the whole name; never one of the roster's ids."""
-        ids = {one.student_id for one in self.roster.students} if self.roster else set()
-        one = next((one for one in (name, whole) if one and one not in ids), f"{whole} (not the student)")
-        plain = printable(one, 100)
-        return plain if plain == one else f"{printable(one, 40)}-{short_hash(one)}"
+    def unknown_id(self, name: str, whole_name: str) -> str:
+        """Returns an id for a person outside the roster, made of one of the names; never an id of the roster."""
+        ids = {student.student_id for student in self.roster.students} if self.roster else set()
+        candidates = (candidate for candidate in (name, whole_name) if candidate and candidate not in ids)
+        student_id = next(candidates, f"{whole_name} (not the student)")
+        if printable(student_id, 100) == student_id:
+            return student_id
+        return f"{printable(student_id, 40)}-{short_hash(student_id)}"
 
-    def _of_system(self, match: re.Match[str]) -> StudentMatch:
-        full, number = match["name"], match["number"]
+    def _match_system_name(self, match: re.Match[str]) -> StudentMatch:
+        full_name, number = match["name"], match["number"]
         serial = int(match["attachment"][-18:]) if match.re is _CANVAS else 0
-        if full in self.twice:
-            student = self.who([number]) if serial else None
-            return StudentMatch(student or Student(self.stranger(f"{full}_{number}", match[0])), serial=serial)
+        if full_name in self.shared_names:
+            student = self.find([number]) if serial else None
+            return StudentMatch(student or Student(self.unknown_id(f"{full_name}_{number}", match[0])), serial=serial)
         if serial:
-            return StudentMatch(self.who([full, number]) or Student(self.stranger(full, match[0])), serial=serial)
-        without_group = full.partition("-")[2]  # Moodle puts a group's name before the student's
-        first, last = split_name(full)
-        own = Student(self.stranger(full, match[0]), last, first)
-        return StudentMatch(self.who([full]) or self.who([without_group]) or own)
+            student = self.find([full_name, number]) or Student(self.unknown_id(full_name, match[0]))
+            return StudentMatch(student, serial=serial)
+        without_group = full_name.partition("-")[2]  # Moodle puts a group's name before the student's
+        first, last = split_name(full_name)
+        unknown = Student(self.unknown_id(full_name, match[0]), last, first)
+        return StudentMatch(self.find([full_name]) or self.find([without_group]) or unknown)
 
-    def _classroom(self, name: str) -> tuple[str, str]:
-        """lab-02-alice: lab 02, user alice. With the lab's whole name, too."""
+    def _split_classroom_name(self, name: str) -> tuple[str, str]:
+        """Returns lab and user of a name such as lab-02-alice or lab-02-single-gpu-training-alice."""
         for lab in self.labs:
             if name.lower().startswith(f"{lab.slug}-"):
                 return lab.number, name[len(lab.slug) + 1 :]
-        found = _CLASSROOM.fullmatch(name)
-        return (found["number"].zfill(2), found["user"]) if found else ("", name)
+        match = _CLASSROOM.fullmatch(name)
+        return (match["number"].zfill(2), match["user"]) if match else ("", name)
 
 
 def system_name(name: str) -> re.Match[str] | None:
-    """The parts of a name that Canvas or Moodle has made: `name`, `number`, and `rest`, what the student called it."""
+    """Returns the parts `name`, `number` and `rest` of a name that Canvas or Moodle has made, or None."""
     return _CANVAS.fullmatch(name) or _MOODLE.fullmatch(name)
 
 
 def _common_beginning(names: Sequence[str]) -> str:
-    """What all names begin with, up to a hyphen."""
-    if len(names) < 2:
-        return ""
-    same = itertools.takewhile(lambda letters: len(set(letters)) == 1, zip(*names, strict=False))
-    beginning = "".join(letters[0] for letters in same)
+    """Returns the common beginning of several names, up to its last hyphen."""
+    beginning = os.path.commonprefix(list(names)) if len(names) > 1 else ""  # noqa: RUF071 (by letters)
     return beginning[: beginning.rfind("-") + 1]

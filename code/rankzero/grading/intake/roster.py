@@ -1,4 +1,4 @@
-"""Who is in the class: a CSV file as course systems export it."""
+"""Roster: the students of a class, from a CSV file as course systems export it."""
 
 import csv
 import io
@@ -16,7 +16,7 @@ from rankzero.grading.intake.safe_names import fold_case, printable
 
 MAX_BYTES = 16 * 2**20
 
-# What the systems call their columns, without case, spaces and underscores; the first that is there counts.
+# The systems' names of columns, without case, spaces and underscores; the first that is present counts.
 # nbgrader: id, lms_user_id; Gradescope: SID or Student ID; GitHub Classroom: identifier; Moodle: ID number, Surname.
 _COLUMNS = {
     "student_id": ("studentid", "sid", "idnumber", "identifier", "id"),
@@ -30,15 +30,15 @@ _COLUMNS = {
 
 @dataclass(frozen=True)
 class Roster:
-    """The students in the order of the file, and how a submission's name finds one of them."""
+    """The students in the order of the file, found by any of their names."""
 
     students: tuple[Student, ...]
-    usernames: Mapping[str, Student] = field(default_factory=dict)  # by GitHub user name, fold_case
+    usernames: Mapping[str, Student] = field(default_factory=dict)  # by GitHub user name, in lower case
 
     def find(self, name: str) -> Student | None:
-        """The student called `name`: by id, GitHub user name, email, full name, or email up to the @, in this order.
+        """Returns the student with this id, GitHub user name, email, full name, or email up to the @, in this order.
 
-        Case does not matter unless two ids differ in nothing else. A name that fits two students finds none.
+        Case matters only if two ids differ in nothing else. None for an unknown name, and for a name of two students.
         """
         if student := self._ids.get(unicodedata.normalize("NFC", name)):
             return student
@@ -47,22 +47,22 @@ class Roster:
 
     @cached_property
     def _ids(self) -> Mapping[str, Student]:
-        return {one.student_id: one for one in self.students}
+        return {student.student_id: student for student in self.students}
 
     @cached_property
     def _tables(self) -> Sequence[Mapping[str, Student]]:
-        """By fold_case names, in the order of `find`."""
+        """Students by their names, in the order of `find`."""
         return (
-            _unique((fold_case(one.student_id), one) for one in self.students),
+            _unique((fold_case(student.student_id), student) for student in self.students),
             self.usernames,
-            _unique((fold_case(one.email), one) for one in self.students),
-            _unique((key, one) for one in self.students for key in names_of(one)),
-            _unique((fold_case(one.email.partition("@")[0]), one) for one in self.students),
+            _unique((fold_case(student.email), student) for student in self.students),
+            _unique((name, student) for student in self.students for name in full_names(student)),
+            _unique((fold_case(student.email.partition("@")[0]), student) for student in self.students),
         )
 
 
-def names_of(student: Student) -> set[str]:
-    """How systems write the full name, fold_case: 'ada lovelace', 'lovelace, ada', Canvas's 'lovelaceada'."""
+def full_names(student: Student) -> set[str]:
+    """Returns the forms of a full name, in lower case: 'ada lovelace', 'lovelace, ada', Canvas's 'lovelaceada'."""
     first, last = fold_case(student.first_name), fold_case(student.last_name)
     if not (first and last):
         return {first or last} - {""}
@@ -71,38 +71,38 @@ def names_of(student: Student) -> set[str]:
 
 
 def _unique(pairs: Iterable[tuple[str, Student]]) -> dict[str, Student]:
-    """Keys that stand for one student only."""
+    """Returns the students by key, without keys that several students share."""
     unique = set(pairs)
     counts = Counter(key for key, _ in unique)
     return {key: student for key, student in unique if key and counts[key] == 1}
 
 
 def read_roster(path: Path) -> Roster:
-    """The students of a CSV file: UTF-8, with commas, semicolons or tabs, and a header.
+    """Returns the students of a CSV file: UTF-8, with commas, semicolons or tabs, and a header.
 
-    The column student_id is needed; last_name, first_name (or name), email and github_username are read if there.
-    nbgrader's, Gradescope's, Moodle's and GitHub Classroom's own headers do as well. UserError names file, line, value.
+    The column student_id is required; last_name, first_name (or name), email and github_username are optional. The
+    headers of nbgrader, Gradescope, Moodle and GitHub Classroom are understood. UserError names file, line and value.
     """
     rows = _rows(path, _text(path))
     if not rows:
         raise UserError(f"The roster {path} is empty: its first line must name its columns, such as student_id,email.")
-    places = _places(path, rows[0][1])
+    columns = _columns(path, rows[0][1])
     students: dict[str, Student] = {}
     usernames: dict[str, Student] = {}
-    lines: dict[tuple[str, str], int] = {}  # where an id or user name stands
+    lines: dict[tuple[str, str], int] = {}  # of each id and user name
     for line, row in rows[1:]:
         if len(row) > len(rows[0][1]):
             extra = printable(row[len(rows[0][1])])
             raise UserError(f"{path}, line {line}: there is a value more than there are columns, {extra!r}: quote it.")
-        cells = {key: row[place] if place < len(row) else "" for key, place in places.items()}
+        cells = {key: row[place] if place < len(row) else "" for key, place in columns.items()}
         student = _student(cells)
         if not student.student_id:
             raise UserError(f"{path}, line {line}: the student's id is empty: every line of a roster must have one.")
         github = fold_case(cells.get("github", ""))
-        for what, value in (("student_id", student.student_id), ("github_username", github)):
-            if value and (before := lines.setdefault((what, value), line)) != line:
+        for column, value in (("student_id", student.student_id), ("github_username", github)):
+            if value and (before := lines.setdefault((column, value), line)) != line:
                 raise UserError(
-                    f"{path}, line {line}: {what} {printable(value)!r} is on line {before} already: keep one of them."
+                    f"{path}, line {line}: {column} {printable(value)!r} is on line {before} already: keep one of them."
                 )
         students[student.student_id] = student
         if github:
@@ -113,7 +113,7 @@ def read_roster(path: Path) -> Roster:
 
 
 def _student(cells: Mapping[str, str]) -> Student:
-    """One line; a name in one column is taken apart at its comma, or else before its last word."""
+    """Returns the student of one line; a name in one column is split by `split_name`."""
     clean = {key: unicodedata.normalize("NFC", " ".join(value.split())) for key, value in cells.items()}
     first, last = clean.get("first_name", ""), clean.get("last_name", "")
     if not (first or last):
@@ -122,7 +122,7 @@ def _student(cells: Mapping[str, str]) -> Student:
 
 
 def split_name(name: str) -> tuple[str, str]:
-    """First and last name of 'Ada Lovelace' or 'Lovelace, Ada'."""
+    """Returns first and last name of 'Ada Lovelace' or 'Lovelace, Ada'."""
     if "," in name:
         last, _, first = name.partition(",")
     else:
@@ -147,7 +147,7 @@ def _text(path: Path) -> str:
 
 
 def _rows(path: Path, text: str) -> list[tuple[int, list[str]]]:
-    """Each line that holds something, with its number."""
+    """Returns each line that is not empty, with its number."""
     header = text.lstrip().partition("\n")[0]
     delimiter = max(",;\t", key=header.count)
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
@@ -160,23 +160,23 @@ def _rows(path: Path, text: str) -> list[tuple[int, list[str]]]:
                 rows.append((reader.line_num, row))
     except csv.Error as error:
         raise UserError(
-            f"{path}, line {reader.line_num}: not valid CSV ({error}): mend it or export it anew."
+            f"{path}, line {reader.line_num}: not valid CSV ({error}): fix it or export it again."
         ) from None
     return rows
 
 
-def _places(path: Path, header: Sequence[str]) -> dict[str, int]:
-    """Which column holds what."""
-    plain = [re.sub(r"[\s_-]", "", column).lower() for column in header]
-    for column, count in Counter(plain).items():
-        if count > 1 and any(column in names for names in _COLUMNS.values()):
+def _columns(path: Path, header: Sequence[str]) -> dict[str, int]:
+    """Returns the index of each column that is read, by its name here."""
+    names = [re.sub(r"[\s_-]", "", column).lower() for column in header]
+    for column, count in Counter(names).items():
+        if count > 1 and any(column in known for known in _COLUMNS.values()):
             raise UserError(f"{path}, line 1: the column {printable(column)!r} is there twice: leave one of them out.")
-    places = {
-        key: plain.index(next(name for name in names if name in plain))
-        for key, names in _COLUMNS.items()
-        if any(name in plain for name in names)
+    columns = {
+        key: names.index(next(name for name in known if name in names))
+        for key, known in _COLUMNS.items()
+        if any(name in names for name in known)
     }
-    if "student_id" not in places:
-        named = ", ".join(repr(printable(column, 30)) for column in header[:8])
-        raise UserError(f"{path}, line 1: the column student_id is missing; there is {named}: rename the one it is.")
-    return places
+    if "student_id" not in columns:
+        listed = ", ".join(repr(printable(column, 30)) for column in header[:8])
+        raise UserError(f"{path}, line 1: the column student_id is missing; there is {listed}: rename the one it is.")
+    return columns

@@ -1,4 +1,4 @@
-"""Names that others have chosen, made fit for a line of text and for a file."""
+"""Safe names: text and ids from students, made fit for a line of output and for a file name."""
 
 import hashlib
 import re
@@ -12,22 +12,21 @@ _RESERVED = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?", re.ASCII) 
 
 
 def printable(text: str, limit: int = 80) -> str:
-    """`text` on one line, cut after `limit` letters; what moves the cursor, hides or turns text reads \\x1b."""
+    """Returns `text` on one line, cut after `limit` letters, with control characters written as \x1b."""
     return escape_text(text, limit, lines=False)
 
 
 def fold_case(text: str) -> str:
-    """`text` as it is compared: without regard to case, Unicode's several spellings of a letter, or spaces."""
+    """Returns `text` for comparison: without case, Unicode's variants of a letter, and repeated spaces."""
     return " ".join(unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold()).split())
 
 
 def safe_name(student_id: str) -> str:
-    """The name of a student's files: ASCII, at most 60 characters, and another one for each id, whatever the case.
+    """Returns the name of a student's files: ASCII, at most 60 characters, and different for different ids.
 
-    It is the id itself if that is made of [a-z0-9._@-], does not start with `.` or `-` nor end with `.`, has at most 60
-    characters and is no name that Windows keeps for itself. Otherwise it is a readable part of the id, `-`, and 8 hex
-    digits of its SHA-256; this goes for ids with capital letters too, since some file systems do not tell A from a, and
-    for ids that look as if they had such digits already.
+    An id of at most 60 characters from [a-z0-9._@-] is its own name, unless it begins with `.` or `-`, ends with `.`,
+    is reserved by Windows, or ends like a hash. The name of any other id is a readable part of it, `-`, and 8 hex
+    digits of its SHA-256. That includes ids with capital letters, since some file systems do not distinguish A from a.
     """
     plain = _PLAIN.fullmatch(student_id) and not student_id.endswith(".")
     if plain and not _RESERVED.fullmatch(student_id) and not _LOOKS_HASHED.fullmatch(student_id):
@@ -38,5 +37,5 @@ def safe_name(student_id: str) -> str:
 
 
 def short_hash(text: str) -> str:
-    """8 hex digits that tell it from others."""
+    """Returns 8 hex digits of the SHA-256."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:8]

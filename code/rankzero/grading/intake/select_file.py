@@ -1,7 +1,7 @@
-"""Which of the files that a student handed in is the one for a lab."""
+"""File selection: of several files that a student handed in, the one that is graded for a lab."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -9,104 +9,110 @@ from pathlib import Path
 from rankzero.curriculum import Lab
 from rankzero.errors import UserError
 from rankzero.grading.intake.archives import archive_stem
+from rankzero.grading.intake.gradescope_metadata import METADATA, METADATA_BYTES
 from rankzero.grading.intake.layouts import Handin
 from rankzero.grading.intake.safe_names import printable
-from rankzero.grading.intake.submission_source import CODE, METADATA
+from rankzero.grading.intake.submission_source import CODE
 from rankzero.grading.intake.timestamps import iso_utc, parse_time
 from rankzero.grading.intake.untrusted_files import MIB, Entry, RefusedError
 
 CODE_BYTES = MIB
 NOTEBOOK_BYTES = 20 * MIB
-MOST_READ = 8  # candidates of one student for one lab
-MOST_NOTES = 6
+MAX_CANDIDATES = 8  # that are read, of one student for one lab
+MAX_NOTES = 6
 
 _LAB = re.compile(r"(?<![A-Za-z])lab[-_ ]?0*(?P<number>\d{1,2})(?!\d)", re.IGNORECASE)
-_OURS = {"solutions", "solution", "tests"}  # of a clone: not what the student has written
+_CURRICULUM_FOLDERS = {"solutions", "solution", "tests"}  # of a clone: the student has written nothing there
 
 
 @dataclass(frozen=True)
 class SelectedFile:
-    """What was chosen, and what there is to say."""
+    """The content of the selected file, and notes on the selection; `data` is None if no file is usable."""
 
     data: bytes | None
     submitted_at: str = ""
     notes: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True)
+class _Candidate:
+    handin: Handin
+    entry: Entry
+    location: int
+    rank: tuple[int, int, bool, float, int, int, bool, float, int]  # the lowest comes first
+
+    @property
+    def label(self) -> str:
+        return label(self.handin, self.entry.path)
+
+
 def is_code(path: tuple[str, ...]) -> bool:
-    """Whether a file may be a lab's exercises: exercises.py, exercises-1.py, and at the top lab-02.py."""
+    """Returns whether a path may be a lab's exercises: exercises.py, exercises-1.py, and at the top lab-02.py."""
     name = path[-1] if path else ""
     return bool(CODE.fullmatch(name) or (len(path) == 1 and name.lower().endswith(".py") and _LAB.match(name)))
 
 
 def max_bytes(path: tuple[str, ...]) -> int:
-    """How much of a file is read at most; 0 if none of it is."""
+    """Returns how much of a file is read at most; 0 for files that are not read."""
     name = path[-1].lower()
     if name.endswith(".py"):
         return CODE_BYTES if CODE.fullmatch(name) or len(path) <= 2 else 0
     if name == METADATA:
-        return 64 * MIB if len(path) <= 2 else 0
+        return METADATA_BYTES if len(path) <= 2 else 0
     return NOTEBOOK_BYTES if name.endswith(".ipynb") else 1000 if name == "timestamp.txt" else 0
 
 
 def label(handin: Handin, path: tuple[str, ...]) -> str:
-    """The file as the instructor sees it."""
-    return printable("/".join((handin.name, *(() if handin.alone else path))), 160)
+    """Returns the file's path as the instructor sees it."""
+    return printable("/".join((handin.name, *(() if handin.is_file else path))), 160)
 
 
-def select_file(handins: Sequence[Handin], lab: Lab, only: bool) -> SelectedFile:
-    """The exercises for `lab`; `only`, if no other lab is graded."""
+def select_file(handins: Sequence[Handin], lab: Lab, only_lab: bool) -> SelectedFile:
+    """Returns the exercises for `lab`. `only_lab`: whether no other lab is graded, so that no path must name it."""
     notes = [
-        f"{label(one, entry.path)} {entry.why}."
-        for one in handins
-        for entry in one.entries
+        f"{label(handin, entry.path)} {entry.why}."
+        for handin in handins
+        for entry in handin.entries
         if entry.why and (not entry.path or archive_stem(entry.path[-1]))
     ]
-    candidates = [
-        (_rank(one, entry, lab, place), one, entry)
-        for one in handins
-        for entry in one.entries
-        if is_code(entry.path) and (place := _place(one, entry.path, lab, only))
-    ]
-    candidates.sort(key=lambda candidate: candidate[0])
-    elsewhere = {entry.path[:-1] for rank, _, entry in candidates if rank[4] == _ELSEWHERE}
-    if len(elsewhere) > 1 and len(elsewhere) == len({entry.path[:-1] for _, _, entry in candidates}):
-        names = ", ".join(label(one, entry.path) for _, one, entry in candidates[:3])
-        return SelectedFile(
-            None, notes=_few([*notes, f"Several files could be the one for lab {lab.number}: {names}."])
-        )
-    read: list[tuple[bool, bytes, Handin, Entry]] = []
-    for _, one, entry in candidates[:MOST_READ]:
+    candidates = sorted(_candidates(handins, lab, only_lab), key=lambda candidate: candidate.rank)
+    unclear = {candidate.entry.path[:-1] for candidate in candidates if candidate.location == _ELSEWHERE}
+    if len(unclear) > 1 and len(unclear) == len({candidate.entry.path[:-1] for candidate in candidates}):
+        names = ", ".join(candidate.label for candidate in candidates[:3])
+        notes.append(f"Several files could be the one for lab {lab.number}: {names}.")
+        return SelectedFile(None, notes=_few(notes))
+    readable: list[tuple[_Candidate, bytes]] = []
+    for candidate in candidates[:MAX_CANDIDATES]:
         try:
-            data = entry.read(CODE_BYTES)
-            read.append((_is_stub(data, lab), data, one, entry))
+            readable.append((candidate, candidate.entry.read(CODE_BYTES)))
         except RefusedError as error:
-            notes.append(f"{label(one, entry.path)} {error}.")
-    if len(candidates) > MOST_READ:
-        notes.append(f"{len(candidates) - MOST_READ} more files of that name were not looked at.")
-    if not read:
-        return SelectedFile(None, notes=_few([*notes, *_nothing(handins, lab, bool(candidates), only)]))
-    stub, data, one, entry = min(read, key=lambda candidate: candidate[0])
-    if stub:
-        notes.append(f"{label(one, entry.path)} is as it was given: nothing is written in it.")
-    others = {label(o, e.path): d for untouched, d, o, e in read if not untouched and d != data}
-    notes += [f"{other} was handed in too and is not graded: {label(one, entry.path)} is." for other in others]
-    when, trouble = _when(one, entry)
-    return SelectedFile(data, when, _few([*notes, *trouble]))
+            notes.append(f"{candidate.label} {error}.")
+    if len(candidates) > MAX_CANDIDATES:
+        notes.append(f"{len(candidates) - MAX_CANDIDATES} more files of that name were not looked at.")
+    if not readable:
+        return SelectedFile(None, notes=_few([*notes, *_missing_notes(handins, lab, bool(candidates), only_lab)]))
+    selected, data = min(readable, key=lambda pair: _is_stub(pair[1], lab))
+    if _is_stub(data, lab):
+        notes.append(f"{selected.label} is as it was given: nothing is written in it.")
+    others = (candidate for candidate, other in readable if other != data and not _is_stub(other, lab))
+    for other_label in dict.fromkeys(candidate.label for candidate in others):
+        notes.append(f"{other_label} was handed in too and is not graded: {selected.label} is.")
+    submitted_at, time_notes = _submission_time(selected.handin, selected.entry)
+    return SelectedFile(data, submitted_at, _few([*notes, *time_notes]))
 
 
-def select_notebook(handins: Sequence[Handin], lab: Lab, only: bool) -> bytes | None:
-    """The lab's notebook if one was handed in and differs from ours: kept as a record, never run."""
-    for one in handins:
-        for entry in one.entries:
+def select_notebook(handins: Sequence[Handin], lab: Lab, only_lab: bool) -> bytes | None:
+    """Returns the lab's notebook if it was handed in with changes: it is kept as a record and never run."""
+    for handin in handins:
+        for entry in handin.entries:
             name = entry.path[-1].lower() if entry.path else ""
-            fits = name == "notebook.ipynb" or (name.endswith(".ipynb") and _LAB.match(name))
-            if fits and _place(one, entry.path, lab, only):
+            is_notebook = name == "notebook.ipynb" or (name.endswith(".ipynb") and _LAB.match(name))
+            if is_notebook and _location(handin, entry.path, lab, only_lab):
                 try:
                     data = entry.read(NOTEBOOK_BYTES)
                 except RefusedError:
                     continue
-                if data != _bytes(lab.notebook):
+                if data != _read_cached(lab.notebook):
                     return data
     return None
 
@@ -114,12 +120,19 @@ def select_notebook(handins: Sequence[Handin], lab: Lab, only: bool) -> bytes | 
 _WORK, _LAB_FOLDER, _CODE_FOLDER, _TOP, _ELSEWHERE = range(1, 6)
 
 
-def _place(handin: Handin, path: tuple[str, ...], lab: Lab, only: bool) -> int:
-    """How good a place this is for the lab's file, 1 the best; 0 if it is another lab's, or ours."""
+def _candidates(handins: Sequence[Handin], lab: Lab, only_lab: bool) -> Iterator[_Candidate]:
+    for handin in handins:
+        for entry in handin.entries:
+            if is_code(entry.path) and (location := _location(handin, entry.path, lab, only_lab)):
+                yield _Candidate(handin, entry, location, _rank(handin, entry, lab, location))
+
+
+def _location(handin: Handin, path: tuple[str, ...], lab: Lab, only_lab: bool) -> int:
+    """Returns how likely the lab's file lies here, 1 the most; 0 if the file is another lab's or the curriculum's."""
     folders = path[:-1]
-    if any(folder.lower() in _OURS for folder in folders):
+    if any(folder.lower() in _CURRICULUM_FOLDERS for folder in folders):
         return 0
-    if (_number(handin, path) or (lab.number if only else "")) != lab.number:
+    if (_lab_number(handin, path) or (lab.number if only_lab else "")) != lab.number:
         return 0
     if not folders:
         return _TOP
@@ -129,75 +142,76 @@ def _place(handin: Handin, path: tuple[str, ...], lab: Lab, only: bool) -> int:
     return {"work": _WORK, "code": _CODE_FOLDER}.get(above, _LAB_FOLDER)
 
 
-def _number(handin: Handin, path: tuple[str, ...]) -> str:
-    """Of the lab that the place says it is for, the innermost first; empty if it names none."""
-    named = [match["number"].zfill(2) for part in path if (match := _LAB.search(part))]
-    return named[-1] if named else handin.lab
+def _lab_number(handin: Handin, path: tuple[str, ...]) -> str:
+    """Returns the lab that the path names, the innermost name first, or else the hand-in's lab, which may be ''."""
+    numbers = [match["number"].zfill(2) for part in path if (match := _LAB.search(part))]
+    return numbers[-1] if numbers else handin.lab
 
 
 def _rank(
-    handin: Handin, entry: Entry, lab: Lab, place: int
+    handin: Handin, entry: Entry, lab: Lab, location: int
 ) -> tuple[int, int, bool, float, int, int, bool, float, int]:
-    """What comes first is the lowest."""
-    newest = max((one.modified for one in handin.entries if is_code(one.path)), default=0.0)
+    newest = max((other.modified for other in handin.entries if is_code(other.path)), default=0.0)
     name = entry.path[-1].lower()
     match = CODE.fullmatch(name)
     number = int(match["number"] or 0) if match else 0
-    other = int(bool(handin.lab) and handin.lab != lab.number)
+    is_other_lab = int(bool(handin.lab) and handin.lab != lab.number)
     return (
-        other, -handin.serial, not handin.exact, -newest,
-        place, len(entry.path), name != "exercises.py", -entry.modified, -number,
+        is_other_lab, -handin.serial, not handin.exact, -newest,
+        location, len(entry.path), name != "exercises.py", -entry.modified, -number,
     )  # fmt: skip
 
 
-def _nothing(handins: Sequence[Handin], lab: Lab, candidates: bool, only: bool) -> list[str]:
-    """Why there is no file. Nothing if another lab's is all there is: that one is no oddity."""
-    if candidates:
+def _missing_notes(handins: Sequence[Handin], lab: Lab, has_candidates: bool, only_lab: bool) -> list[str]:
+    """Returns why there is no file; nothing if the student handed in another lab's file only."""
+    if has_candidates:
         return []
+    entries = [(handin, entry) for handin in handins for entry in handin.entries if entry.path]
     notes = [
-        f"{label(one, entry.path)} {entry.why}."
-        for one in handins
-        for entry in one.entries
-        if entry.why and entry.path and not archive_stem(entry.path[-1])
+        f"{label(handin, entry.path)} {entry.why}."
+        for handin, entry in entries
+        if entry.why and not archive_stem(entry.path[-1])
     ]
-    there = [(one, entry.path) for one in handins for entry in one.entries if entry.path and not entry.why]
-    files = [(one, path) for one, path in there if only or _number(one, path) in ("", lab.number)]
-    if not files and (there or not handins):
+    usable = [(handin, entry.path) for handin, entry in entries if not entry.why]
+    files = [(handin, path) for handin, path in usable if only_lab or _lab_number(handin, path) in ("", lab.number)]
+    if not files and (usable or not handins):
         return notes[:3]
-    places = ", ".join(dict.fromkeys(printable(one.name) for one in handins))
-    some = sorted((label(*file) for file in files), key=lambda name: not name.endswith(".py"))
-    holds = f"; there is {', '.join(some[:3])}{' and more' if len(some) > 3 else ''}" if some else ""
-    nameless = any(is_code(path) and not _number(one, path) for one, path in files) and not only
-    hint = f" With several labs, a file's place must name its lab, as lab-{lab.number}/exercises.py does."
-    text = f"No exercises.py for lab {lab.number} was found in {places}{holds}."
-    return [*notes[:3], text + (hint if nameless else "")]
+    names = ", ".join(dict.fromkeys(printable(handin.name) for handin in handins))
+    labels = sorted((label(*file) for file in files), key=lambda name: not name.endswith(".py"))
+    there = f"; there is {', '.join(labels[:3])}{' and more' if len(labels) > 3 else ''}" if labels else ""
+    sentence = f"No exercises.py for lab {lab.number} was found in {names}{there}."
+    if not only_lab and any(is_code(path) and not _lab_number(handin, path) for handin, path in files):
+        sentence += f" With several labs, a file's place must name its lab, as lab-{lab.number}/exercises.py does."
+    return [*notes[:3], sentence]
 
 
-def _when(handin: Handin, entry: Entry) -> tuple[str, list[str]]:
-    """When the file was handed in, and what is odd about that."""
-    # nbgrader's own stands in the assignment's folder; one further down is the student's word.
-    place = (*entry.path[:-1][:1], "timestamp.txt")
-    beside = next((one for one in handin.entries if one.path == place), None)
-    if handin.submitted_at or not (handin.timestamps and beside):
+def _submission_time(handin: Handin, entry: Entry) -> tuple[str, list[str]]:
+    """Returns when the file was handed in, and notes on that time."""
+    # nbgrader writes timestamp.txt into the assignment's folder; one further down is the student's claim.
+    path = (*entry.path[:-1][:1], "timestamp.txt")
+    timestamp = next((other for other in handin.entries if other.path == path), None)
+    if handin.submitted_at or not (handin.timestamps and timestamp):
         return handin.submitted_at or (iso_utc(entry.modified) if entry.modified > 0 else ""), []
     try:
-        text = beside.read(1000).decode().strip()
+        text = timestamp.read(1000).decode().strip()
         has_zone = not re.fullmatch(r"[\d-]+[ T][\d:.]+", text)
         return parse_time(text if has_zone else f"{text} UTC").isoformat(), []
     except (RefusedError, UnicodeDecodeError, UserError):
-        told = f"{label(handin, beside.path)} is not understood: the time of the file itself is taken."
-        return iso_utc(entry.modified), [told]
+        note = f"{label(handin, timestamp.path)} is not understood: the time of the file itself is taken."
+        return iso_utc(entry.modified), [note]
 
 
 def _few(notes: Sequence[str]) -> tuple[str, ...]:
-    few = tuple(dict.fromkeys(notes))
-    return few if len(few) <= MOST_NOTES else (*few[:MOST_NOTES], f"There are {len(few) - MOST_NOTES} notes more.")
+    unique = tuple(dict.fromkeys(notes))
+    if len(unique) <= MAX_NOTES:
+        return unique
+    return (*unique[:MAX_NOTES], f"There are {len(unique) - MAX_NOTES} notes more.")
 
 
 def _is_stub(data: bytes, lab: Lab) -> bool:
-    return data.replace(b"\r\n", b"\n").strip() == _bytes(lab.stubs).strip()
+    return data.replace(b"\r\n", b"\n").strip() == _read_cached(lab.stubs).strip()
 
 
 @lru_cache(maxsize=64)
-def _bytes(path: Path) -> bytes:
+def _read_cached(path: Path) -> bytes:
     return path.read_bytes() if path.is_file() else b""

@@ -1,4 +1,4 @@
-"""A place that holds many students' submissions, side by side: a folder, or one archive of all."""
+"""Submission sources: folders or one archive in which many students' submissions lie side by side."""
 
 import re
 import stat
@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Protocol, Self
 
 from rankzero.grading.intake.archives import Archive, archive_stem
+from rankzero.grading.intake.gradescope_metadata import METADATA
 from rankzero.grading.intake.roster import Roster
 from rankzero.grading.intake.untrusted_files import (
     Entry,
@@ -19,161 +20,172 @@ from rankzero.grading.intake.untrusted_files import (
     refused,
 )
 
-METADATA = "submission_metadata.yml"  # Gradescope's
 CODE = re.compile(r"exercises(?:[ _-]?\(?(?P<number>\d{1,3})\)?)?\.py", re.IGNORECASE)
 LAB = re.compile(r"lab[-_ ]?0*(?P<number>\d{1,2})", re.IGNORECASE)
-NBGRADER = {"submitted", "source", "release", "autograded", "feedback"}  # what stands in a course of nbgrader's
-JUNK = {"Thumbs.db", "desktop.ini", "Icon\r"}
+NBGRADER_FOLDERS = {"submitted", "source", "release", "autograded", "feedback"}
+IGNORED_FILES = {"Thumbs.db", "desktop.ini", "Icon\r"}
+MAX_ARCHIVES = 3  # of one student
 
 
 class SubmissionSource(Protocol):
-    """What stands side by side in one place."""
+    """The folders and files that lie side by side in one place."""
 
     name: str
     folders: list[str]
-    files: dict[str, Entry]  # links, devices and the like among them, refused
+    files: dict[str, Entry]  # links and devices are among them, as refused entries
 
     def folder(self, name: str) -> list[Entry]:
-        """All files of one of the folders, by path from there. RefusedError if it cannot be listed."""
+        """Returns all files of one of the folders, by path from there. RefusedError if it cannot be listed."""
 
     def below(self, name: str) -> "SubmissionSource":
-        """One of the folders as a shelf of its own."""
+        """Returns one of the folders as a source."""
 
     def archive(self, path: tuple[str, ...], times: int = 1) -> Archive:
-        """The archive that lies at that path. RefusedError if it lies in an archive."""
+        """Returns the archive at `path`. RefusedError if it lies in an archive."""
 
 
 class FolderSource:
-    """A folder of the instructor's."""
+    """A folder on the instructor's disk."""
 
-    def __init__(self, root: Path, place: tuple[str, ...] = ()) -> None:
-        self.root, self.place = root, place
-        self.name = place[-1] if place else root.name
+    def __init__(self, root: Path, path: tuple[str, ...] = ()) -> None:
+        self.root, self.path = root, path
+        self.name = path[-1] if path else root.name
         self.folders: list[str] = []
         self.files: dict[str, Entry] = {}
-        for name, status in list_names(root, place).items():
-            if is_skipped(name) or name in JUNK:
+        for name, status in list_names(root, path).items():
+            if is_skipped(name) or name in IGNORED_FILES:
                 continue
             if stat.S_ISDIR(status.st_mode):
                 self.folders.append(name)
             else:
-                self.files[name] = file_entry(root, place, (name,), status)
+                self.files[name] = file_entry(root, path, (name,), status)
 
     def folder(self, name: str) -> list[Entry]:
-        """All files of one of the folders."""
-        return list_folder(self.root, (*self.place, name))
+        """As `SubmissionSource.folder`."""
+        return list_folder(self.root, (*self.path, name))
 
     def below(self, name: str) -> Self:
-        """One of the folders."""
-        return type(self)(self.root, (*self.place, name))
+        """As `SubmissionSource.below`."""
+        return type(self)(self.root, (*self.path, name))
 
     def archive(self, path: tuple[str, ...], times: int = 1) -> Archive:
-        """One of the archives."""
-        return Archive(self.root, self.place + path, times)
+        """As `SubmissionSource.archive`."""
+        return Archive(self.root, self.path + path, times)
 
 
 class ArchiveSource:
-    """What an archive of all submissions holds."""
+    """The content of one archive with all submissions."""
 
     def __init__(self, name: str, entries: list[Entry]) -> None:
         self.name = name
         self.inner: dict[str, list[Entry]] = {}
         self.files: dict[str, Entry] = {}
         for entry in entries:
-            if len(entry.path) == 1 and entry.path[0] not in JUNK:
+            if len(entry.path) == 1 and entry.path[0] not in IGNORED_FILES:
                 self.files[entry.path[0]] = entry
             elif len(entry.path) > 1:
                 self.inner.setdefault(entry.path[0], []).append(replace(entry, path=entry.path[1:]))
         self.folders = sorted(self.inner)
 
     def folder(self, name: str) -> list[Entry]:
-        """All files of one of the folders."""
+        """As `SubmissionSource.folder`."""
         return self.inner[name]
 
     def below(self, name: str) -> "ArchiveSource":
-        """One of the folders."""
+        """As `SubmissionSource.below`."""
         return ArchiveSource(name, self.inner[name])
 
     def archive(self, path: tuple[str, ...], times: int = 1) -> Archive:
-        """None is opened."""
+        """Raises RefusedError: no archive inside an archive is opened."""
         raise RefusedError("is an archive inside an archive, which is not opened: unpack the outer one first")
 
 
 def expand_archives(
-    shelf: SubmissionSource, folder: str, entries: list[Entry], max_bytes: Callable[[tuple[str, ...]], int]
+    source: SubmissionSource, folder: str, entries: list[Entry], max_bytes: Callable[[tuple[str, ...]], int]
 ) -> list[Entry]:
-    """A student's files, with those of the archives among them: at most three, and not deeper than one folder."""
-    found: list[Entry] = []
+    """Returns a student's files with those of their archives: of three archives at most, at most one folder deep."""
+    files: list[Entry] = []
     opened = 0
     for entry in entries:
         if not archive_stem(entry.path[-1]) or len(entry.path) > 2:
-            found.append(entry)
-        elif opened == 3:
-            found.append(refused(entry.path, "is the fourth archive of one student, and three are opened"))
+            files.append(entry)
+        elif opened == MAX_ARCHIVES:
+            files.append(refused(entry.path, "is the fourth archive of one student, and three are opened"))
         else:
             opened += 1
-            found += read_archive(shelf, (folder, *entry.path), entry, max_bytes, entry.path)
-    return found
+            files += read_archive(source, (folder, *entry.path), entry, max_bytes, entry.path)
+    return files
 
 
 def read_archive(
-    shelf: SubmissionSource,
-    place: tuple[str, ...],
+    source: SubmissionSource,
+    path: tuple[str, ...],
     entry: Entry,
     max_bytes: Callable[[tuple[str, ...]], int],
-    shown_as: tuple[str, ...] = (),
+    label: tuple[str, ...] = (),
 ) -> list[Entry]:
-    """The files of one student's archive, each as new as the archive: the times within are the student's own words."""
+    """Returns the files of one student's archive at `path`, which `label` names to the instructor.
+
+    Every file has the time of the archive: the times inside are the student's claim, and so is a timestamp.txt.
+    """
     try:
-        with shelf.archive(place) as archive:
-            found = archive.entries(max_bytes)
+        with source.archive(path) as archive:
+            members = archive.entries(max_bytes)
     except RefusedError as error:
-        return [refused(shown_as, str(error), entry.modified)]
-    theirs = [one for one in found if one.path[-1:] != ("timestamp.txt",)]
-    return [replace(one, path=(*shown_as[:-1], *one.path), modified=entry.modified) for one in theirs]
+        return [refused(label, str(error), entry.modified)]
+    return [
+        replace(member, path=(*label[:-1], *member.path), modified=entry.modified)
+        for member in members
+        if member.path[-1:] != ("timestamp.txt",)
+    ]
 
 
-def is_single_submission(shelf: SubmissionSource) -> bool:
-    """Whether the folder is one student's own, not one of many students'."""
-    own = any(CODE.fullmatch(name) for name in shelf.files) or any(
-        name.lower() in ("work", "code") for name in shelf.folders
-    )
-    return own or any(
-        any(CODE.fullmatch(file) for file in shelf.below(name).files) for name in shelf.folders if LAB.fullmatch(name)
-    )
+def is_single_submission(source: SubmissionSource) -> bool:
+    """Returns whether the source is one student's folder, not a folder of many students."""
+    if any(CODE.fullmatch(name) for name in source.files):
+        return True
+    if any(name.lower() in ("work", "code") for name in source.folders):
+        return True
+    lab_folders = [name for name in source.folders if LAB.fullmatch(name)]
+    return any(CODE.fullmatch(file) for name in lab_folders for file in source.below(name).files)
 
 
-def unwrap(shelf: SubmissionSource, roster: Roster | None) -> SubmissionSource:
-    """The shelf within, where all stands in one folder more: nbgrader's `submitted`, Gradescope's export."""
+def unwrap(source: SubmissionSource, roster: Roster | None) -> SubmissionSource:
+    """Returns the source inside folders that only wrap it: nbgrader's `submitted`, Gradescope's export."""
     for _ in range(3):
-        if "submitted" in shelf.folders and not _others(shelf, roster):
-            return shelf.below("submitted")
-        if len(shelf.folders) != 1 or any(name.endswith(".py") or archive_stem(name) for name in shelf.files):
+        if "submitted" in source.folders and not _has_other_submissions(source, roster):
+            return source.below("submitted")
+        if len(source.folders) != 1 or _submission_files(source):
             break
-        name = shelf.folders[0]
-        inner = shelf.below(name)
-        many = len(inner.folders) + sum(name.endswith(".py") or bool(archive_stem(name)) for name in inner.files) > 1
-        wraps = METADATA in inner.files or name.endswith(("submissions", "_export"))
-        if is_single_submission(inner) or (roster and roster.find(name)) or LAB.fullmatch(name) or not (many or wraps):
+        name = source.folders[0]
+        inner = source.below(name)
+        holds_many = len(inner.folders) + _submission_files(inner) > 1
+        is_export = METADATA in inner.files or name.endswith(("submissions", "_export"))
+        is_student = is_single_submission(inner) or (roster and roster.find(name)) or LAB.fullmatch(name)
+        if is_student or not (holds_many or is_export):
             break
-        shelf = inner
-    return shelf
+        source = inner
+    return source
 
 
-def _others(shelf: SubmissionSource, roster: Roster | None) -> bool:
-    """Whether `submitted` is no folder of nbgrader's but a student of that name: there are submissions beside it."""
-    beside = [name for name in shelf.folders if name not in NBGRADER]
-    return any(archive_stem(name) for name in shelf.files) or any(
-        (roster and roster.find(name)) or is_single_submission(shelf.below(name)) for name in beside
+def _submission_files(source: SubmissionSource) -> int:
+    return sum(name.endswith(".py") or bool(archive_stem(name)) for name in source.files)
+
+
+def _has_other_submissions(source: SubmissionSource, roster: Roster | None) -> bool:
+    """Returns whether submissions lie beside `submitted`, which then is a student of that name, not nbgrader's."""
+    beside = [name for name in source.folders if name not in NBGRADER_FOLDERS]
+    return any(archive_stem(name) for name in source.files) or any(
+        (roster and roster.find(name)) or is_single_submission(source.below(name)) for name in beside
     )
 
 
-def lab_sources(shelf: SubmissionSource, slugs: Mapping[str, str]) -> dict[str, str]:
-    """The lab's number for each folder and archive of the shelf, if all are named for labs: lab-02/, lab-04.zip."""
-    stems = {name: name for name in shelf.folders}
-    stems |= {name: stem for name in shelf.files if (stem := archive_stem(name))}
-    found = {name: slugs.get(stem) or _lab_number(stem) for name, stem in stems.items()}
-    return found if all(found.values()) else {}
+def lab_sources(source: SubmissionSource, slugs: Mapping[str, str]) -> dict[str, str]:
+    """Returns the lab's number of each folder and archive, if all are named for labs (lab-02/, lab-04.zip), or {}."""
+    stems = {name: name for name in source.folders}
+    stems |= {name: stem for name in source.files if (stem := archive_stem(name))}
+    numbers = {name: slugs.get(stem) or _lab_number(stem) for name, stem in stems.items()}
+    return numbers if all(numbers.values()) else {}
 
 
 def _lab_number(name: str) -> str:

@@ -1,6 +1,6 @@
-"""Files of people one does not trust, in a folder: listed, and read only if whole, small and plain.
+"""Untrusted files in a folder: listed, and read only if they are plain, small and complete.
 
-No link is followed, and no FIFO or device is opened. What is refused stays in the list, so that it can be told.
+No link is followed, and no FIFO or device is opened. A refused file stays in the list, with the reason.
 """
 
 import errno
@@ -15,28 +15,28 @@ from typing import BinaryIO
 MIB = 2**20
 MAX_ENTRIES = 20_000  # of one student's folder or archive
 MAX_DEPTH = 12
-# Folders that hold no submission, and may hold very much.
+# Folders that hold no submission, and may be very large.
 SKIPPED = {"__MACOSX", "__pycache__", "node_modules", "venv", "env", "site-packages"}
 
 _KINDS = {stat.S_IFLNK: "a symbolic link", stat.S_IFDIR: "a folder", stat.S_IFIFO: "a FIFO", stat.S_IFSOCK: "a socket"}
 
 
 class RefusedError(Exception):
-    """This file, folder or archive is not read; the text says why, and fits after its name: 'is a symbolic link'."""
+    """This file, folder or archive is not read. The text is the reason, to follow its name: 'is a symbolic link'."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A file in a folder or an archive, or something that was refused there."""
+    """A file in a folder or an archive, or an object there that is refused."""
 
     path: tuple[str, ...]  # from the folder's or the archive's top
-    modified: float  # seconds since 1970; 0 if nobody knows
-    read: Callable[[int], bytes]  # all of it, if it is a plain file of at most so many bytes; else RefusedError
-    why: str = ""  # it is refused, as its place or kind says already
+    modified: float  # seconds since 1970; 0 if unknown
+    read: Callable[[int], bytes]  # returns a plain file of at most so many bytes, or raises RefusedError
+    why: str = ""  # it is refused, if its path or kind says so already
 
 
 def refused(path: tuple[str, ...], why: str, modified: float = 0.0) -> Entry:
-    """What is there and is not read."""
+    """Returns an entry that cannot be read, with the reason."""
 
     def read(_: int) -> bytes:
         raise RefusedError(why)
@@ -45,13 +45,13 @@ def refused(path: tuple[str, ...], why: str, modified: float = 0.0) -> Entry:
 
 
 def is_skipped(name: str) -> bool:
-    """Whether nothing is looked for in a folder of that name: hidden ones, environments, caches."""
+    """Returns whether a folder of that name is skipped, as hidden folders, environments and caches are."""
     return name.startswith(".") or name in SKIPPED
 
 
 def list_folder(root: Path, place: tuple[str, ...]) -> list[Entry]:
-    """All files in the folder `root/place`, by path from there. RefusedError if it is a link or holds too much."""
-    found: list[Entry] = []
+    """Returns all files below the folder `root/place`. RefusedError if it is a link or holds too many files."""
+    entries: list[Entry] = []
     left = MAX_ENTRIES
 
     def walk(folder: int, path: tuple[str, ...]) -> None:
@@ -61,22 +61,22 @@ def list_folder(root: Path, place: tuple[str, ...]) -> list[Entry]:
             left -= len(items)
             if left < 0:
                 raise RefusedError(f"holds more than {MAX_ENTRIES:,} files")
-            for item in sorted(items, key=lambda one: one.name):
+            for item in sorted(items, key=lambda item: item.name):
                 here, status = (*path, item.name), item.stat(follow_symlinks=False)
                 if is_skipped(item.name):
                     continue
                 if not stat.S_ISDIR(status.st_mode):
-                    found.append(file_entry(root, place, here, status))
+                    entries.append(file_entry(root, place, here, status))
                     continue
                 if item.name.lower().endswith(".py"):
-                    found.append(refused(here, "is a folder"))
+                    entries.append(refused(here, "is a folder"))
                 if len(here) > MAX_DEPTH:
-                    found.append(refused(here, f"lies deeper than {MAX_DEPTH} folders"))
+                    entries.append(refused(here, f"lies deeper than {MAX_DEPTH} folders"))
                     continue
                 try:
                     inner = _open(item.name, folder, os.O_DIRECTORY)
                 except OSError as error:
-                    found.append(refused(here, why(error)))
+                    entries.append(refused(here, why(error)))
                     continue
                 try:
                     walk(inner, here)
@@ -91,17 +91,17 @@ def list_folder(root: Path, place: tuple[str, ...]) -> list[Entry]:
             os.close(folder)
     except OSError as error:
         raise RefusedError(why(error)) from None
-    return found
+    return entries
 
 
 def list_names(root: Path, place: tuple[str, ...] = ()) -> dict[str, os.stat_result]:
-    """What stands in the folder `root/place` itself, by name. RefusedError if it cannot be listed."""
+    """Returns the status of everything directly in the folder `root/place`. RefusedError if it cannot be listed."""
     try:
         folder = _open_below(root, place, os.O_DIRECTORY)
         try:
             with os.scandir(folder) as listing:
                 return {
-                    item.name: item.stat(follow_symlinks=False) for item in sorted(listing, key=lambda one: one.name)
+                    item.name: item.stat(follow_symlinks=False) for item in sorted(listing, key=lambda item: item.name)
                 }
         finally:
             os.close(folder)
@@ -110,14 +110,14 @@ def list_names(root: Path, place: tuple[str, ...] = ()) -> dict[str, os.stat_res
 
 
 def file_entry(root: Path, place: tuple[str, ...], path: tuple[str, ...], status: os.stat_result) -> Entry:
-    """What is no folder at `root/place/path`, by its path: a file, or something that is refused."""
+    """Returns the entry of `root/place/path`, which is no folder: a file, or a refused object."""
     if not stat.S_ISREG(status.st_mode):
         return refused(path, _not_plain(status, None) or "", status.st_mtime)
     return Entry(path, status.st_mtime, lambda cap: read_plain(root, place + path, cap))
 
 
 def read_plain(root: Path, place: tuple[str, ...], cap: int) -> bytes:
-    """The whole of the plain file `root/place`, as it is at one moment. RefusedError otherwise."""
+    """Returns the plain file `root/place` as it is at one moment. RefusedError if it is none, or keeps changing."""
     try:
         for _ in range(3):
             with open_plain(root, place, cap) as file:
@@ -133,7 +133,7 @@ def read_plain(root: Path, place: tuple[str, ...], cap: int) -> bytes:
 
 
 def open_plain(root: Path, place: tuple[str, ...], cap: int) -> BinaryIO:
-    """The plain file `root/place` of at most `cap` bytes, open. RefusedError for anything else, OSError as ever."""
+    """Opens the plain file `root/place` of at most `cap` bytes. RefusedError for anything else; OSError as `open`."""
     number = _open_below(root, place, 0)
     if reason := _not_plain(os.fstat(number), cap):
         os.close(number)
@@ -142,7 +142,7 @@ def open_plain(root: Path, place: tuple[str, ...], cap: int) -> BinaryIO:
 
 
 def _open_below(root: Path, place: tuple[str, ...], flags: int) -> int:
-    """Step by step, so that no folder on the way is a link, or can be swapped for one meanwhile."""
+    """Opens one folder after another, so that none on the way is a link or can be replaced by one meanwhile."""
     at = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     for step, name in enumerate(place, start=1):
         try:
@@ -154,7 +154,7 @@ def _open_below(root: Path, place: tuple[str, ...], flags: int) -> int:
 
 
 def _open(name: str, at: int, flags: int) -> int:
-    status = os.lstat(name, dir_fd=at)  # before it is opened: opening a device may do something
+    status = os.lstat(name, dir_fd=at)  # before opening it: opening a device may have an effect
     wanted = stat.S_ISDIR if flags & os.O_DIRECTORY else stat.S_ISREG
     if not wanted(status.st_mode):
         raise RefusedError(_not_plain(status, None) or "is no folder")
@@ -175,10 +175,10 @@ def _not_plain(status: os.stat_result, cap: int | None) -> str | None:
 
 
 def too_large(size: int, cap: int) -> str | None:
-    """What to say of a file that is."""
+    """Returns why a file of this size is refused, or None."""
     return f"has {size:,} bytes, and {cap:,} are the most" if size > cap else None
 
 
 def why(error: OSError) -> str:
-    """What to say of a file that gave this error."""
+    """Returns why a file that raised this error is refused."""
     return f"cannot be read ({error.strerror or type(error).__name__})"
