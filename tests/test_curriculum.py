@@ -119,42 +119,42 @@ def test_no_manifest_repeats_a_default_of_grading(lab: Lab) -> None:
     ("change", "said"),
     [
         (('title = "T"', ""), r"code/lab-05-x/lab.toml: key 'title' is missing"),
-        (("minutes = 10", 'minutes = "10"'), r"lab.toml: key 'minutes' is '10'; it must be of type int"),
-        (("minutes = 10", "minutes = true"), r"key 'minutes' is True; it must be of type int"),
-        (('["cpu"]', "[1]"), r"key 'needs' is \[1\]; it must be a list of strings"),
+        (("minutes = 10", 'minutes = "10"'), r"lab.toml: key 'minutes' is '10'; it must be a valid integer"),
+        (("minutes = 10", "minutes = true"), r"key 'minutes' is True; it must be a valid integer"),
+        (('["cpu"]', "[1]"), r"key 'needs.0' is 1; it must be a valid string"),
         (('"train.py"', '"tarin.py"'), r"key 'starter' names code/lab-05-x/tarin.py, which does not exist"),
         (('["c"]', '["d"]'), r"key 'chapters' names handbook/d.md, which does not exist"),
         (('part = "P"', 'part = "P"\npoints = 3'), r"key 'points' is not known; the keys are title, part"),
         (('part = "P"', 'part = "P'), r"lab.toml: not valid TOML"),
-        (("minutes = 10", "minutes = 10\ngrading = 3"), r"key 'grading' is 3; it must be a table, \[grading\]"),
+        (("minutes = 10", "minutes = 10\ngrading = 3"), r"key 'grading' is 3; it must be a table"),
         (('["cpu"]', '["cpu"]\n[grading]\npoints = 3'), r"key 'grading.points' is not known; the keys are late, vis"),
         (
             ('["cpu"]', '["cpu"]\n[grading]\nlate = "10% a day"'),
-            r"code/lab-05-x/lab.toml: grading.late is '10% a day'; it must be a table with the keys percent_per",
+            r"code/lab-05-x/lab.toml: key 'grading.late' is '10% a day'; it must be a table",
         ),
         (
             ('["cpu"]', '["cpu"]\n[grading.late]\npercent_a_day = 10'),
-            r"lab.toml: grading.late.percent_a_day is not known; the keys are percent_per_day, max_days, grace_hours",
+            r"lab.toml: key 'grading.late.percent_a_day' is not known; the keys are percent_per_day, max_days, grace",
         ),
         (
             ('["cpu"]', '["cpu"]\n[grading.late]\npercent_per_day = 101'),
-            r"lab.toml: grading.late.percent_per_day is 101; it must be a number from 0 to 100",
+            r"lab.toml: key 'grading.late.percent_per_day' is 101; it must be less than or equal to 100",
         ),
         (
             ('["cpu"]', '["cpu"]\n[grading.late]\npercent_per_day = nan'),
-            r"lab.toml: grading.late.percent_per_day is nan; it must be a number from 0 to 100",
+            r"lab.toml: key 'grading.late.percent_per_day' is nan; it must be less than or equal to 100",
         ),
         (
             ('["cpu"]', '["cpu"]\n[grading.late]\nmax_days = 1.5'),
-            r"lab.toml: grading.late.max_days is 1.5; it must be a whole number from 0 to 366",
+            r"lab.toml: key 'grading.late.max_days' is 1.5; it must be a valid integer",
         ),
         (
             ('["cpu"]', '["cpu"]\n[grading.late]\ngrace_hours = "2 h"'),
-            r"lab.toml: grading.late.grace_hours is '2 h'; it must be a number from 0 to 8784",
+            r"lab.toml: key 'grading.late.grace_hours' is '2 h'; it must be a valid number",
         ),
         (
             ('["cpu"]', '["cpu"]\n[grading]\nvisibility = "never"'),
-            r"lab.toml: key 'grading.visibility' is 'never'; it must be one of visible, hidden, after_due",
+            r"lab.toml: key 'grading.visibility' is 'never'; it must be 'visible', 'hidden', 'after_due",
         ),
     ],
 )

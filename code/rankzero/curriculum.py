@@ -1,76 +1,57 @@
-"""Which labs exist and where their files are.
+"""Curriculum: which labs exist, where their files are, and what their `lab.toml` says.
 
 A lab is a folder `code/lab-NN-name` with a `lab.toml`; no list of labs is kept anywhere else.
 """
 
 import importlib.util
 import itertools
+import json
 import os
 import sys
 import tomllib
-from collections.abc import Callable
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Annotated, Any, Literal, TypeVar, get_type_hints
+
+from annotated_types import Interval
 
 from rankzero.errors import UserError
 
 ROOT = Path(__file__).resolve().parents[2]
-
-# The manifest's keys and their types; every one is required. A table [grading] may follow them.
-_KEYS: dict[str, type] = {
-    "title": str,
-    "part": str,
-    "summary": str,
-    "starter": str,
-    "chapters": list,
-    "minutes": int,
-    "difficulty": str,
-    "needs": list,
-}
-
-# Who sees a lab's points on Gradescope, and when: Gradescope's words.
-VISIBILITIES = ("visible", "hidden", "after_due_date", "after_published")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class LatePolicy:
-    """The points that late submissions lose: a manifest's table [grading.late]. UserError for a value out of range."""
+    """The points that late submissions lose: a manifest's table [grading.late]."""
 
-    percent_per_day: float = 0  # of the lab's points, for each day begun after the grace period
-    max_days: int | None = None  # submissions later than this get no points; with 0, no late submission gets any
-    grace_hours: float = 0  # these cost nothing and count for no day
-
-    def __post_init__(self) -> None:
-        """Checks types and ranges."""
-        for key, kind, most in (("percent_per_day", float, 100), ("max_days", int, 366), ("grace_hours", float, 8784)):
-            value = getattr(self, key)
-            right_type = isinstance(value, kind | int) and not isinstance(value, bool)
-            if not (right_type and 0 <= value <= most) and not (key == "max_days" and value is None):
-                number = "whole number" if kind is int else "number"
-                raise UserError(f"{key} is {value!r}; it must be a {number} from 0 to {most}.")
-
-
-def read_late_policy(table: Any, source: str) -> LatePolicy:
-    """Returns the policy of a table [grading.late]. UserError names `source`, the key and the value of a mistake."""
-    keys = [key.name for key in fields(LatePolicy)]
-    if not isinstance(table, dict):
-        raise UserError(f"{source} is {table!r}; it must be a table with the keys {', '.join(keys)}.")
-    if unknown := sorted(set(table) - set(keys)):
-        raise UserError(f"{source}.{unknown[0]} is not known; the keys are {', '.join(keys)}.")
-    try:
-        return LatePolicy(**table)
-    except UserError as error:
-        raise UserError(f"{source}.{error}") from None
+    percent_per_day: Annotated[float, Interval(ge=0, le=100)] = 0  # of the lab's points, per day begun after the grace
+    max_days: Annotated[int, Interval(ge=0, le=366)] | None = None  # later submissions get no points
+    grace_hours: Annotated[float, Interval(ge=0, le=8784)] = 0  # these cost nothing and count for no day
 
 
 @dataclass(frozen=True)
 class Grading:
-    """How a class is graded in a lab whose manifest says nothing else: its table [grading]."""
+    """How a class is graded in a lab: a manifest's table [grading]. Every key has a default."""
 
     late: LatePolicy = LatePolicy()
-    visibility: str = "visible"  # of points on Gradescope
+    visibility: Literal["visible", "hidden", "after_due_date", "after_published"] = "visible"  # on Gradescope
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """The keys of a `lab.toml`, all required except `grading`."""
+
+    title: str
+    part: str
+    summary: str
+    starter: str  # a file beside it
+    chapters: list[str]  # handbook chapters, by file name without .md
+    minutes: int
+    difficulty: str
+    needs: list[str]
+    grading: Grading = Grading()
 
 
 @dataclass(frozen=True)
@@ -88,7 +69,7 @@ class Lab:
     difficulty: str
     needs: tuple[str, ...]  # "cpu", "cuda" or "ranks": what it cannot run without
     root: Path
-    grading: Grading = field(default_factory=Grading)
+    grading: Grading = Grading()
 
     @property
     def folder(self) -> Path:
@@ -187,52 +168,47 @@ def path_from_here(path: Path) -> str:
     return os.path.relpath(path) if Path.cwd().is_relative_to(ROOT) else str(path)
 
 
-def _read(path: Path, root: Path) -> Lab:
-    def wrong(text: str) -> UserError:
-        return UserError(f"{path}: {text}")
+def validate(kind: type[T], table: Any, source: Path | str, key: str = "") -> T:
+    """Returns the dataclass `kind` made of the table `key` of `source`.
+
+    UserError names the source, the first wrong key, its value and what is expected.
+    """
+    from pydantic import TypeAdapter, ValidationError  # here: no starter or notebook pays for its import
 
     try:
-        manifest: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise wrong(f"not valid TOML ({error}).") from None
+        # Strict validation makes dataclasses of JSON objects, and not of dictionaries.
+        return TypeAdapter(kind).validate_json(json.dumps(table, default=str), strict=True, extra="forbid")
+    except ValidationError as error:
+        mistake = error.errors()[0]
+        location: list[Any] = [key, *mistake["loc"]] if key else [*mistake["loc"]]
+        if mistake["type"] == "missing":
+            text = "is missing"
+        elif mistake["type"] == "unexpected_keyword_argument":
+            owner: Any = kind
+            for part in mistake["loc"][:-1]:
+                owner = get_type_hints(owner)[str(part)]
+            text = f"is not known; the keys are {', '.join(field.name for field in fields(owner))}"
+        else:
+            expected = mistake["msg"].replace("Input should be", "it must be").replace(" an object", " a table")
+            text = f"is {mistake['input']!r}; {expected}"
+        name = ".".join(map(str, location))
+        raise UserError(f"{source}: key '{name}' {text}.") from None
+
+
+def _read(path: Path, root: Path) -> Lab:
     slug = path.parent.name
     number = slug.removeprefix("lab-").split("-")[0]
     if len(number) != 2 or not number.isdecimal() or slug == f"lab-{number}":
-        raise wrong("its folder must be named lab-NN-name, with two digits.")
-    for key, kind in _KEYS.items():
-        if key not in manifest:
-            raise wrong(f"key '{key}' is missing.")
-        if not isinstance(manifest[key], kind) or isinstance(manifest[key], bool):
-            raise wrong(f"key '{key}' is {manifest[key]!r}; it must be of type {kind.__name__}.")
-        if kind is list and not all(isinstance(item, str) for item in manifest[key]):
-            raise wrong(f"key '{key}' is {manifest[key]!r}; it must be a list of strings.")
-    if unknown := sorted(set(manifest) - set(_KEYS) - {"grading"}):
-        raise wrong(f"key '{unknown[0]}' is not known; the keys are {', '.join(_KEYS)}.")
-    starter = path.parent / manifest["starter"]
-    chapters = tuple(root / "handbook" / f"{name}.md" for name in manifest["chapters"])
+        raise UserError(f"{path}: its folder must be named lab-NN-name, with two digits.")
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UserError(f"{path}: not valid TOML ({error}).") from None
+    manifest = validate(Manifest, table, path)
+    starter = path.parent / manifest.starter
+    chapters = tuple(root / "handbook" / f"{name}.md" for name in manifest.chapters)
     for key, file in [("starter", starter), *(("chapters", chapter) for chapter in chapters)]:
         if not file.is_file():
-            raise wrong(f"key '{key}' names {file.relative_to(root)}, which does not exist.")
-    return Lab(
-        number=number,
-        slug=slug,
-        starter=starter,
-        chapters=chapters,
-        needs=tuple(manifest["needs"]),
-        root=root,
-        grading=_grading(manifest.get("grading", {}), path, wrong),
-        **{key: manifest[key] for key in ("title", "part", "summary", "minutes", "difficulty")},
-    )
-
-
-def _grading(table: Any, path: Path, wrong: Callable[[str], UserError]) -> Grading:
-    if not isinstance(table, dict):
-        raise wrong(f"key 'grading' is {table!r}; it must be a table, [grading].")
-    known = [one.name for one in fields(Grading)]
-    for key, value in table.items():
-        if key not in known:
-            raise wrong(f"key 'grading.{key}' is not known; the keys are {', '.join(known)}.")
-        if key == "visibility" and value not in VISIBILITIES:
-            raise wrong(f"key 'grading.visibility' is {value!r}; it must be one of {', '.join(VISIBILITIES)}.")
-    late = read_late_policy(table.get("late", {}), f"{path}: grading.late")
-    return Grading(**table | {"late": late})
+            raise UserError(f"{path}: key '{key}' names {file.relative_to(root)}, which does not exist.")
+    files = {"starter": starter, "chapters": chapters, "needs": tuple(manifest.needs)}
+    return Lab(number=number, slug=slug, root=root, **vars(manifest) | files)

@@ -12,7 +12,7 @@ import sys
 from dataclasses import fields
 from pathlib import Path
 
-from rankzero.curriculum import ROOT, LatePolicy, find_lab, read_late_policy
+from rankzero.curriculum import ROOT, LatePolicy, find_lab, validate
 from rankzero.errors import UserError
 
 HERE = Path(__file__).resolve().parent
@@ -41,7 +41,7 @@ def main() -> None:
     late = {key: value for key, value in late.items() if value is not None}
     try:
         lab = find_lab(options.lab).number
-        read_late_policy(late, "late")
+        validate(LatePolicy, late, "the late policy")
     except UserError as error:
         sys.exit(f"{error}")
     out = options.out or Path(f"gradescope-lab-{lab}.zip")

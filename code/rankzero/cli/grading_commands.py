@@ -13,7 +13,7 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from rankzero.cli.terminal import Json, console, fail, sentences
-from rankzero.curriculum import Lab, all_labs, find_lab, path_from_here, read_late_policy
+from rankzero.curriculum import Lab, LatePolicy, all_labs, find_lab, path_from_here, validate
 from rankzero.errors import UserError
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ def _grade_class(
     with batch.lock_folder(out, resume) as earlier_run:
         rules = {**earlier_run.get("rules", {}), **rules}
         due = parse_time(rules["due"]) if "due" in rules else None
-        policy = read_late_policy(rules["late"], f"{out / batch.RUN_FILE}: late") if "late" in rules else None
+        policy = validate(LatePolicy, rules["late"], out / batch.RUN_FILE, "late") if "late" in rules else None
         roster = read_roster(Path(rules["roster"])) if "roster" in rules else None
         labs = sorted({*chosen, *map(find_lab, earlier_run.get("labs", []))}, key=lambda lab: lab.number)
         settings = GradingSettings(tuple(lab.number for lab in labs), batch.choose_seed(earlier_run, seed), **options)
