@@ -93,10 +93,10 @@ def test_a_function_that_misbehaves_costs_its_own_checks_only(tmp_path: Path, wo
 
 def test_an_endless_loop_is_waited_for_once_and_its_line_is_named(tmp_path: Path, worker: Worker) -> None:
     report = check(with_step(tmp_path, "    while True:\n        pass"), worker)
-    assert sum("no answer after 5 s" in result.text for result in report.results) <= 2  # those of one probe
+    assert sum("no answer after" in result.text for result in report.results) <= 2  # those of one probe
     statuses = {e.name: [r.status for r in report.results if r.exercise == e.name] for e in EXERCISES}
     assert statuses["train_step"] == ["timeout", "timeout", "skipped", "skipped", "skipped"]
-    assert re.search(r"no answer after 5 s; exercises.py, line 2[56] was running", report.results[0].text)
+    assert re.search(r"no answer after [\d.]+ s; exercises.py, line 2[56] was running", report.results[0].text)
     assert "waits: the check before ran out of time" in report.results[2].text
     assert set(statuses["overfit_one_batch"]) == {"skipped"}
     assert report.points == 30
@@ -121,7 +121,7 @@ def test_a_file_that_never_loads_is_waited_for_once(
     monkeypatch.setattr(worker, "_send", count)
     report = check(with_step(tmp_path, "    pass", top="while True:\n    pass"), worker)
     assert len(sent) == 1
-    assert re.search(r"not loaded after 5 s; exercises.py, line 2[23] was running", report.unusable)
+    assert re.search(r"not loaded after [\d.]+ s; exercises.py, line 2[23] was running", report.unusable)
     assert "below `if __name__ == '__main__':`." in report.unusable
     assert report.points == 0
 

@@ -27,6 +27,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from rankzero.exercises.probes.rank_probes import run_on_ranks
+from rankzero.exercises.probes.time_limits import stretched
 from rankzero.exercises.probes.untrusted_values import array, is_tensor, plain_number, type_name
 from rankzero.learn.distributed.collectives import CollectiveCounter
 
@@ -89,9 +90,9 @@ def references(tensors: Any) -> list[StorageWeakRef]:
 
 def alive(followed: Sequence[StorageWeakRef], expected: int, patience: float) -> int:
     """Float64 numbers in the storages that are still there; waits `patience` seconds for there to be no more than
-    `expected`: gloo's own thread may let go of one a little after `wait`.
+    `expected`, on a busy machine longer: gloo's own thread may let go of one a little after `wait`.
     """
-    until = time.monotonic() + patience
+    until = time.monotonic() + stretched(patience)
     while True:
         storages = [torch.UntypedStorage._new_with_weak_ptr(one.cdata) for one in followed]
         numbers = sum({one._cdata: one.nbytes() // 8 for one in storages if one is not None}.values())
@@ -535,7 +536,7 @@ class Saving:
         writes = event == "os.mkdir" or any(letter in str(arguments[1] or "") for letter in "wax+")
         self.wrote_manifest |= writes and str(arguments[0]).endswith("manifest.json")
         if writes and self.folder.name in str(arguments[0]):
-            until = time.monotonic() + 1.0
+            until = time.monotonic() + stretched(1.0)
             while dist.get_rank() and not self.begun[1] and self.begun[0] <= self.finished and time.monotonic() < until:
                 time.sleep(0.0005)
             self.begun[2 + dist.get_rank()] |= self.folder.exists()

@@ -16,6 +16,7 @@ from rankzero.errors import UserError
 from rankzero.exercises.checks.check import Check, Exercise
 from rankzero.exercises.probes.answers import MESSAGE_BYTES, AnswerError, Answers, decode
 from rankzero.exercises.probes.loader import MOST_TEXT
+from rankzero.exercises.probes.time_limits import stretched
 
 STATUSES = ("answered", "todo", "error", "timeout", "oom", "killed")
 # Environment variables that select a processor's instruction set. With other instructions last bits differ, also those
@@ -99,7 +100,7 @@ class Asker:
             "functions": exercise.functions,
             "probes": str(lab.probes),
             "wanted": wanted,
-            "seconds": max(check.seconds for check in exercise.checks),
+            "seconds": stretched(max(check.seconds for check in exercise.checks)),
         }
         raw = self._exchange(request)
         replies = [_reply(reply, raw["printed"]) for reply in raw["every"]]
