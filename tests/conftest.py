@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+import cpu_times
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
@@ -15,6 +16,11 @@ if TYPE_CHECKING:
     from rankzero.grading.grader import Grader
 
 import_dynamo_lazily()  # for the tests that train in the process of pytest
+
+
+def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
+    """Adds `--cpu-times`."""
+    pluginmanager.register(cpu_times)
 
 
 class ByLab(LoadScopeScheduling):  # type: ignore[misc]

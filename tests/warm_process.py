@@ -75,7 +75,7 @@ def run_script(
     out_end.close()
     err_end.close()
     late = threading.Event()
-    killer = threading.Timer(TIME_LIMIT_S, lambda: (late.set(), _kill(process)))
+    killer = threading.Timer(TIME_LIMIT_S, _kill_late, [process, late])
     killer.start()
     errors: list[str] = []
     drain = threading.Thread(target=lambda: errors.extend(_lines(err)), daemon=True)
@@ -104,6 +104,11 @@ def _lines(pipe: "Connection[bytes, bytes]") -> Iterator[str]:
     with os.fdopen(os.dup(pipe.fileno()), encoding="utf-8") as file:
         yield from file
     pipe.close()
+
+
+def _kill_late(process: BaseProcess, late: threading.Event) -> None:
+    late.set()
+    _kill(process)
 
 
 def _kill(process: BaseProcess) -> None:
