@@ -13,8 +13,7 @@ import nbformat
 from nbformat.notebooknode import NotebookNode
 
 from rankzero.curriculum import Lab
-from rankzero.exercises.checks.check import Check
-from rankzero.exercises.checks.runner import exercises_of
+from rankzero.exercises.checks.check import Check, exercises_of
 
 # The first of the locked cells. Answers are kept for the checks that share a probe, as `check_file` keeps them.
 JUDGING = """
@@ -47,13 +46,12 @@ def passes(name):
 """
 
 
-def notebook(lab: Lab, solution: str, seed: int, over: dict[str, str] | None = None) -> NotebookNode:
-    """The notebook with the answers of `solution`, an exercises.py. `over` adds to an exercise's cell."""
+def notebook(lab: Lab, solution: str, seed: int) -> NotebookNode:
+    """The notebook with the answers of `solution`, an exercises.py."""
     head, pieces = cut(lab, solution)
     cells = [cell("head", head), cell("judging", JUDGING.format(number=lab.number, seed=seed))]
     for exercise in exercises_of(lab):
-        source = pieces[exercise.name] + (over or {}).get(exercise.name, "")
-        cells.append(cell(exercise.name, source, solution=True))
+        cells.append(cell(exercise.name, pieces[exercise.name], solution=True))
         cells += [test_cell(check) for check in exercise.checks]
     made = nbformat.v4.new_notebook(cells=cells)
     made.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
@@ -73,9 +71,9 @@ def cut(lab: Lab, source: str) -> tuple[str, dict[str, str]]:
 
 def first_lines(lab: Lab, source: str) -> Iterator[tuple[str, int]]:
     """Each exercise with the line, from 0, on which its first function begins."""
-    lines = {one.name: one.lineno - 1 for one in ast.parse(source).body if isinstance(one, ast.FunctionDef)}
+    lines = [(node.name, node.lineno - 1) for node in ast.parse(source).body if isinstance(node, ast.FunctionDef)]
     for exercise in exercises_of(lab):
-        yield exercise.name, min(lines[function] for function in exercise.functions)
+        yield exercise.name, min(line for name, line in lines if name in exercise.functions)
 
 
 def test_cell(check: Check) -> NotebookNode:

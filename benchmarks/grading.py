@@ -29,7 +29,7 @@ import nbformat
 from equivalent_notebook import notebook
 
 from rankzero.curriculum import find_lab
-from rankzero.exercises.checks.misconceptions import misconceptions
+from rankzero.exercises.checks.known_wrong import KnownWrong, known_wrong, wrong_source
 from rankzero.learn.machine.fingerprint import fingerprint
 
 LAB = find_lab("02")
@@ -46,8 +46,8 @@ class Side:
     a_class: float = 0.0  # seconds of the whole class
     work: float = 0.0  # seconds that probing and judging the reference took, as one of the class
 
-    def hand_in(self, student: str, wrong: str = "", *, empty: bool = False) -> None:
-        """A submission: the stubs if `empty`, otherwise the reference, with a known-wrong solution over it."""
+    def hand_in(self, student: str, wrong: KnownWrong | None = None, *, empty: bool = False) -> None:
+        """A submission: the stubs if `empty`, otherwise a known-wrong solution or the reference."""
         raise NotImplementedError
 
     def grade(self, students: str) -> None:
@@ -72,9 +72,8 @@ class Side:
 class RankZero(Side):
     """`rankzero grade`, with its sandbox."""
 
-    def hand_in(self, student: str, wrong: str = "", *, empty: bool = False) -> None:
-        source = (LAB.stubs if empty else LAB.reference).read_text(encoding="utf-8") + over(wrong)[1]
-        write(self.folder / "class" / student / "exercises.py", source)
+    def hand_in(self, student: str, wrong: KnownWrong | None = None, *, empty: bool = False) -> None:
+        write(self.folder / "class" / student / "exercises.py", submitted(wrong, empty))
 
     def grade(self, students: str) -> None:
         submissions = self.folder / "class"
@@ -99,10 +98,8 @@ class NbGrader(Side):
 
     command = str(Path(sys.executable).with_name("nbgrader"))
 
-    def hand_in(self, student: str, wrong: str = "", *, empty: bool = False) -> None:
-        exercise, text = over(wrong)
-        source = (LAB.stubs if empty else LAB.reference).read_text(encoding="utf-8")
-        made = notebook(LAB, source, SEED, {exercise: text})
+    def hand_in(self, student: str, wrong: KnownWrong | None = None, *, empty: bool = False) -> None:
+        made = notebook(LAB, submitted(wrong, empty), SEED)
         write(self.folder / "submitted" / student / "lab02" / "lab02.ipynb", nbformat.writes(made))
 
     def make_assignment(self) -> None:
@@ -126,10 +123,11 @@ class NbGrader(Side):
         return (datetime.fromisoformat(end) - datetime.fromisoformat(start)).total_seconds()
 
 
-def over(wrong: str) -> tuple[str, str]:
-    """The exercise that a known-wrong solution is about, and its text, to be put after the reference's."""
-    found = [one for one in misconceptions(LAB) if one.name == wrong]
-    return (found[0].exercise, "\n\n\n" + found[0].file.read_text(encoding="utf-8")) if found else ("", "")
+def submitted(wrong: KnownWrong | None, empty: bool) -> str:
+    """The source of a submission: the stubs if `empty`, otherwise a known-wrong solution or the reference."""
+    if wrong:
+        return wrong_source(LAB, wrong)
+    return (LAB.stubs if empty else LAB.reference).read_text(encoding="utf-8")
 
 
 def write(file: Path, text: str) -> None:
@@ -178,7 +176,7 @@ def compare(sides: tuple[RankZero, NbGrader], turns: int, size: int) -> None:
         for side in sides:
             side.totals.append(side.seconds("full"))
         print(f"turn {turn + 1}: " + ", ".join(f"{side.name} {side.totals[-1]:.2f} s" for side in sides))
-    wrongs = itertools.cycle([one.name for one in misconceptions(LAB)])
+    wrongs = itertools.cycle(known_wrong(LAB).values())
     for number, wrong in zip(range(1, size - 1), wrongs, strict=False):  # "full" and "empty" are of the class too
         for side in sides:
             side.hand_in(f"wrong-{number:03}", wrong)

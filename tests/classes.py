@@ -2,14 +2,13 @@
 
 import itertools
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from rankzero.curriculum import Lab
-from rankzero.exercises.checks.check import Exercise
-from rankzero.exercises.checks.misconceptions import misconceptions
-from rankzero.exercises.checks.runner import exercises_of
+from rankzero.exercises.checks.check import Exercise, exercises_of
+from rankzero.exercises.checks.known_wrong import known_wrong, wrong_source
 from rankzero.grading.attack_corpus import attacks
 from rankzero.grading.grade import read_grade
 
@@ -25,14 +24,13 @@ PLACES: dict[str, Any] = {"PORT": 9, "SECRET": "/root/secret", "MARK": "a mark"}
 def write_class(folder: Path, lab: Lab, count: int) -> Expected:
     """Writes `count` submissions, a folder each, and returns what each must get, by student."""
     full = {exercise.name: exercise.points for exercise in exercises_of(lab)}
-    reference = lab.reference.read_text()
-    kinds = [(reference.encode(), full), (lab.stubs.read_bytes(), dict.fromkeys(full, 0))]
+    kinds = [(lab.reference.read_bytes(), full), (lab.stubs.read_bytes(), dict.fromkeys(full, 0))]
     by_name = {one.name: one for one in attacks() if one.lab == lab.number and not (one.records or one.changes)}
     hostile = [by_name[name] for name in QUICK] + [one for name, one in by_name.items() if name not in QUICK]
-    for wrong, attack in itertools.zip_longest(misconceptions(lab), hostile):
+    for wrong, attack in itertools.zip_longest(known_wrong(lab).values(), hostile):
         if wrong:
             left = sum(points_left(next(one for one in exercises_of(lab) if one.name == wrong.exercise), wrong.fails))
-            kinds.append((f"{reference}\n\n{wrong.file.read_text()}".encode(), {wrong.exercise: left}))
+            kinds.append((wrong_source(lab, wrong).encode(), {wrong.exercise: left}))
         if attack:
             kinds.append((attack.source(**PLACES), {"": attack.earns}))
     expected = {}
@@ -43,7 +41,7 @@ def write_class(folder: Path, lab: Lab, count: int) -> Expected:
     return expected
 
 
-def points_left(exercise: Exercise, fails: frozenset[str]) -> Iterator[int]:
+def points_left(exercise: Exercise, fails: Iterable[str]) -> Iterator[int]:
     """The points of the checks that neither fail nor wait for one that does."""
     lost = set(fails)
     for check in exercise.checks:

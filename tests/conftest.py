@@ -1,4 +1,4 @@
-"""Pytest setup: the distribution of tests among processes, and the sandbox that the tests of one process share."""
+"""Pytest setup: the distribution of tests among processes, and the worker and sandbox that the tests of one process share."""
 
 import os
 import re
@@ -9,6 +9,7 @@ import cpu_times
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
+from rankzero.exercises.probes.probe_client import Worker
 from rankzero.learn.machine.lazy_dynamo import import_dynamo_lazily
 
 if TYPE_CHECKING:
@@ -41,6 +42,13 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> ByLab:
 def pytest_xdist_auto_num_workers() -> int:
     """One process more than there are cores: a test that waits for the processes that it started leaves its core."""
     return (os.cpu_count() or 1) + 1
+
+
+@pytest.fixture(scope="session")
+def worker() -> Iterator[Worker]:
+    """A warm process for probes, one per process of pytest."""
+    with Worker() as running:
+        yield running
 
 
 @pytest.fixture(scope="session")

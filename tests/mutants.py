@@ -20,7 +20,6 @@ _PAIRS: tuple[tuple[type[ast.AST], type[ast.AST]], ...] = (
     (ast.In, ast.NotIn),
     (ast.And, ast.Or),
 )
-LEFT_OUT, SWAPPED = "left out", "swapped"
 TURNED = dict(_PAIRS) | {two: one for one, two in _PAIRS}
 
 
@@ -30,11 +29,6 @@ class Mutant:
 
     what: str
     source: str
-
-    @property
-    def is_of_lines(self) -> bool:
-        """Whether whole lines were left out or swapped."""
-        return self.what.split(": ")[1] in (LEFT_OUT, SWAPPED)
 
 
 def mutants(source: str) -> Iterator[Mutant]:
@@ -100,9 +94,9 @@ def _line_changes(name: str, lines: list[ast.stmt]) -> Iterator[tuple[str, Chang
     for place, line in enumerate(lines):
         if not _acts(line):
             continue
-        yield f"{LEFT_OUT}: {_first(line)}", leave_out(place)
+        yield f"left out: {_first(line)}", leave_out(place)
         if place + 1 < len(lines) and _acts(lines[place + 1]) and not _unrelated(line, lines[place + 1]):
-            yield f"{SWAPPED}: {_first(line)} | {_first(lines[place + 1])}", swap(place)
+            yield f"swapped: {_first(line)} | {_first(lines[place + 1])}", swap(place)
 
 
 def _acts(line: ast.stmt) -> bool:

@@ -14,8 +14,9 @@ from rich.console import Console
 
 from rankzero.curriculum import find_lab
 from rankzero.errors import UserError
+from rankzero.exercises.checks.check import exercises_of
 from rankzero.exercises.checks.report import Report
-from rankzero.exercises.checks.runner import check_file, exercises_of
+from rankzero.exercises.checks.runner import check_file
 from rankzero.exercises.probes.answers import AnswerError, decode, encode, equal
 from rankzero.exercises.probes.probe_client import Worker
 from rankzero.exercises.study import report_display as display

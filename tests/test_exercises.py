@@ -2,15 +2,16 @@
 
 import functools
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from rankzero.curriculum import ROOT, Lab, all_labs
-from rankzero.exercises.checks.check import Exercise
-from rankzero.exercises.checks.misconceptions import Misconception, misconceptions
-from rankzero.exercises.checks.runner import check_file, exercises_of
+from rankzero.curriculum import ROOT, Lab, all_labs, find_lab
+from rankzero.errors import UserError
+from rankzero.exercises.checks.check import Exercise, exercises_of
+from rankzero.exercises.checks.known_wrong import KnownWrong, changed_reference, known_wrong, wrong_file
+from rankzero.exercises.checks.runner import check_file
+from rankzero.exercises.probes.loader import load
 from rankzero.exercises.probes.probe_client import Worker
 from rankzero.publish.stubs import answers
 
@@ -18,24 +19,9 @@ from rankzero.publish.stubs import answers
 pytestmark = pytest.mark.timeout(1500)
 
 LABS = [lab for lab in all_labs() if lab.checks.exists()]
-WRONG = [(lab, wrong) for lab in LABS for wrong in misconceptions(lab)]
-THOROUGH = "RANKZERO_SEEDS" in os.environ  # `make prove`
-
-
-def seeds(lab: Lab) -> range:
-    """For the reference. Every probe of a lab with ranks starts several processes, some tens of milliseconds each."""
-    return range(5 if "ranks" in lab.needs and not THOROUGH else 20)
-
-
-def wrong_seeds(lab: Lab) -> range:
-    """For each known-wrong solution: as many as time allows; `make prove` says how many."""
-    return range(int(os.environ.get("RANKZERO_SEEDS", 2 if "ranks" in lab.needs else 4)))
-
-
-@pytest.fixture(scope="module")
-def worker() -> Iterator[Worker]:
-    with Worker() as running:
-        yield running
+WRONG = [(lab, wrong) for lab in LABS for wrong in known_wrong(lab).values()]
+SEEDS = range(int(os.environ.get("RANKZERO_SEEDS", 3)))  # for the reference; `make prove` says how many
+WRONG_SEEDS = SEEDS if "RANKZERO_SEEDS" in os.environ else range(1)  # for each known-wrong solution
 
 
 def each_lab() -> pytest.MarkDecorator:
@@ -53,19 +39,19 @@ def only(exercises: tuple[Exercise, ...], name: str) -> tuple[Exercise, ...]:
 
 @functools.cache
 def ask_all_ahead(lab: Lab, name: str, worker: Worker) -> None:
-    """Runs every solution to an exercise, right or wrong, for all its seeds: one process each, not one a seed."""
+    """Runs every solution to an exercise, right or wrong, for all its seeds: one process each, not one per seed."""
     (exercise,) = only(exercises_of(lab), name)
-    worker.ask_ahead(lab, lab.reference, exercise, [*seeds(lab)])
-    for wrong in misconceptions(lab):
+    worker.ask_ahead(lab, lab.reference, exercise, [*SEEDS])
+    for wrong in known_wrong(lab).values():
         if wrong.exercise == name:
-            worker.ask_ahead(lab, wrong.file, exercise, [*wrong_seeds(lab)], over=lab.reference)
+            worker.ask_ahead(lab, wrong_file(lab, wrong), exercise, [*WRONG_SEEDS])
 
 
 @each_lab()
 def test_the_reference_passes_every_check_for_every_seed(lab: Lab, worker: Worker) -> None:
     for exercise in exercises_of(lab):
         ask_all_ahead(lab, exercise.name, worker)
-    for seed in seeds(lab):
+    for seed in SEEDS:
         report = check_file(lab, lab.reference, exercises_of(lab), seed=seed, worker=worker)
         assert [result for result in report.results if result.status != "pass"] == []
         assert report.points == report.max_points > 0
@@ -85,23 +71,23 @@ def test_the_untouched_stub_fails_every_check_and_is_named(lab: Lab, worker: Wor
 
 @each_wrong()
 def test_a_known_wrong_solution_loses_exactly_its_checks_and_is_recognized(
-    lab: Lab, wrong: Misconception, worker: Worker
+    lab: Lab, wrong: KnownWrong, worker: Worker
 ) -> None:
     exercises = only(exercises_of(lab), wrong.exercise)
     ask_all_ahead(lab, exercises[0].name, worker)
-    for seed in wrong_seeds(lab):
-        report = check_file(lab, wrong.file, exercises, seed=seed, worker=worker, over=lab.reference)
+    for seed in WRONG_SEEDS:
+        report = check_file(lab, wrong_file(lab, wrong), exercises, seed=seed, worker=worker)
         failed = {result.check for result in report.results if result.status not in ("pass", "skipped")}
-        assert failed == wrong.fails, f"seed {seed}"
+        assert failed == set(wrong.fails), f"seed {seed}"
         assert [diagnosis.name for diagnosis in report.diagnoses] == [wrong.name], f"seed {seed}"
 
 
 @each_lab()
 def test_every_exercise_has_two_known_wrong_solutions_hints_and_points(lab: Lab) -> None:
-    wrong = misconceptions(lab)
-    assert len(wrong) >= 12
+    wrongs = known_wrong(lab).values()
+    assert len(wrongs) >= 12
     for exercise in exercises_of(lab):
-        assert sum(one.exercise == exercise.name for one in wrong) >= 2, exercise.name
+        assert sum(wrong.exercise == exercise.name for wrong in wrongs) >= 2, exercise.name
         assert len(exercise.hints) >= 2, exercise.name
         assert exercise.points > 0
         assert exercise.minutes > 0
@@ -109,6 +95,27 @@ def test_every_exercise_has_two_known_wrong_solutions_hints_and_points(lab: Lab)
     assert len(names) == len(set(names))
     required = {name for exercise in exercises_of(lab) for check in exercise.checks for name in check.requires}
     assert required <= set(names)
+
+
+@each_lab()
+def test_known_wrong_solutions_stand_in_the_order_of_their_checks(lab: Lab) -> None:
+    checks = [check.name for exercise in exercises_of(lab) for check in exercise.checks]
+    places = [min(map(checks.index, wrong.fails)) for wrong in known_wrong(lab).values()]
+    assert places == sorted(places)
+    assert len(load(lab.known_wrong).KNOWN_WRONG) == len(places)  # no two of the same name
+
+
+@pytest.mark.parametrize(
+    ("change", "trouble"),
+    [
+        ("-    optimizer.zero_grad()\n", r"occurs 0 times, not once, in checkpoint:\n    optimizer.zero_grad\(\)"),
+        ("     ### BEGIN SOLUTION\n+    pass\n", r"occurs 2 times, not once, in checkpoint:\n    ### BEGIN SOLUTION"),
+        ("     torch.save(state, path)\n", "nothing is changed"),
+    ],
+)
+def test_a_change_that_does_not_fit_the_reference_is_named(change: str, trouble: str) -> None:
+    with pytest.raises(UserError, match=f"lab-02, trial: .*{trouble}"):
+        changed_reference(find_lab("02"), "checkpoint", change, "lab-02, trial")
 
 
 @each_lab()
@@ -122,7 +129,7 @@ def test_the_page_has_the_facts_the_hints_and_a_solution_of_every_exercise(lab: 
 
 
 @each_wrong()
-def test_a_misconception_points_to_a_heading_that_exists(lab: Lab, wrong: Misconception) -> None:
+def test_a_misconception_points_to_a_heading_that_exists(lab: Lab, wrong: KnownWrong) -> None:
     page, _, anchor = wrong.read.partition("#")
     headings = [line.lstrip("# ") for line in (ROOT / page).read_text(encoding="utf-8").splitlines() if line[:1] == "#"]
     slugs = ["".join(c for c in heading.lower().replace(" ", "-") if c.isalnum() or c in "-_") for heading in headings]

@@ -17,8 +17,8 @@ import numpy as np
 import pytest
 
 from rankzero.curriculum import Lab, all_labs
-from rankzero.exercises.checks.check import Check, Exercise
-from rankzero.exercises.checks.runner import _Read, check_file, exercises_of
+from rankzero.exercises.checks.check import Check, Exercise, exercises_of
+from rankzero.exercises.checks.runner import _Read, check_file
 from rankzero.exercises.probes.answers import Answers
 from rankzero.exercises.probes.probe_client import Reply, Worker
 
@@ -51,10 +51,10 @@ class Replaying:
     worker: Worker
     recorded: int
 
-    def ask(self, lab: Lab, file: Path, exercise: Exercise, check: Check, seed: int, over: Path | None = None) -> Reply:
+    def ask(self, lab: Lab, file: Path, exercise: Exercise, check: Check, seed: int) -> Reply:
         if file != lab.reference:
             file, seed = lab.reference, self.recorded
-        return self.worker.ask(lab, file, exercise, check, seed, over)
+        return self.worker.ask(lab, file, exercise, check, seed)
 
 
 @pytest.mark.parametrize("seed", SEEDS)

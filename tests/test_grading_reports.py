@@ -16,9 +16,9 @@ from rich.console import Console
 
 from rankzero.curriculum import Grading, find_lab
 from rankzero.errors import UserError
+from rankzero.exercises.checks.check import exercises_of
 from rankzero.exercises.checks.escape_text import MARKS, escape_text
 from rankzero.exercises.checks.report import Diagnosis, Report, Result
-from rankzero.exercises.checks.runner import exercises_of
 from rankzero.grading.grade import Flag, Grade, Student, Submission
 from rankzero.grading.intake.safe_names import safe_name
 from rankzero.grading.report import github_classroom_results, gradebook_csv, gradescope_results, html_pages

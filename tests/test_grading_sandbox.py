@@ -14,8 +14,8 @@ from sandboxes import needs_sandbox
 
 from rankzero.curriculum import Lab, all_labs, find_lab
 from rankzero.errors import UserError
-from rankzero.exercises.checks.misconceptions import misconceptions
-from rankzero.exercises.checks.runner import exercises_of
+from rankzero.exercises.checks.check import exercises_of
+from rankzero.exercises.checks.known_wrong import known_wrong, wrong_source
 from rankzero.exercises.probes.probe_client import INSTRUCTION_SETS
 from rankzero.grading.grade import Grade, Student, Submission
 from rankzero.grading.grader import Grader, GradingSettings
@@ -74,12 +74,12 @@ def test_stubs_earn_nothing(lab: Lab, grader: Grader) -> None:
 
 @pytest.mark.prove
 def test_a_known_mistake_costs_its_checks_and_is_named(tmp_path: Path, grader: Grader) -> None:
-    wrong = next(one for one in misconceptions(LAB) if one.exercise == "evaluate")
+    wrong = next(one for one in known_wrong(LAB).values() if one.exercise == "evaluate")
     file = tmp_path / "exercises.py"
-    file.write_text(f"{LAB.reference.read_text()}\n\n{wrong.file.read_text()}")
+    file.write_text(wrong_source(LAB, wrong))
     report = grader.grade(handed_in(file)).report
     assert report is not None
-    assert {result.check for result in report.results if result.status != "pass"} == wrong.fails
+    assert {result.check for result in report.results if result.status != "pass"} == set(wrong.fails)
     assert [one.name for one in report.diagnoses] == [wrong.name]
 
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import pytest
 
 from rankzero.curriculum import Lab, all_labs, find_lab
+from rankzero.exercises.checks.known_wrong import known_wrong, wrong_source
 from rankzero.grading.scan.code_similarity import FREE_NODES, LEAST, shapes, similarity_flags
 from rankzero.grading.scan.static_scan import scan
 
@@ -71,9 +72,10 @@ ATTACKS = {
 
 @pytest.mark.parametrize("lab", LABS, ids=lambda lab: lab.slug)
 def test_honest_work_has_no_flags(lab: Lab) -> None:
-    files = [lab.reference, lab.stubs, *lab.solutions.glob("wrong/*.py")]
-    assert len(files) > 20
-    assert {file.name: flags for file in files if (flags := scan(file.read_bytes()))} == {}
+    sources = {wrong.name: wrong_source(lab, wrong) for wrong in known_wrong(lab).values()}
+    assert len(sources) > 20
+    sources |= {str(file): file.read_text(encoding="utf-8") for file in (lab.reference, lab.stubs)}
+    assert {name: flags for name, source in sources.items() if (flags := scan(source))} == {}
 
 
 @pytest.mark.parametrize("what", ATTACKS)
@@ -386,7 +388,5 @@ def test_what_a_good_part_of_the_class_writes_alike_accuses_nobody() -> None:
 def test_known_wrong_solutions_are_not_taken_for_each_other() -> None:
     """They change the same few functions of one reference in many small ways, and each is another code."""
     for lab in LABS:
-        digests = [
-            frozenset(shapes(file.read_text(encoding="utf-8")).items()) for file in lab.solutions.glob("wrong/*.py")
-        ]
+        digests = [frozenset(shapes(wrong_source(lab, wrong)).items()) for wrong in known_wrong(lab).values()]
         assert len(set(digests)) == len(digests)

@@ -20,12 +20,12 @@ import pytest
 import yaml
 
 from rankzero.curriculum import ROOT, find_lab
-from rankzero.exercises.checks.misconceptions import misconceptions
-from rankzero.exercises.checks.runner import exercises_of
+from rankzero.exercises.checks.check import exercises_of
+from rankzero.exercises.checks.known_wrong import known_wrong, wrong_source
 from rankzero.grading.sandbox import sandbox_client
 
 LAB = find_lab("02")
-WRONG = next(one for one in misconceptions(LAB) if one.fails == {"evaluate/mode"})
+WRONG = next(wrong for wrong in known_wrong(LAB).values() if wrong.fails == ("evaluate/mode",))
 LOST = sum(check.points for one in exercises_of(LAB) for check in one.checks if check.name in WRONG.fails)
 LAB_POINTS = sum(one.points for one in exercises_of(LAB))
 RANKZERO = f'exec {sys.executable} -m rankzero.cli "$@"\n'
@@ -40,7 +40,7 @@ def sandboxed() -> None:
 
 def handed_in() -> str:
     """Somebody's exercises.py, in which one exercise is wrong."""
-    return LAB.reference.read_text() + "\n\n" + WRONG.file.read_text()
+    return wrong_source(LAB, WRONG)
 
 
 def command(folder: Path, name: str, script: str) -> None:
@@ -242,7 +242,7 @@ def test_setup_installs_the_pins_and_hides_the_answers(unzipped: Path, tmp_path:
     pins = (source / "torch.txt").read_text().splitlines()
     assert [pin.split("==")[0] for pin in pins] == ["torch", "torchvision"]
     ours = source / "rankzero"
-    hidden = [ours / file.relative_to(ROOT) for file in (LAB.checks, LAB.checks.with_name("changes.py"))]
+    hidden = [ours / file.relative_to(ROOT) for file in (LAB.checks, LAB.checks.with_name("right_answers.py"))]
     for path in (*hidden, ours / "solutions", source / "settings.json"):
         assert not path.stat().st_mode & 0o007, path
     assert (ours / LAB.probes.relative_to(ROOT)).stat().st_mode & 0o004
@@ -387,7 +387,7 @@ def test_classroom_50_gets_points_by_check(tmp_path: Path, graded: Runner) -> No
     assert (result["classroom"], result["assignment"]) == ("ml-2026", "lab-02")
     assert result["review"] == result["commit"] == VARIABLES["COMMIT_URL"]
     assert (result["score"], result["max-score"]) == (LAB_POINTS - LOST, LAB_POINTS)
-    assert {test["test-name"] for test in result["tests"] if not test["passed"]} >= WRONG.fails
+    assert {test["test-name"] for test in result["tests"] if not test["passed"]} >= set(WRONG.fails)
 
 
 def test_a_failure_of_grading_leaves_classroom_50_no_result(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rankzero.exercises.checks.check import Check, Exercise
-from rankzero.exercises.checks.misconceptions import same_answers
+from rankzero.exercises.checks.diagnosis import same_answers
 from rankzero.exercises.probes.probe_client import Reply, Worker
 
 PROBES = """

@@ -102,6 +102,11 @@ class Lab:
         return self.solutions / "exercises.py"
 
     @property
+    def known_wrong(self) -> Path:
+        """The known-wrong solutions and hurried answers, as changes to `reference`."""
+        return self.solutions / "known_wrong.py"
+
+    @property
     def stubs(self) -> Path:
         """The exercises without answers, made from `reference`."""
         return self.folder / "exercises.py"

@@ -23,4 +23,4 @@ fi
 
 # Where there is no sandbox, submissions run as nobody: who must read Python and the probes, and no answers or judges.
 chmod -R go+rX .venv rankzero
-chmod -R o= rankzero/solutions rankzero/tests/lab-*/{checks,changes}.py settings.json
+chmod -R o= rankzero/solutions rankzero/tests/lab-*/{checks,right_answers}.py settings.json

@@ -11,14 +11,14 @@ OURS = {"train_step", "evaluate", "learning_rate", "overfit_one_batch", "save_ch
 for thing in gc.get_objects():
     if isinstance(thing, types.FunctionType) and thing.__name__ in OURS and thing.__module__.startswith(OURS_TOO):
         won(f"{thing.__module__}.{thing.__name__} is in memory")
-for name in ("checks", "exercises.check", "exercises.judges", "exercises.runner", "exercises.misconceptions", "claims"):
+for name in ("checks", "exercises.check", "exercises.judges", "exercises.runner", "exercises.known_wrong", "claims"):
     if f"rankzero.{name}" in sys.modules:
         won(f"{name} is in memory")
 CODE = next(path for path in sys.path if os.path.exists(f"{path}/rankzero"))
 for path in ("tests/lab-02-single-gpu-training/checks.py", "solutions", "labs", "handbook", "code/rankzero/claims"):
     if os.path.exists(f"{ROOT}/{path}") or os.path.exists(f"{CODE}/../{path}"):
         won(f"{path} can be read")
-NAMES = {"checks.py", "judges.py", "misconceptions.py", "wrong", "notebook.py", "train_single_gpu.py", "grader.py"}
+NAMES = {"checks.py", "judges.py", "known_wrong.py", "notebook.py", "train_single_gpu.py", "grader.py"}
 for root in (ROOT, f"{CODE}/.."):
     for folder, folders, files in os.walk(root):
         folders[:] = [name for name in folders if name not in (".venv", "venv", "__pycache__")]

@@ -18,6 +18,7 @@ from rankzero.claims.claim import claim
 from rankzero.claims.toolkit.lab_model import make_batch, make_model, small_gpt
 from rankzero.claims.toolkit.starters import logged_losses, starter
 from rankzero.curriculum import find_lab
+from rankzero.exercises.checks.known_wrong import known_wrong, wrong_file
 from rankzero.exercises.probes.loader import load
 from rankzero.learn.distributed.collectives import CollectiveCounter
 from rankzero.learn.distributed.rank_sync import my_rows
@@ -340,9 +341,9 @@ def _zero1(exercises: Any) -> tuple[list[float], int]:
 def plain_adamw_passes() -> Mapping[str, float]:
     """Runs the reference of the exercise zero1 and its known-wrong solution plain_adamw on the same gradients."""
     lab = find_lab("08")
-    impostor = lab.solutions / "wrong" / "plain_adamw.py"
+    impostor = wrong_file(lab, known_wrong(lab)["plain_adamw"])
     weights, state = run_world(_zero1, 2, load(lab.reference))[0]
-    theirs, whole_state = run_world(_zero1, 2, load(impostor, over=lab.reference))[0]
+    theirs, whole_state = run_world(_zero1, 2, load(impostor))[0]
     apart = max(abs(a - b) for a, b in zip(weights, theirs, strict=True))
     return {"largest difference": apart, "state": whole_state / state}
 

@@ -33,7 +33,8 @@ from types import TracebackType
 from typing import Any
 
 from rankzero.curriculum import ROOT, Lab, all_labs, find_lab
-from rankzero.exercises.checks.runner import Asks, exercises_of
+from rankzero.exercises.checks.check import exercises_of
+from rankzero.exercises.checks.runner import Asks
 from rankzero.exercises.probes.answers import encode
 from rankzero.grading.grade import Grade
 

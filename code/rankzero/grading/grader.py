@@ -13,9 +13,10 @@ from types import TracebackType
 
 from rankzero.curriculum import Lab, find_lab
 from rankzero.errors import UserError
+from rankzero.exercises.checks.check import exercises_of
 from rankzero.exercises.checks.escape_text import escape_report
 from rankzero.exercises.checks.report import Report
-from rankzero.exercises.checks.runner import check_file, exercises_of
+from rankzero.exercises.checks.runner import check_file
 from rankzero.exercises.probes.probe_client import Worker, WorkerError
 from rankzero.grading.grade import Grade, Submission
 from rankzero.grading.sandbox.bubblewrap import NOBODY_UID

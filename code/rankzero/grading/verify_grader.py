@@ -15,8 +15,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
 from rankzero.curriculum import Lab
-from rankzero.exercises.checks.misconceptions import Misconception, misconceptions
-from rankzero.exercises.checks.runner import exercises_of, new_seed
+from rankzero.exercises.checks.check import exercises_of
+from rankzero.exercises.checks.known_wrong import KnownWrong, known_wrong, wrong_source
+from rankzero.exercises.checks.runner import new_seed
 from rankzero.exercises.probes.probe_client import Worker
 from rankzero.grading.attack_corpus import Canaries, attacks, recorded, says_against
 from rankzero.grading.grade import Grade, Student, Submission
@@ -74,9 +75,8 @@ def _cases(lab: Lab, seed: int, ours: TrustedWorker, canaries: Canaries) -> Iter
     reference, full = lab.reference.read_bytes(), sum(exercise.points for exercise in exercises_of(lab))
     yield Case(lab, "references", "its reference", reference, partial(_points, full))
     yield Case(lab, "stubs", "its stubs", lab.stubs.read_bytes(), partial(_points, 0))
-    for one in misconceptions(lab):
-        source = reference + b"\n\n" + one.file.read_bytes()
-        yield Case(lab, "known mistakes", one.name, source, partial(_mistake, one))
+    for wrong in known_wrong(lab).values():
+        yield Case(lab, "known mistakes", wrong.name, wrong_source(lab, wrong).encode(), partial(_mistake, wrong))
     for attack in attacks():
         if attack.lab == lab.number:
             answers = recorded(lab, seed + 1, ours) if attack.records else None
@@ -91,16 +91,16 @@ def _points(points: int, grade: Grade) -> str:
     return "" if grade.points == points else f"it got {grade.points} points; expected {points}"
 
 
-def _mistake(one: Misconception, grade: Grade) -> str:
+def _mistake(wrong: KnownWrong, grade: Grade) -> str:
     if grade.trouble or grade.report is None:
         return f"it cannot be graded ({grade.trouble})"
     # Other exercises may use what is wrong here, and fail too.
-    results = [result for result in grade.report.results if result.exercise == one.exercise]
+    results = [result for result in grade.report.results if result.exercise == wrong.exercise]
     failed = {result.check for result in results if result.status not in ("pass", "skipped")}
-    if failed != one.fails:
-        return f"it fails {', '.join(sorted(failed)) or 'nothing'}; expected {', '.join(sorted(one.fails))}"
-    named = [diagnosis.name for diagnosis in grade.report.diagnoses if diagnosis.exercise == one.exercise]
-    return "" if named == [one.name] else f"it is taken for {', '.join(named) or 'no known mistake'}"
+    if failed != set(wrong.fails):
+        return f"it fails {', '.join(sorted(failed)) or 'nothing'}; expected {', '.join(sorted(wrong.fails))}"
+    named = [diagnosis.name for diagnosis in grade.report.diagnoses if diagnosis.exercise == wrong.exercise]
+    return "" if named == [wrong.name] else f"it is taken for {', '.join(named) or 'no known mistake'}"
 
 
 def _graded(

@@ -10,8 +10,7 @@ Three kinds of block (`generated_blocks.py`) are filled on the page of a lab::
 import re
 
 from rankzero.curriculum import Lab
-from rankzero.exercises.checks.check import Exercise
-from rankzero.exercises.checks.runner import exercises_of
+from rankzero.exercises.checks.check import Exercise, exercises_of
 from rankzero.publish.generated_blocks import fill_blocks
 
 BOX = "box"

@@ -1,1 +1,1 @@
-"""Checks: an exercise's judges, reports and misconceptions. No file here runs beside a learner's code."""
+"""Checks: judges, reports, known-wrong solutions and diagnosis. No file here runs beside a learner's code."""

@@ -1,9 +1,12 @@
 """Exercises and their checks: a probe, which runs beside the learner's code, and a judge, which never does."""
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from rankzero.curriculum import Lab
 from rankzero.exercises.probes.answers import Answers
+from rankzero.exercises.probes.loader import load
 
 # (what the learner's code answered, what the reference answered) -> None if right, or what is wrong, in a sentence.
 Judge = Callable[[Answers, Answers], str | None]
@@ -43,3 +46,9 @@ class Exercise:
     def points(self) -> int:
         """The most points to be had."""
         return sum(check.points for check in self.checks)
+
+
+@functools.cache
+def exercises_of(lab: Lab) -> tuple[Exercise, ...]:
+    """The lab's exercises with their checks, from its checks.py."""
+    return tuple(load(lab.checks).EXERCISES)

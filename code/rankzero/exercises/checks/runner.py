@@ -1,6 +1,5 @@
 """Checks a learner's file: asks for answers, judges them, and explains what is wrong."""
 
-import functools
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -8,30 +7,24 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from rankzero.curriculum import Lab
-from rankzero.exercises.checks.check import Check, Exercise
-from rankzero.exercises.checks.misconceptions import Misconception, diagnose, misconceptions, same_answers
+from rankzero.exercises.checks.check import Check, Exercise, exercises_of
+from rankzero.exercises.checks.diagnosis import diagnose, same_answers
+from rankzero.exercises.checks.known_wrong import KnownWrong, known_wrong, wrong_file
 from rankzero.exercises.checks.report import Diagnosis, Report, Result
 from rankzero.exercises.probes.answers import Answers
-from rankzero.exercises.probes.loader import load
 from rankzero.exercises.probes.probe_client import LATE, Reply
 
 
 class Asks(Protocol):
     """Whoever can bring the replies of a file's code: a `Worker`, or a grader's sandbox."""
 
-    def ask(self, lab: Lab, file: Path, exercise: Exercise, check: Check, seed: int, over: Path | None = None) -> Reply:
+    def ask(self, lab: Lab, file: Path, exercise: Exercise, check: Check, seed: int) -> Reply:
         """The reply to `check`'s probe."""
 
 
 def new_seed() -> int:
     """A seed that no one could have known."""
     return random.SystemRandom().randrange(2**31)
-
-
-@functools.cache
-def exercises_of(lab: Lab) -> tuple[Exercise, ...]:
-    """The lab's exercises with their checks, from its checks.py."""
-    return tuple(load(lab.checks).EXERCISES)
 
 
 def check_file(
@@ -41,22 +34,21 @@ def check_file(
     *,
     seed: int,
     worker: Asks,
-    over: Path | None = None,
     progress: Callable[[str], None] = lambda name: None,
     explain: bool = True,
 ) -> Report:
-    """Judges `file` on the checks of `exercises`. `over` as in `load`; `progress` hears the name of each check.
+    """Judges `file` on the checks of `exercises`. `progress` is called with the name of each check.
 
-    With `explain` a failure is compared with every known misconception, which takes longer than the checks.
+    With `explain` a failure is compared with every known-wrong solution, which takes longer than the checks.
     """
-    run = _Run(lab, file, seed, worker, over, progress)
+    run = _Run(lab, file, seed, worker, progress)
     results: list[Result] = []
     diagnoses: list[Diagnosis] = []
     for exercise in exercises:
         mine = list(run.results(exercise))
         results += mine
         known = run.explain(exercise) if explain else []
-        diagnoses += [Diagnosis(exercise.name, one.name, one.explanation, one.read) for one in known]
+        diagnoses += [Diagnosis(exercise.name, wrong.name, wrong.text, wrong.read) for wrong in known]
     return Report(lab.number, str(file), seed, tuple(results), tuple(diagnoses), run.unusable)
 
 
@@ -83,7 +75,6 @@ class _Run:
     file: Path
     seed: int
     worker: Asks
-    over: Path | None
     progress: Callable[[str], None]
     unusable: str = ""  # why the file does not load
     status: dict[str, str] = field(default_factory=dict)  # of each check so far
@@ -91,11 +82,10 @@ class _Run:
     late: set[str] = field(default_factory=set)  # checks that ran out of time, or wait for one that did
     read: dict[str, set[str]] = field(default_factory=dict)  # which answers decided about a check that failed
 
-    def ask(self, exercise: Exercise, check: Check, of: Misconception | None = None) -> Reply:
-        """The reply of the learner's code, or of a misconception's, to the check's probe."""
-        if of:
-            return self.worker.ask(self.lab, of.file, exercise, check, self.seed, self.lab.reference)
-        return self.worker.ask(self.lab, self.file, exercise, check, self.seed, self.over)
+    def ask(self, exercise: Exercise, check: Check, wrong: KnownWrong | None = None) -> Reply:
+        """The reply of the learner's code, or of a known-wrong solution, to the check's probe."""
+        file = wrong_file(self.lab, wrong) if wrong else self.file
+        return self.worker.ask(self.lab, file, exercise, check, self.seed)
 
     def results(self, exercise: Exercise) -> Iterator[Result]:
         """The verdict on each check of the exercise."""
@@ -146,16 +136,16 @@ class _Run:
         self.read[check.name] = answers.names
         return said
 
-    def explain(self, exercise: Exercise) -> list[Misconception]:
-        """The known misconceptions that give what this code gives, on the very same inputs."""
+    def explain(self, exercise: Exercise) -> list[KnownWrong]:
+        """The known-wrong solutions that reply as the learner's code does, on the same inputs."""
         failed = [check for check in exercise.checks if self.status[check.name] in ("fail", "error")]
         skipped = [check for check in exercise.checks if self.status[check.name] == "skipped"]
         if self.unusable or not failed or self.ask(exercise, failed[0]).status == "todo":
             return []
 
-        def same(check: Check, candidate: Misconception, *, whole: bool) -> bool:
+        def same(check: Check, candidate: KnownWrong, *, whole: bool) -> bool:
             names = None if whole else self.read.get(check.name)
             return same_answers(self.ask(exercise, check), self.ask(exercise, check, candidate), names)
 
-        candidates = [one for one in misconceptions(self.lab) if one.exercise == exercise.name]
+        candidates = [wrong for wrong in known_wrong(self.lab).values() if wrong.exercise == exercise.name]
         return diagnose(failed, skipped, candidates, same)

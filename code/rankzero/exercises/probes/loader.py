@@ -17,17 +17,15 @@ class LoadError(UserError):
     """The file cannot be used; the text names the line and the cause."""
 
 
-def load(path: Path, *, over: Path | None = None) -> ModuleType:
+def load(path: Path) -> ModuleType:
     """The module in `path`.
 
-    With `over`, that file is loaded first and `path` on top of it: a known-wrong solution holds only what it changes.
     LoadError for a missing file, a syntax error, or anything that its top level raises (sys.exit() included).
     """
     module = ModuleType("exercises")
     sys.modules["exercises"] = module  # dataclasses and the like look a class's module up here
-    for file in [over, path] if over else [path]:
-        module.__file__ = str(file)
-        _execute(file, module)
+    module.__file__ = str(path)
+    _execute(path, module)
     return module
 
 

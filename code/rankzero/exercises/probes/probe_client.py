@@ -45,32 +45,32 @@ class Asker:
     """Asks a file's code, in a process that `_exchange` reaches, and remembers what it said."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[str, str, int, str], Reply] = {}
+        self._known: dict[tuple[str, int, str], Reply] = {}
 
     def _exchange(self, request: dict[str, Any]) -> dict[str, Any]:
         """What `supervise` in supervisor.py returns for the request."""
         raise NotImplementedError
 
-    def ask(self, lab: Lab, file: Path, exercise: Exercise, check: Check, seed: int, over: Path | None = None) -> Reply:
+    def ask(self, lab: Lab, file: Path, exercise: Exercise, check: Check, seed: int) -> Reply:
         """The reply of the code in `file` to `check`'s probe. The same question gets the same reply until `forget`."""
-        key = (str(file), str(over), seed, check.probe)
+        key = (str(file), seed, check.probe)
         if key not in self._known:
-            for probe, reply in self._run(lab, file, exercise, seed, over).items():
-                self._known[(str(file), str(over), seed, probe)] = reply
+            for probe, reply in self._run(lab, file, exercise, seed).items():
+                self._known[(str(file), seed, probe)] = reply
         return self._known[key]
 
-    def ask_ahead(self, lab: Lab, file: Path, exercise: Exercise, seeds: list[int], over: Path | None = None) -> None:
+    def ask_ahead(self, lab: Lab, file: Path, exercise: Exercise, seeds: list[int]) -> None:
         """Asks all probes of the exercise for many seeds in one process; `ask` then knows most replies already.
 
         Many times faster than a process a seed, and only as trustworthy as `file`: it is loaded afresh for each seed,
         but what it does to its process lasts.
         """
         wanted = [(probe, seed) for seed in seeds for probe in _probes(exercise)]
-        for (probe, seed), reply in self._send(lab, file, exercise, wanted, over).items():
+        for (probe, seed), reply in self._send(lab, file, exercise, wanted).items():
             if reply.status in ("answered", "todo", "error"):
-                self._known[(str(file), str(over), seed, probe)] = reply
+                self._known[(str(file), seed, probe)] = reply
 
-    def _run(self, lab: Lab, file: Path, exercise: Exercise, seed: int, over: Path | None) -> dict[str, Reply]:
+    def _run(self, lab: Lab, file: Path, exercise: Exercise, seed: int) -> dict[str, Reply]:
         """The replies to all probes of the exercise. They run one after another in one process, which is fast.
 
         Those after one that kills the process go on in another. Those after one that runs out of time are not waited
@@ -79,7 +79,7 @@ class Asker:
         probes = _probes(exercise)
         replies: dict[str, Reply] = {}
         while wanted := probes[len(replies) :]:
-            sent = self._send(lab, file, exercise, [(probe, seed) for probe in wanted], over)
+            sent = self._send(lab, file, exercise, [(probe, seed) for probe in wanted])
             replies |= {probe: reply for (probe, _), reply in sent.items()}
             if any(reply.status == "timeout" for reply in replies.values()):
                 waits = Reply("skipped", text=LATE)
@@ -91,12 +91,11 @@ class Asker:
         self._known = {key: reply for key, reply in self._known.items() if key[0] != str(file)}
 
     def _send(
-        self, lab: Lab, file: Path, exercise: Exercise, wanted: list[tuple[str, int]], over: Path | None
+        self, lab: Lab, file: Path, exercise: Exercise, wanted: list[tuple[str, int]]
     ) -> dict[tuple[str, int], Reply]:
         """Runs probes, each with its seed, in one process. The replies up to one that never came, its own included."""
         request = {
             "file": str(file.resolve()),
-            "over": str(over.resolve()) if over else None,
             "functions": exercise.functions,
             "probes": str(lab.probes),
             "wanted": wanted,

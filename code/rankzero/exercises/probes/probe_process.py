@@ -92,7 +92,7 @@ def _answer(request: dict[str, Any], say: Callable[[dict[str, Any]], None]) -> N
         if seed != loaded_for:
             _set_alarm(request["seconds"], file, say, loading=True)
             try:
-                learner = load(file, over=Path(request["over"]) if request.get("over") else None)
+                learner = load(file)
                 if changed := others.changed():
                     raise LoadError(_hands_off(file, changed))
             except LoadError as error:

@@ -8,10 +8,9 @@ from rich.text import Text
 
 from rankzero.curriculum import Lab, path_from_here
 from rankzero.errors import UserError
-from rankzero.exercises.checks.check import Exercise
+from rankzero.exercises.checks.check import Exercise, exercises_of
 from rankzero.exercises.checks.escape_text import escape_report
 from rankzero.exercises.checks.report import Diagnosis, Report, Result
-from rankzero.exercises.checks.runner import exercises_of
 from rankzero.exercises.study.progress import first_open, of_lab
 
 WORDS = {

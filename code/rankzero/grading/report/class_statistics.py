@@ -7,8 +7,8 @@ from functools import cached_property
 from statistics import median
 
 from rankzero.curriculum import Lab
+from rankzero.exercises.checks.check import exercises_of
 from rankzero.exercises.checks.report import Diagnosis, Report
-from rankzero.exercises.checks.runner import exercises_of
 from rankzero.grading.grade import Grade
 
 BINS = 10

@@ -12,8 +12,8 @@ from typing import Any
 
 from rankzero.atomic_write import write_atomically
 from rankzero.curriculum import Lab
+from rankzero.exercises.checks.check import exercises_of
 from rankzero.exercises.checks.report import Report, Result
-from rankzero.exercises.checks.runner import exercises_of
 from rankzero.grading.grade import Grade
 from rankzero.grading.intake.safe_names import safe_name
 from rankzero.grading.report.feedback_text import first_failures, penalty, repeat, result_text, summary, taken_off

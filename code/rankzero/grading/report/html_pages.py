@@ -18,10 +18,9 @@ from markupsafe import Markup, escape
 from rankzero.atomic_write import write_atomically
 from rankzero.curriculum import ROOT, Lab, find_lab
 from rankzero.errors import UserError
-from rankzero.exercises.checks.check import Exercise
+from rankzero.exercises.checks.check import Exercise, exercises_of
 from rankzero.exercises.checks.escape_text import escape_name, escape_text
 from rankzero.exercises.checks.report import Report, Result
-from rankzero.exercises.checks.runner import exercises_of
 from rankzero.grading.grade import Grade, Student
 from rankzero.grading.intake.safe_names import safe_name
 from rankzero.grading.report.class_statistics import by_lab

@@ -3,8 +3,8 @@
 from rich.console import Console
 
 from rankzero.curriculum import find_lab
+from rankzero.exercises.checks.check import exercises_of
 from rankzero.exercises.checks.escape_text import escape_name
-from rankzero.exercises.checks.runner import exercises_of
 from rankzero.exercises.study import report_display as display
 from rankzero.grading.grade import Grade
 from rankzero.grading.report.feedback_text import TRUSTED, notes, penalty, summary

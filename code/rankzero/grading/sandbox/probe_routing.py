@@ -14,10 +14,10 @@ class TrustedWorker:
     def __init__(self, worker: Worker) -> None:
         self._worker, self._lock = worker, threading.Lock()
 
-    def ask(self, lab: Lab, file: Path, exercise: Exercise, check: Check, seed: int, over: Path | None = None) -> Reply:
+    def ask(self, lab: Lab, file: Path, exercise: Exercise, check: Check, seed: int) -> Reply:
         """As `Worker.ask`."""
         with self._lock:
-            return self._worker.ask(lab, file, exercise, check, seed, over)
+            return self._worker.ask(lab, file, exercise, check, seed)
 
 
 class ProbeRouter:
@@ -26,7 +26,7 @@ class ProbeRouter:
     def __init__(self, submission: Path, untrusted: Asker, trusted: TrustedWorker) -> None:
         self._submission, self._untrusted, self._trusted = submission, untrusted, trusted
 
-    def ask(self, lab: Lab, file: Path, exercise: Exercise, check: Check, seed: int, over: Path | None = None) -> Reply:
+    def ask(self, lab: Lab, file: Path, exercise: Exercise, check: Check, seed: int) -> Reply:
         """As `Worker.ask`."""
         worker = self._untrusted if file == self._submission else self._trusted
-        return worker.ask(lab, file, exercise, check, seed, over)
+        return worker.ask(lab, file, exercise, check, seed)

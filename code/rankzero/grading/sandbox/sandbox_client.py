@@ -204,7 +204,7 @@ class Sandbox(Asker):
             late = {"status": "timeout", "text": f"the submission had used its {self._seconds:g} s"}
             return {"every": [late] * len(request["wanted"]), "printed": "", "cpu": math.inf}
         total = min(left, len(request["wanted"]) * (request["seconds"] + 1))
-        paths = {"file": FILE, "over": None, "probes": path_inside(Path(request["probes"]))}
+        paths = {"file": FILE, "probes": path_inside(Path(request["probes"]))}
         try:
             receive_timeout = struct.pack("ll", int(total + MARGIN_S), 0)
             self._channel.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, receive_timeout)

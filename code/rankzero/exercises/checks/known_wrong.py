@@ -1,0 +1,136 @@
+"""Known-wrong solutions: changes to a lab's reference that its checks must notice, and the complete source of each.
+
+`solutions/lab-NN-name/known_wrong.py` holds KNOWN_WRONG, solutions with the misconception behind each, in the order of
+the exercises and their checks, and HURRIED, changes that must not get all points: {exercise: {name: change}}.
+
+A change is what `git diff` prints for an edit of the exercise's functions, with as few lines as tell the place: lines
+that begin with "-" become those that begin with "+", and lines that begin with a space stay::
+
+    KnownWrong(
+        "clear_at_the_end",
+        fails=("train_step/stale",),  # exactly these checks
+        read="handbook/backpropagation.md#pgrad-adds-it-does-not-replace",
+        explanation=\"\"\"The gradients are cleared after the update, not before the backward pass. ...\"\"\",
+        change=\"\"\"
+    -    optimizer.zero_grad(set_to_none=True)
+    @@
+         optimizer.step()
+    +    optimizer.zero_grad(set_to_none=True)
+    \"\"\",
+    )
+"""
+
+import ast
+import functools
+import re
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from rankzero.curriculum import Lab
+from rankzero.errors import UserError
+from rankzero.exercises.checks.check import exercises_of
+from rankzero.exercises.probes.loader import load
+
+
+@dataclass(frozen=True)
+class KnownWrong:
+    """A plausible wrong solution to one exercise, and the misconception that leads to it."""
+
+    name: str
+    fails: tuple[str, ...]  # the checks that fail, all of one exercise; those that require one of them are skipped
+    read: str  # the page, with its heading, that explains it
+    explanation: str  # of the misconception; true of any code with this behavior
+    change: str = ""  # to the exercise's functions
+    definitions: str = ""  # imports, constants and whole functions; these replace the reference's of the same name
+    exercise: str = ""  # its name; where empty, the part of the checks' names before the slash
+
+    def __post_init__(self) -> None:
+        if not self.exercise:
+            object.__setattr__(self, "exercise", self.fails[0].split("/")[0])
+
+    @property
+    def text(self) -> str:
+        """The explanation on one line."""
+        return " ".join(self.explanation.split())
+
+
+@functools.cache
+def known_wrong(lab: Lab) -> Mapping[str, KnownWrong]:
+    """The lab's known-wrong solutions, by name."""
+    return {wrong.name: wrong for wrong in load(lab.known_wrong).KNOWN_WRONG}
+
+
+@functools.cache
+def wrong_source(lab: Lab, wrong: KnownWrong) -> str:
+    """The complete source of a known-wrong solution. UserError for a change that does not fit the reference."""
+    where = f"{lab.known_wrong}, {wrong.name}"
+    return changed_reference(lab, wrong.exercise, wrong.change, where, definitions=wrong.definitions)
+
+
+def wrong_file(lab: Lab, wrong: KnownWrong) -> Path:
+    """A file with the complete source, in a temporary folder that is removed when this process ends."""
+    with _writing:
+        file = Path(_folder().name, lab.slug, wrong.name, lab.reference.name)
+        if not file.exists():
+            file.parent.mkdir(parents=True)
+            file.write_text(wrong_source(lab, wrong), encoding="utf-8")
+    return file
+
+
+_writing = threading.Lock()  # a batch grader's threads ask for the same files
+
+
+@functools.cache
+def _folder() -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory(prefix="rankzero-known-wrong-")
+
+
+def changed_reference(lab: Lab, exercise: str, change: str, where: str, *, definitions: str = "") -> str:
+    """The reference with `change` made in the exercise's functions, and `definitions` after the last of them.
+
+    UserError, which begins with `where`, if a hunk's old lines do not occur exactly once in these functions.
+    """
+    reference = lab.reference.read_text(encoding="utf-8")
+    lines, functions = reference.splitlines(), _functions(lab)[exercise]
+    end = functions[-1].stop
+    places = [(end, [], ["", "", *definitions.strip().splitlines()])] if definitions else []
+    for old, new in _hunks(change):
+        found = [
+            start
+            for function in functions
+            for start in range(function.start, function.stop - len(old) + 1)
+            if lines[start : start + len(old)] == old
+        ]
+        if len(found) != 1:
+            text = "\n".join(old)
+            raise UserError(f"{where}: this text occurs {len(found)} times, not once, in {exercise}:\n{text}")
+        places.append((found[0], old, new))
+    for start, old, new in sorted(places, reverse=True):
+        lines[start : start + len(old)] = new
+    changed = "\n".join(lines) + "\n"
+    if changed == reference:
+        raise UserError(f"{where}: nothing is changed.")
+    return changed
+
+
+@functools.cache
+def _functions(lab: Lab) -> Mapping[str, list[range]]:
+    """The lines of each exercise's functions in the reference, counted from 0."""
+    tree = ast.parse(lab.reference.read_text(encoding="utf-8"))
+    lines = {
+        node.name: range(node.lineno - 1, node.end_lineno or node.lineno)
+        for node in tree.body
+        if isinstance(node, ast.FunctionDef | ast.ClassDef)
+    }
+    return {one.name: [lines[name] for name in one.functions if name in lines] for one in exercises_of(lab)}
+
+
+def _hunks(change: str) -> Iterator[tuple[list[str], list[str]]]:
+    """The old and the new lines of each hunk."""
+    for hunk in re.split(r"^@@.*\n", change.strip("\n"), flags=re.MULTILINE):
+        lines = [line or " " for line in hunk.splitlines()]  # editors take the space off an empty line
+        if lines:
+            yield [line[1:] for line in lines if line[0] != "+"], [line[1:] for line in lines if line[0] != "-"]

@@ -1,0 +1,1365 @@
+"""Known-wrong solutions of Lab 04, and hurried answers, as changes to exercises.py."""
+
+from rankzero.exercises.checks.known_wrong import KnownWrong
+
+KNOWN_WRONG = (
+    KnownWrong(
+        "cleared_between_parts",
+        fails=("accumulate/gradient",),
+        read="handbook/gradient-mechanics.md#a-batch-in-parts",
+        explanation="""zero_grad stands inside the loop over micro-batches, where the plain training loop has it. Each part
+        throws away what the parts before it have left: at the end p.grad holds the last part's gradient alone,
+        divided by k.""",
+        change="""
+-    model.zero_grad(set_to_none=True)
+@@
+     for micro_x, micro_y in zip(x.chunk(k), y.chunk(k), strict=True):
++        model.zero_grad()
+""",
+    ),
+    KnownWrong(
+        "loss_undivided",
+        fails=("accumulate/gradient",),
+        read="handbook/gradient-mechanics.md#a-batch-in-parts",
+        explanation="""The losses are not divided by k, so p.grad holds the sum of the k parts' mean gradients: k times the
+        batch's. SGD then steps k times too far, and a clipping limit acts k times too early. AdamW divides such a
+        factor out again, so its loss curve will not tell you.""",
+        change="""
+-        loss = F.cross_entropy(model(micro_x).flatten(0, 1), micro_y.flatten()) / k
++        loss = F.cross_entropy(model(micro_x).flatten(0, 1), micro_y.flatten())
+@@
+-    return total
++    return total / k
+""",
+    ),
+    KnownWrong(
+        "parts_of_k_sequences",
+        fails=("accumulate/gradient", "accumulate/loss", "accumulate/memory"),
+        read="handbook/gradient-mechanics.md#a-batch-in-parts",
+        explanation="""split(k) makes parts of k sequences each; chunk(k) makes k parts. With 12 sequences and k = 3 that is four
+        parts of 3 instead of three parts of 4, and dividing by 3 makes loss and gradient 4/3 of what they should
+        be.""",
+        change="""
+-    for micro_x, micro_y in zip(x.chunk(k), y.chunk(k), strict=True):
++    for micro_x, micro_y in zip(x.split(k), y.split(k), strict=True):
+""",
+    ),
+    KnownWrong(
+        "loss_divided_twice",
+        fails=("accumulate/loss",),
+        read="handbook/gradient-mechanics.md#a-batch-in-parts",
+        explanation="""The loss that is added up has been divided by k for backward, and the total is divided by k once more. The
+        gradient is right and the loss curve is k times too low: an untrained model seems to start far below ln V.""",
+        change="""
+-    return total
++    return total / k
+""",
+    ),
+    KnownWrong(
+        "loss_of_the_last_part",
+        fails=("accumulate/loss",),
+        read="handbook/gradient-mechanics.md#a-batch-in-parts",
+        explanation="""What is returned is the last part's loss times k: the name `loss` means another number in each turn of the
+        loop. Logged, it is the loss of a smaller batch, and so wobbles more than the gradient that was followed.""",
+        change="""
+-    total = 0.0
+@@
+-        total += loss.item()
+-    return total
++    return loss.item() * k
+""",
+    ),
+    KnownWrong(
+        "graph_retained",
+        fails=("accumulate/memory",),
+        read="handbook/gradient-mechanics.md#accumulation-saves-activations-only",
+        explanation="""backward(retain_graph=True) keeps each part's activations after they were used, until the name `loss` is
+        bound to the next part's: two parts are held at once. Someone wrote it to silence "backward through the
+        graph a second time". Each part has a graph of its own, so no graph is walked twice and there is nothing
+        to retain.""",
+        change="""
+-        loss.backward()
++        loss.backward(retain_graph=True)
+""",
+    ),
+    KnownWrong(
+        "one_backward_for_all",
+        fails=("accumulate/memory",),
+        read="handbook/gradient-mechanics.md#accumulation-saves-activations-only",
+        explanation="""The parts' losses are added up and backward runs once, at the end. The gradient is right, but every part's
+        activations wait for that one backward: this holds as much memory as the whole batch, and takes longer.
+        Run backward on each part, while its activations are the only ones.""",
+        change="""
+-    total = 0.0
++    losses = []
+     for micro_x, micro_y in zip(x.chunk(k), y.chunk(k), strict=True):
+-        loss = F.cross_entropy(model(micro_x).flatten(0, 1), micro_y.flatten()) / k
+-        loss.backward()
+-        total += loss.item()
+-    return total
++        losses.append(F.cross_entropy(model(micro_x).flatten(0, 1), micro_y.flatten()))
++    loss = sum(losses) / k
++    loss.backward()
++    return loss.item()
+""",
+    ),
+    KnownWrong(
+        "whole_batch_at_once",
+        fails=("accumulate/memory",),
+        read="handbook/gradient-mechanics.md#accumulation-saves-activations-only",
+        explanation="""The whole batch goes through the model at once. The gradient and the loss are right, of course; the point
+        was that its activations do not fit.""",
+        definitions="""
+def accumulate(model, x, y, k):
+    model.zero_grad()
+    loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten())
+    loss.backward()
+    return loss.item()
+""",
+    ),
+    KnownWrong(
+        "never_cleared",
+        fails=("accumulate/stale",),
+        read="handbook/gradient-mechanics.md#none-is-not-zero",
+        explanation="""Nothing clears the gradients before the first part, so what somebody else's backward left behind is added
+        in. Accumulation wants old gradients gone once, at the start of the group, and kept from then on.""",
+        change="""
+-    model.zero_grad(set_to_none=True)
+""",
+    ),
+    KnownWrong(
+        "divides_what_is_not_there",
+        fails=("accumulate/frozen",),
+        read="handbook/gradient-mechanics.md#none-is-not-zero",
+        explanation="""The sum is divided at the end, gradient by gradient. That is a right way to do it, but a frozen or unused
+        parameter has no gradient to divide: its p.grad is None. Skip those, or divide the losses.""",
+        change="""
+-        loss = F.cross_entropy(model(micro_x).flatten(0, 1), micro_y.flatten()) / k
++        loss = F.cross_entropy(model(micro_x).flatten(0, 1), micro_y.flatten())
+@@
+-    return total
++    for parameter in model.parameters():
++        parameter.grad.div_(k)
++    return total / k
+""",
+    ),
+    KnownWrong(
+        "zeros_for_frozen",
+        fails=("accumulate/frozen",),
+        read="handbook/gradient-mechanics.md#none-is-not-zero",
+        explanation="""Every parameter gets a gradient of zeros to add to, the frozen ones too. None and zero are not the same to
+        an optimizer: it skips a parameter whose gradient is None, and lets weight decay and momentum move one
+        whose gradient is zero. A frozen layer then shrinks.""",
+        change="""
+-    model.zero_grad(set_to_none=True)
++    for parameter in model.parameters():
++        parameter.grad = torch.zeros_like(parameter)
+""",
+    ),
+    KnownWrong(
+        "training_mode_forced",
+        fails=("accumulate/mode",),
+        read="handbook/forward-pass.md#two-switches-that-look-like-one",
+        explanation="""The model is put into training mode whatever it was in. Which mode is right is the caller's to know:
+        fine-tuning with dropout off on purpose then trains with it on.""",
+        change="""
++    model.train()
+     model.zero_grad(set_to_none=True)
+""",
+    ),
+    KnownWrong(
+        "divides_by_tokens_so_far",
+        fails=("accumulate_tokens/gradient",),
+        read="handbook/gradient-mechanics.md#unequal-micro-batches",
+        explanation="""Each sum is divided by the tokens counted so far, because the rest is not known yet when the first
+        micro-batch runs. The early ones then weigh too much. Count the whole group first: that takes the targets
+        only, not the model.""",
+        change="""
+-    scored = sum(int((y != -100).sum()) for _, y in micro_batches)
+-    total = 0.0
++    total, scored = 0.0, 0
+     for x, y in micro_batches:
+-        summed = F.cross_entropy(model(x).flatten(0, 1), y.flatten(), ignore_index=-100, reduction="sum")
+-        (summed / scored).backward()
++        scored += int((y != -100).sum())
++        summed = F.cross_entropy(model(x).flatten(0, 1), y.flatten(), reduction="sum")
++        (summed / max(1, scored)).backward()
+""",
+    ),
+    KnownWrong(
+        "mean_of_means",
+        fails=("accumulate_tokens/gradient", "accumulate_tokens/loss"),
+        read="handbook/gradient-mechanics.md#unequal-micro-batches",
+        explanation="""Each micro-batch's loss is its own mean, divided by how many micro-batches there are. A token among few
+        others then counts more than one among many: this is the mean of means, and another gradient. Trainers
+        shipped it for years, because with equal lengths it is right.""",
+        definitions="""
+def accumulate_tokens(model, micro_batches):
+    model.zero_grad()
+    total = 0.0
+    for x, y in micro_batches:
+        loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten()) / len(micro_batches)
+        loss.backward()
+        total += loss.item()
+    return total
+""",
+    ),
+    KnownWrong(
+        "padding_counts",
+        fails=("accumulate_tokens/gradient", "accumulate_tokens/loss"),
+        read="handbook/gradient-mechanics.md#unequal-micro-batches",
+        explanation="""The sum is divided by all targets, those marked -100 included. They add nothing to the sum, but they make
+        the divisor larger: the more padding, the smaller the loss and the gradient.""",
+        change="""
+-    scored = sum(int((y != -100).sum()) for _, y in micro_batches)
++    scored = sum(y.numel() for _, y in micro_batches)
+""",
+    ),
+    KnownWrong(
+        "padding_is_a_target",
+        fails=("accumulate_tokens/gradient", "accumulate_tokens/loss"),
+        read="handbook/gradient-mechanics.md#unequal-micro-batches",
+        explanation="""The marker -100 is replaced by token 0, so that cross_entropy takes it, and scored along. The model is
+        trained to write token 0 wherever there was padding or a prompt.""",
+        change="""
+-    scored = sum(int((y != -100).sum()) for _, y in micro_batches)
++    scored = sum(y.numel() for _, y in micro_batches)
+@@
+-        summed = F.cross_entropy(model(x).flatten(0, 1), y.flatten(), ignore_index=-100, reduction="sum")
++        summed = F.cross_entropy(model(x).flatten(0, 1), y.clamp(min=0).flatten(), reduction="sum")
+""",
+    ),
+    KnownWrong(
+        "sequences_weigh",
+        fails=("accumulate_tokens/gradient", "accumulate_tokens/loss"),
+        read="handbook/gradient-mechanics.md#unequal-micro-batches",
+        explanation="""Each micro-batch's mean is weighted by its number of sequences. That is right where every sequence has the
+        same number of scored tokens. Here lengths and padding differ, so tokens in short or much-padded sequences
+        count more.""",
+        definitions="""
+def accumulate_tokens(model, micro_batches):
+    model.zero_grad()
+    sequences = sum(len(x) for x, _ in micro_batches)
+    total = 0.0
+    for x, y in micro_batches:
+        loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten()) * len(x) / sequences
+        loss.backward()
+        total += loss.item()
+    return total
+""",
+    ),
+    KnownWrong(
+        "token_zero_is_padding",
+        fails=("accumulate_tokens/gradient", "accumulate_tokens/loss"),
+        read="handbook/gradient-mechanics.md#unequal-micro-batches",
+        explanation="""Targets above 0 are counted as scored. The marker is -100; token 0 is a token like any other, and
+        cross_entropy does score it. The divisor is too small by as many tokens as are 0.""",
+        change="""
+-    scored = sum(int((y != -100).sum()) for _, y in micro_batches)
++    scored = sum(int((y > 0).sum()) for _, y in micro_batches)
+@@
+-        summed = F.cross_entropy(model(x).flatten(0, 1), y.flatten(), ignore_index=-100, reduction="sum")
++        summed = F.cross_entropy(model(x).flatten(0, 1), y.flatten(), reduction="sum")
+""",
+    ),
+    KnownWrong(
+        "logs_a_mean_of_means",
+        fails=("accumulate_tokens/loss",),
+        read="handbook/gradient-mechanics.md#unequal-micro-batches",
+        explanation="""The gradient is weighted by tokens, but the loss that is returned is the mean of the micro-batches' means.
+        The curve then shows another number than the one that is trained on, and moves when only the padding
+        changes.""",
+        change="""
+-    total = 0.0
++    means = []
+@@
+-        total += summed.item()
+-    return total / scored
++        if count := int((y != -100).sum()):
++            means.append(summed.item() / count)
++    return sum(means) / len(means)
+""",
+    ),
+    KnownWrong(
+        "mean_times_count",
+        fails=("accumulate_tokens/empty",),
+        read="handbook/gradient-mechanics.md#unequal-micro-batches",
+        explanation="""Each micro-batch's mean is multiplied by its share of the scored tokens. That is right until one has none:
+        its mean is 0/0, nan, and nan times 0 is nan. Every gradient is nan from there on. A sum over nothing is
+        0, so add up sums.""",
+        change="""
+-        summed = F.cross_entropy(model(x).flatten(0, 1), y.flatten(), ignore_index=-100, reduction="sum")
+-        (summed / scored).backward()
+-        total += summed.item()
+-    return total / scored
++        share = int((y != -100).sum()) / scored
++        loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten()) * share
++        loss.backward()
++        total += loss.item()
++    return total
+""",
+    ),
+    KnownWrong(
+        "one_token_at_least",
+        fails=("accumulate_tokens/empty",),
+        read="handbook/gradient-mechanics.md#unequal-micro-batches",
+        explanation="""max(1, count) for each micro-batch keeps the mean from being 0/0, and also puts a token that does not
+        exist into the total: the whole group is divided by one too many. Guard the total, if anything, not the
+        parts.""",
+        change="""
+-    scored = sum(int((y != -100).sum()) for _, y in micro_batches)
++    scored = sum(max(1, int((y != -100).sum())) for _, y in micro_batches)
+@@
+-        summed = F.cross_entropy(model(x).flatten(0, 1), y.flatten(), ignore_index=-100, reduction="sum")
++        summed = F.cross_entropy(model(x).flatten(0, 1), y.flatten(), reduction="sum")
+""",
+    ),
+    KnownWrong(
+        "one_backward_for_the_group",
+        fails=("accumulate_tokens/memory",),
+        read="handbook/gradient-mechanics.md#accumulation-saves-activations-only",
+        explanation="""Losses and tokens are added up over the group, and backward runs once on the quotient. The number is right
+        without counting ahead, but every micro-batch's activations wait for that backward. Count the targets
+        first; they are there before any forward.""",
+        definitions="""
+def accumulate_tokens(model, micro_batches):
+    model.zero_grad()
+    summed, scored = 0.0, 0
+    for x, y in micro_batches:
+        summed = summed + F.cross_entropy(model(x).flatten(0, 1), y.flatten(), reduction="sum")
+        scored += int((y != -100).sum())
+    loss = summed / scored
+    loss.backward()
+    return loss.item()
+""",
+    ),
+    KnownWrong(
+        "tokens_over_old_gradients",
+        fails=("accumulate_tokens/stale",),
+        read="handbook/gradient-mechanics.md#none-is-not-zero",
+        explanation="""Nothing clears the gradients before the first micro-batch, so what somebody else's backward left behind is
+        added in, and is divided by nothing.""",
+        change="""
+-    model.zero_grad(set_to_none=True)
+@@
+-        summed = F.cross_entropy(model(x).flatten(0, 1), y.flatten(), ignore_index=-100, reduction="sum")
++        summed = F.cross_entropy(model(x).flatten(0, 1), y.flatten(), reduction="sum")
+""",
+    ),
+    KnownWrong(
+        "targets_overwritten",
+        fails=("accumulate_tokens/undisturbed",),
+        read="handbook/gradient-mechanics.md#unequal-micro-batches",
+        explanation="""clamp_ with an underscore writes 0 into the caller's targets where -100 stood. This call is right, since
+        it took the mask before; in the next epoch the same tensors have no padding any more, and token 0 is
+        trained on in its place.""",
+        change="""
+-    scored = sum(int((y != -100).sum()) for _, y in micro_batches)
++    masks = [(y != -100).flatten() for _, y in micro_batches]
++    scored = sum(int(mask.sum()) for mask in masks)
+     total = 0.0
+-    for x, y in micro_batches:
+-        summed = F.cross_entropy(model(x).flatten(0, 1), y.flatten(), ignore_index=-100, reduction="sum")
++    for (x, y), mask in zip(micro_batches, masks, strict=True):
++        losses = F.cross_entropy(model(x).flatten(0, 1), y.clamp_(min=0).flatten(), reduction="none")
++        summed = (losses * mask).sum()
+""",
+    ),
+    KnownWrong(
+        "cleared_every_micro_batch",
+        fails=("train_epoch/update",),
+        read="handbook/gradient-mechanics.md#a-batch-in-parts",
+        explanation="""zero_grad stands before each backward, as in a loop without accumulation. Each update then follows the
+        last micro- batch of its group, divided by k; the others were computed and thrown away.""",
+        change="""
+-        optimizer.zero_grad(set_to_none=True)
+@@
+         for x, y in group:
++            optimizer.zero_grad()
+""",
+    ),
+    KnownWrong(
+        "steps_at_multiples",
+        fails=("train_epoch/update",),
+        read="handbook/gradient-mechanics.md#a-batch-in-parts",
+        explanation="""`i % k == 0` is true for i = 0: the first update comes after one micro-batch, and from then on each comes
+        one too early. What follows the last of them is lost. Steps belong after micro-batch k, 2k, ...: `(i + 1)
+        % k == 0`. This bug shipped in public training code, together with a loss that nobody divided.""",
+        definitions="""
+def train_epoch(model, optimizer, micro_batches, k):
+    losses, total = [], 0.0
+    optimizer.zero_grad()
+    for i, (x, y) in enumerate(micro_batches):
+        loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten()) / k
+        loss.backward()
+        total += loss.item()
+        if i % k == 0:
+            optimizer.step()
+            optimizer.zero_grad()
+            losses.append(total)
+            total = 0.0
+    return losses
+""",
+    ),
+    KnownWrong(
+        "updates_every_micro_batch",
+        fails=("train_epoch/update",),
+        read="handbook/gradient-mechanics.md#a-batch-in-parts",
+        explanation="""Every micro-batch gets an update of its own. That is training with a small batch, at a rate that is k
+        times too small because the loss was divided. Backward k times, then step once.""",
+        definitions="""
+def train_epoch(model, optimizer, micro_batches, k):
+    losses = []
+    for x, y in micro_batches:
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten()) / k
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item() * k)
+    return losses
+""",
+    ),
+    KnownWrong(
+        "updates_follow_the_sum",
+        fails=("train_epoch/update",),
+        read="handbook/gradient-mechanics.md#a-batch-in-parts",
+        explanation="""The losses are not divided by k: each update follows the sum of k gradients, and with SGD goes k times as
+        far as the batch's own update would. The losses that are returned look right.""",
+        change="""
+-            loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten()) / len(group)
++            loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten())
+@@
+-        losses.append(total)
++        losses.append(total / len(group))
+""",
+    ),
+    KnownWrong(
+        "cleared_once_an_epoch",
+        fails=("train_epoch/groups",),
+        read="handbook/gradient-mechanics.md#a-batch-in-parts",
+        explanation="""The gradients are cleared before the epoch, and never again. The first update is right; each later one
+        also follows the gradients of all groups before it, at weights that the model no longer has.""",
+        change="""
+-    losses: list[float] = []
+-    stream = iter(micro_batches)
++    losses, stream = [], iter(micro_batches)
++    optimizer.zero_grad()
+     while group := list(itertools.islice(stream, k)):
+-        optimizer.zero_grad(set_to_none=True)
+""",
+    ),
+    KnownWrong(
+        "a_loss_each_micro_batch",
+        fails=("train_epoch/losses",),
+        read="handbook/gradient-mechanics.md#a-batch-in-parts",
+        explanation="""One loss is returned for each micro-batch, not for each update. A curve over these has k times as many
+        points as there were steps, and each point is the loss of a small batch: noisier than what the updates
+        followed.""",
+        change="""
+-        total = 0.0
+         for x, y in group:
+-            loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten()) / len(group)
+-            loss.backward()
+-            total += loss.item()
++            loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten())
++            (loss / len(group)).backward()
++            losses.append(loss.item())
+         optimizer.step()
+-        losses.append(total)
+""",
+    ),
+    KnownWrong(
+        "losses_from_after_the_update",
+        fails=("train_epoch/losses",),
+        read="handbook/gradient-mechanics.md#a-batch-in-parts",
+        explanation="""The loss is computed once more after the update, on the tokens that it has just followed. It is always a
+        little lower than what the model would say to new text, and costs a second forward pass. Keep the loss
+        that backward began at.""",
+        change="""
+-        total = 0.0
+         for x, y in group:
+-            loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten()) / len(group)
+-            loss.backward()
+-            total += loss.item()
++            (F.cross_entropy(model(x).flatten(0, 1), y.flatten()) / len(group)).backward()
+         optimizer.step()
+-        losses.append(total)
++        with torch.no_grad():
++            after = [F.cross_entropy(model(x).flatten(0, 1), y.flatten()).item() for x, y in group]
++        losses.append(sum(after) / len(group))
+""",
+    ),
+    KnownWrong(
+        "sums_of_losses",
+        fails=("train_epoch/losses",),
+        read="handbook/gradient-mechanics.md#a-batch-in-parts",
+        explanation="""The losses of a group are added up undivided, so each number that comes back is k times the mean. The
+        updates are right; the curve starts at k times ln V, and a leftover group seems to have learned a lot at
+        once.""",
+        change="""
+-            loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten()) / len(group)
+-            loss.backward()
++            loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten())
++            (loss / len(group)).backward()
+""",
+    ),
+    KnownWrong(
+        "an_update_of_nothing",
+        fails=("train_epoch/leftover",),
+        read="handbook/gradient-mechanics.md#a-batch-in-parts",
+        explanation="""The update for what is left comes whether or not anything is left: without data, an update is made of
+        nothing, and a loss of 0 is reported. AdamW skips parameters without a gradient, but the step counts, here
+        and in a schedule.""",
+        change="""
+-    losses: list[float] = []
+-    stream = iter(micro_batches)
+-    while group := list(itertools.islice(stream, k)):
++    losses, stream = [], iter(micro_batches)
++    group = list(itertools.islice(stream, k))
++    while True:
+@@
+-    return losses
++        if not (group := list(itertools.islice(stream, k))):
++            return losses
+""",
+    ),
+    KnownWrong(
+        "leftover_divided_by_k",
+        fails=("train_epoch/leftover",),
+        read="handbook/gradient-mechanics.md#a-batch-in-parts",
+        explanation="""The last group gets its update, but its losses are divided by k although there are fewer of them. Gradient
+        and loss of the last update are too small, by (micro-batches left) / k. Divide by how many the group has.""",
+        change="""
+-            loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten()) / len(group)
++            loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten()) / k
+""",
+    ),
+    KnownWrong(
+        "leftover_dropped",
+        fails=("train_epoch/leftover",),
+        read="handbook/gradient-mechanics.md#a-batch-in-parts",
+        explanation="""An update comes after every k-th micro-batch, and none after the last ones where their number is not a
+        multiple of k. Their gradients were computed and are cleared at the next epoch's start. With fixed order
+        it is the same data each time that is never learned.""",
+        definitions="""
+def train_epoch(model, optimizer, micro_batches, k):
+    losses, total = [], 0.0
+    optimizer.zero_grad()
+    for i, (x, y) in enumerate(micro_batches):
+        loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten()) / k
+        loss.backward()
+        total += loss.item()
+        if (i + 1) % k == 0:
+            optimizer.step()
+            optimizer.zero_grad()
+            losses.append(total)
+            total = 0.0
+    return losses
+""",
+    ),
+    KnownWrong(
+        "a_backward_each_group",
+        fails=("train_epoch/memory",),
+        read="handbook/gradient-mechanics.md#accumulation-saves-activations-only",
+        explanation="""The losses of a group are added up as tensors, and backward runs once a group. Every micro-batch's
+        activations are held until then: the memory of the whole batch, which accumulation was to avoid.""",
+        definitions="""
+def train_epoch(model, optimizer, micro_batches, k):
+    losses, stream = [], iter(micro_batches)
+    while group := list(itertools.islice(stream, k)):
+        optimizer.zero_grad()
+        loss = sum(F.cross_entropy(model(x).flatten(0, 1), y.flatten()) for x, y in group) / len(group)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+""",
+    ),
+    KnownWrong(
+        "reads_everything_first",
+        fails=("train_epoch/memory",),
+        read="handbook/gradient-mechanics.md#a-batch-in-parts",
+        explanation="""list(micro_batches) makes the length known, and holds the whole data set in memory. A stream that never
+        ends never gets to its first update. Take k at a time.""",
+        change="""
+-    losses: list[float] = []
+-    stream = iter(micro_batches)
+-    while group := list(itertools.islice(stream, k)):
++    losses, every = [], list(micro_batches)
++    for start in range(0, len(every), k):
++        group = every[start : start + k]
+""",
+    ),
+    KnownWrong(
+        "cleared_after_the_update",
+        fails=("train_epoch/stale",),
+        read="handbook/gradient-mechanics.md#none-is-not-zero",
+        explanation="""The gradients are cleared after each update, not before each group. That is the same as long as nobody
+        else calls backward: what a gradient monitor or an epoch that was broken off has left goes into the first
+        update.""",
+        change="""
+-        optimizer.zero_grad(set_to_none=True)
+@@
+         optimizer.step()
++        optimizer.zero_grad()
+""",
+    ),
+    KnownWrong(
+        "norm_after_clipping",
+        fails=("clip_once/norm",),
+        read="handbook/gradient-mechanics.md#clipping-by-norm-and-by-value",
+        explanation="""What is returned is the norm after the clipping. It never says more than max_norm: a run that logs it
+        shows a flat line at the limit, and the spike that you clipped for is invisible. Return the one from
+        before.""",
+        change="""
+             gradient.mul_(max_norm / norm)
+-    return norm
++    return math.sqrt(sum(gradient.square().sum().item() for gradient in gradients))
+""",
+    ),
+    KnownWrong(
+        "norms_added_up",
+        fails=("clip_once/norm", "clip_once/direction"),
+        read="handbook/gradient-mechanics.md#clipping-by-norm-and-by-value",
+        explanation="""The norms of the tensors are added. Lengths of parts do not add up to the length of the whole; their
+        squares do. The sum is too large, so the gradient is clipped too early and ends shorter than max_norm.""",
+        change="""
+-    norm = math.sqrt(sum(gradient.square().sum().item() for gradient in gradients))
++    norm = sum(gradient.norm().item() for gradient in gradients)
+""",
+    ),
+    KnownWrong(
+        "root_forgotten",
+        fails=("clip_once/norm", "clip_once/direction"),
+        read="handbook/gradient-mechanics.md#clipping-by-norm-and-by-value",
+        explanation="""The root of the sum of squares is missing: that is the squared length. A gradient of length 10 seems to be
+        100 long, and is cut to a tenth of the limit.""",
+        change="""
+-    norm = math.sqrt(sum(gradient.square().sum().item() for gradient in gradients))
++    norm = sum(gradient.square().sum().item() for gradient in gradients)
+""",
+    ),
+    KnownWrong(
+        "clipped_by_value",
+        fails=("clip_once/direction",),
+        read="handbook/gradient-mechanics.md#clipping-by-norm-and-by-value",
+        explanation="""Each number is cut to the range from -max_norm to max_norm. That is clipping by value: it flattens large
+        numbers and leaves small ones, so the gradient turns, and its length may still be over max_norm many
+        times.""",
+        change="""
+-    if norm > max_norm:
+-        for gradient in gradients:
+-            gradient.mul_(max_norm / norm)
++    for gradient in gradients:
++        gradient.clamp_(-max_norm, max_norm)
+""",
+    ),
+    KnownWrong(
+        "each_tensor_by_itself",
+        fails=("clip_once/direction",),
+        read="handbook/gradient-mechanics.md#clipping-by-norm-and-by-value",
+        explanation="""Each tensor is clipped to max_norm by its own norm. Large tensors are shortened, small ones are not, so
+        the gradient turns: the update no longer follows the slope of the loss. The whole gradient is one vector
+        and has one factor.""",
+        change="""
+-    if norm > max_norm:
+-        for gradient in gradients:
+-            gradient.mul_(max_norm / norm)
++    for gradient in gradients:
++        gradient.mul_(min(1.0, max_norm / max(gradient.norm().item(), 1e-12)))
+""",
+    ),
+    KnownWrong(
+        "generator_used_up",
+        fails=("clip_once/direction",),
+        read="handbook/gradient-mechanics.md#clipping-by-norm-and-by-value",
+        explanation="""`parameters` is looped over twice. model.parameters() is a generator: after the first loop it is empty, so
+        the second one finds nothing to clip, and says nothing. Keep the gradients in a list.""",
+        definitions="""
+def clip_gradients(parameters, max_norm):
+    norm = math.sqrt(sum(p.grad.square().sum().item() for p in parameters if p.grad is not None))
+    if norm > max_norm:
+        for p in parameters:
+            if p.grad is not None:
+                p.grad.mul_(max_norm / norm)
+    return norm
+""",
+    ),
+    KnownWrong(
+        "new_tensors_for_gradients",
+        fails=("clip_once/direction",),
+        read="handbook/gradient-mechanics.md#clipping-by-norm-and-by-value",
+        explanation="""p.grad is replaced by a new, shorter tensor. The numbers are right, but for a moment each gradient is
+        there twice, and whoever holds the old tensor, such as DDP with its buckets that p.grad views, now has
+        another one than the optimizer. Multiply in place.""",
+        definitions="""
+def clip_gradients(parameters, max_norm):
+    parameters = [p for p in parameters if p.grad is not None]
+    norm = math.sqrt(sum(p.grad.square().sum().item() for p in parameters))
+    if norm > max_norm:
+        for p in parameters:
+            p.grad = p.grad * (max_norm / norm)
+    return norm
+""",
+    ),
+    KnownWrong(
+        "divides_by_a_norm_of_zero",
+        fails=("clip_once/limit",),
+        read="handbook/gradient-mechanics.md#clipping-by-norm-and-by-value",
+        explanation="""min(1, max_norm / norm) fails for a gradient that is 0 everywhere: Python raises ZeroDivisionError, and a
+        tensor makes inf of it. Ask first whether the norm is over the limit: then it is not 0.""",
+        change="""
+-    if norm > max_norm:
+-        for gradient in gradients:
+-            gradient.mul_(max_norm / norm)
++    factor = min(1.0, max_norm / norm)
++    for gradient in gradients:
++        gradient.mul_(factor)
+""",
+    ),
+    KnownWrong(
+        "lengthened_to_the_limit",
+        fails=("clip_once/limit",),
+        read="handbook/gradient-mechanics.md#clipping-by-norm-and-by-value",
+        explanation="""Every gradient is scaled to max_norm, the short ones too. That is normalizing, not clipping: near a
+        minimum, where gradients are small, each update is as long as ever. And a gradient of length 0 is divided
+        by 0.""",
+        change="""
+-    if norm > max_norm:
+-        for gradient in gradients:
+-            gradient.mul_(max_norm / norm)
++    for gradient in gradients:
++        gradient.mul_(max_norm / (norm + 1e-6))
+@@
+-        loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten())
+-        (loss / len(micro_batches)).backward()
+-    norm = clip_gradients(model.parameters(), max_norm)
++        (F.cross_entropy(model(x).flatten(0, 1), y.flatten()) / len(micro_batches)).backward()
++    norm = nn.utils.clip_grad_norm_(model.parameters(), max_norm).item()
+""",
+    ),
+    KnownWrong(
+        "needs_every_gradient",
+        fails=("clip_once/none",),
+        read="handbook/gradient-mechanics.md#none-is-not-zero",
+        explanation="""Every parameter is asked for its gradient. A frozen parameter, or one that this forward pass did not use,
+        has None there, and None has no squares.""",
+        change="""
+-    gradients = [p.grad for p in parameters if p.grad is not None]
++    gradients = [p.grad for p in parameters]
+""",
+    ),
+    KnownWrong(
+        "zeros_for_missing",
+        fails=("clip_once/none",),
+        read="handbook/gradient-mechanics.md#none-is-not-zero",
+        explanation="""A parameter without a gradient gets one of zeros, so that the loop has something to square. The norm is
+        right, but None and zero differ: the optimizer now moves a frozen parameter by its weight decay.""",
+        definitions="""
+def clip_gradients(parameters, max_norm):
+    parameters = list(parameters)
+    for p in parameters:
+        if p.grad is None:
+            p.grad = torch.zeros_like(p)
+    norm = math.sqrt(sum(p.grad.square().sum().item() for p in parameters))
+    if norm > max_norm:
+        for p in parameters:
+            p.grad.mul_(max_norm / norm)
+    return norm
+""",
+    ),
+    KnownWrong(
+        "clipped_after_the_update",
+        fails=("clip_once/once",),
+        read="handbook/gradient-mechanics.md#clipping-by-norm-and-by-value",
+        explanation="""The clipping comes after optimizer.step(). The update has already followed the long gradient, and what is
+        shortened is thrown away by the next zero_grad. The norm that is logged is right, so nothing looks wrong.""",
+        change="""
+-    norm = clip_gradients(model.parameters(), max_norm)
+     optimizer.step()
+-    return norm
++    return clip_gradients(model.parameters(), max_norm)
+""",
+    ),
+    KnownWrong(
+        "clipped_every_micro_batch",
+        fails=("clip_once/once",),
+        read="handbook/gradient-mechanics.md#clipping-by-norm-and-by-value",
+        explanation="""The gradient is clipped after each backward. The running sum is cut while it grows, so the first
+        micro-batches lose more than the last, and the direction turns toward the last one. The norm that comes
+        back is of a mixture. Clip when the group's gradient is complete.""",
+        change="""
+-        loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten())
+-        (loss / len(micro_batches)).backward()
+-    norm = clip_gradients(model.parameters(), max_norm)
++        (F.cross_entropy(model(x).flatten(0, 1), y.flatten()) / len(micro_batches)).backward()
++        norm = clip_gradients(model.parameters(), max_norm)  # noqa: F821
+""",
+    ),
+    KnownWrong(
+        "clipped_then_divided",
+        fails=("clip_once/once",),
+        read="handbook/gradient-mechanics.md#clipping-by-norm-and-by-value",
+        explanation="""The sum of the gradients is clipped first and divided by their number after that. The clipping then acts
+        at max_norm / k, and a gradient that was too long ends k times too short. Make the mean first; what you
+        clip must be what the update follows.""",
+        change="""
+-        loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten())
+-        (loss / len(micro_batches)).backward()
++        F.cross_entropy(model(x).flatten(0, 1), y.flatten()).backward()
+     norm = clip_gradients(model.parameters(), max_norm)
++    for parameter in model.parameters():
++        parameter.grad.div_(len(micro_batches))
+     optimizer.step()
+-    return norm
++    return norm / len(micro_batches)
+""",
+    ),
+    KnownWrong(
+        "clips_the_sum",
+        fails=("clip_once/once",),
+        read="handbook/gradient-mechanics.md#clipping-by-norm-and-by-value",
+        explanation="""The losses are not divided by the number of micro-batches. Where the gradient is clipped that does not
+        show, since its length is max_norm either way; the norm is k times too large, so clipping begins k times
+        too early, and below the limit each update is k times too long.""",
+        change="""
+-        loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten())
+-        (loss / len(micro_batches)).backward()
++        F.cross_entropy(model(x).flatten(0, 1), y.flatten()).backward()
+""",
+    ),
+    KnownWrong(
+        "clips_with_old_gradients",
+        fails=("clip_once/once",),
+        read="handbook/gradient-mechanics.md#none-is-not-zero",
+        explanation="""Nothing clears the gradients before the group, so what was left from before is added to it, and what is
+        clipped is their sum.""",
+        change="""
+-    optimizer.zero_grad(set_to_none=True)
+     for x, y in micro_batches:
+-        loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten())
+-        (loss / len(micro_batches)).backward()
++        (F.cross_entropy(model(x).flatten(0, 1), y.flatten()) / len(micro_batches)).backward()
+""",
+    ),
+    KnownWrong(
+        "update_in_one_backward",
+        fails=("clip_once/once",),
+        read="handbook/gradient-mechanics.md#accumulation-saves-activations-only",
+        explanation="""The losses of the group are added up, and backward runs once. The gradient and its clipping are right, but
+        every micro-batch's activations wait for that one backward: the update holds as much as the whole batch.""",
+        change="""
+-    for x, y in micro_batches:
+-        loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten())
+-        (loss / len(micro_batches)).backward()
++    losses = [F.cross_entropy(model(x).flatten(0, 1), y.flatten()) for x, y in micro_batches]
++    (sum(losses) / len(losses)).backward()
+""",
+    ),
+    KnownWrong(
+        "micro_batches_counted",
+        fails=("schedule/count",),
+        read="handbook/gradient-mechanics.md#everything-else-happens-once-an-update",
+        explanation="""Micro-batches are counted, not updates. A cosine of this length is only 1/k of the way down when the run
+        ends: it trains at nearly the peak rate to the last.""",
+        change="""
+-    return epochs * math.ceil(micro_batches / k)
++    return epochs * micro_batches
+""",
+    ),
+    KnownWrong(
+        "one_update_more",
+        fails=("schedule/count",),
+        read="handbook/gradient-mechanics.md#everything-else-happens-once-an-update",
+        explanation="""micro_batches // k + 1 adds an update for what is left, also where nothing is. With a multiple of k it is
+        one too many in each pass.""",
+        change="""
+-    return epochs * math.ceil(micro_batches / k)
++    return epochs * (micro_batches // k + 1)
+""",
+    ),
+    KnownWrong(
+        "rounded_once",
+        fails=("schedule/count",),
+        read="handbook/gradient-mechanics.md#everything-else-happens-once-an-update",
+        explanation="""All passes together are divided by k and rounded up once, as if a group could reach over the end of a pass
+        into the next. Each pass ends with its own update for what is left, so round up in each.""",
+        change="""
+-    return epochs * math.ceil(micro_batches / k)
++    return math.ceil(epochs * micro_batches / k)
+""",
+    ),
+    KnownWrong(
+        "updates_rounded_down",
+        fails=("schedule/count",),
+        read="handbook/gradient-mechanics.md#everything-else-happens-once-an-update",
+        explanation="""Integer division rounds down: the update for what is left is not counted. A schedule made with this number
+        ends before the run does, by one update a pass.""",
+        change="""
+-    return epochs * math.ceil(micro_batches / k)
++    return epochs * (micro_batches // k)
+""",
+    ),
+    KnownWrong(
+        "a_rate_each_micro_batch",
+        fails=("schedule/rates",),
+        read="handbook/gradient-mechanics.md#everything-else-happens-once-an-update",
+        explanation="""One rate is noted for each micro-batch. The updates are right, but a plot of these rates has k times as
+        many points as there were updates.""",
+        change="""
+-            rates.append(optimizer.param_groups[0]["lr"])
++            rates += [optimizer.param_groups[0]["lr"]] * len(group)
+""",
+    ),
+    KnownWrong(
+        "next_rates_reported",
+        fails=("schedule/rates",),
+        read="handbook/gradient-mechanics.md#everything-else-happens-once-an-update",
+        explanation="""The rate is noted after scheduler.step(): that is the rate of the next update. The training is right and
+        the log is off by one, so the first rate is missing and the last one was never used.""",
+        change="""
+-            rates.append(optimizer.param_groups[0]["lr"])
+@@
+             scheduler.step()
++            rates.append(optimizer.param_groups[0]["lr"])
+""",
+    ),
+    KnownWrong(
+        "rate_moves_every_micro_batch",
+        fails=("schedule/rates", "schedule/moves"),
+        read="handbook/gradient-mechanics.md#everything-else-happens-once-an-update",
+        explanation="""scheduler.step() is called once for each micro-batch. The schedule runs through k times too fast: warm-up
+        is over after 1/k of its updates, and the rate is at its floor when 1/k of the run is done. torch warns
+        only if the scheduler steps before the optimizer ever did.""",
+        change="""
+-            scheduler.step()
++            for _ in group:
++                scheduler.step()
+""",
+    ),
+    KnownWrong(
+        "rate_moves_every_pass",
+        fails=("schedule/rates", "schedule/moves"),
+        read="handbook/gradient-mechanics.md#everything-else-happens-once-an-update",
+        explanation="""scheduler.step() is called once a pass. Many examples do that, with schedules whose steps are meant to be
+        epochs. A schedule whose length is a number of updates then hardly moves.""",
+        change="""
+-            scheduler.step()
++        scheduler.step()
+""",
+    ),
+    KnownWrong(
+        "rate_moves_first",
+        fails=("schedule/rates", "schedule/moves"),
+        read="handbook/gradient-mechanics.md#everything-else-happens-once-an-update",
+        explanation="""The scheduler steps before the optimizer. The schedule's first rate is never used, and every update has
+        the next one's. torch warns of it once, in a line that is easily overlooked.""",
+        change="""
+         while group := list(itertools.islice(stream, k)):
++            scheduler.step()
+@@
+-            scheduler.step()
+""",
+    ),
+    KnownWrong(
+        "one_group_moves",
+        fails=("schedule/moves",),
+        read="handbook/gradient-mechanics.md#everything-else-happens-once-an-update",
+        explanation="""The new rate is written into the first parameter group by hand. The other groups keep the rate they began
+        with: the usual second group, without weight decay, never decays its rate. scheduler.step() moves them
+        all.""",
+        change="""
+     rates: list[float] = []
++    others = [group["lr"] for group in optimizer.param_groups[1:]]
+@@
+-        while group := list(itertools.islice(stream, k)):
++        while micro_batches := list(itertools.islice(stream, k)):
+             rates.append(optimizer.param_groups[0]["lr"])
+-            train_epoch(model, optimizer, group, k)
++            train_epoch(model, optimizer, micro_batches, k)  # noqa: F821
+             scheduler.step()
++            for group, rate in zip(optimizer.param_groups[1:], others, strict=True):
++                group["lr"] = rate
+""",
+    ),
+    KnownWrong(
+        "passes_read_at_once",
+        fails=("schedule/stream",),
+        read="handbook/gradient-mechanics.md#everything-else-happens-once-an-update",
+        explanation="""Each pass is put into a list before its first update. Rates and weights are right; a pass that is larger
+        than memory does not fit, and one that streams from a disk waits for its end first. Take k at a time.""",
+        change="""
+-        stream = iter(epoch)
+-        while group := list(itertools.islice(stream, k)):
++        every = list(epoch)
++        for start in range(0, len(every), k):
+             rates.append(optimizer.param_groups[0]["lr"])
+-            train_epoch(model, optimizer, group, k)
++            train_epoch(model, optimizer, every[start : start + k], k)  # noqa: F821
+""",
+    ),
+    KnownWrong(
+        "mean_norm_squared",
+        fails=("noise_scale/signal", "noise_scale/noise"),
+        read="handbook/gradient-mechanics.md#how-much-of-a-gradient-is-noise",
+        explanation="""The small batch's number is the square of the mean norm, not the mean of the squared norms. The square of
+        a mean is always the smaller one, so noise is underestimated, and the estimate of |G|^2 is biased.""",
+        change="""
+-    norm_small = gradients.square().sum(1).mean().item()
++    norm_small = gradients.norm(dim=1).mean().item() ** 2
+""",
+    ),
+    KnownWrong(
+        "noise_counted_as_signal",
+        fails=("noise_scale/signal",),
+        read="handbook/gradient-mechanics.md#how-much-of-a-gradient-is-noise",
+        explanation="""The squared length of the averaged gradient is taken for |G|^2. It is that plus tr(S)/B_b: noise does not
+        cancel out of a square. With little signal nearly all of it is noise, and the noise scale comes out near
+        the batch size whatever it is.""",
+        change="""
+-    signal = (big * norm_big - small * norm_small) / (big - small)
+-    noise = (norm_small - norm_big) / (1 / small - 1 / big)
+-    return signal, noise
++    return norm_big, (norm_small - norm_big) / (1 / small - 1 / big)
+""",
+    ),
+    KnownWrong(
+        "norms_not_squared",
+        fails=("noise_scale/signal", "noise_scale/noise"),
+        read="handbook/gradient-mechanics.md#how-much-of-a-gradient-is-noise",
+        explanation="""Lengths are used where squared lengths belong. It is the squared length that grows by tr(S)/B: the
+        equations that were solved hold for squares only.""",
+        change="""
+-    norm_small = gradients.square().sum(1).mean().item()
+-    norm_big = gradients.mean(0).square().sum().item()
++    norm_small = gradients.norm(dim=1).mean().item()
++    norm_big = gradients.mean(0).norm().item()
+""",
+    ),
+    KnownWrong(
+        "rows_added_up",
+        fails=("noise_scale/signal", "noise_scale/noise"),
+        read="handbook/gradient-mechanics.md#how-much-of-a-gradient-is-noise",
+        explanation="""The large batch's gradient is taken as the sum of the rows. It is their mean: each row is itself a mean
+        over its micro-batch. The sum is k times as long, its square k^2 times.""",
+        change="""
+-    norm_big = gradients.mean(0).square().sum().item()
++    norm_big = gradients.sum(0).square().sum().item()
+""",
+    ),
+    KnownWrong(
+        "sizes_swapped",
+        fails=("noise_scale/signal", "noise_scale/noise"),
+        read="handbook/gradient-mechanics.md#how-much-of-a-gradient-is-noise",
+        explanation="""B_b and B_s are swapped: the mean of the rows is taken for the small batch and a row for the large one.
+        The estimates then come out with wrong signs and sizes; |G|^2 is too large and the noise is negative.""",
+        change="""
+-    norm_small = gradients.square().sum(1).mean().item()
+-    norm_big = gradients.mean(0).square().sum().item()
++    norm_small = gradients.mean(0).square().sum().item()
++    norm_big = gradients.square().sum(1).mean().item()
+""",
+    ),
+    KnownWrong(
+        "divided_by_k",
+        fails=("noise_scale/noise",),
+        read="handbook/gradient-mechanics.md#how-much-of-a-gradient-is-noise",
+        explanation="""The variance divides by k where the mean was taken from the same k rows: it should be k - 1. With two rows
+        that halves the noise.""",
+        change="""
+-    noise = (norm_small - norm_big) / (1 / small - 1 / big)
+-    return signal, noise
++    return signal, small * gradients.var(0, correction=0).sum().item()
+""",
+    ),
+    KnownWrong(
+        "noise_of_a_micro_batch",
+        fails=("noise_scale/noise",),
+        read="handbook/gradient-mechanics.md#how-much-of-a-gradient-is-noise",
+        explanation="""The variance between the rows is that of a micro-batch's gradient. S is the covariance of one sequence's
+        gradient, larger by the micro-batch's size. The noise scale then comes out in micro-batches, not in
+        sequences.""",
+        change="""
+-    noise = (norm_small - norm_big) / (1 / small - 1 / big)
+-    return signal, noise
++    return signal, gradients.var(0).sum().item()
+""",
+    ),
+    KnownWrong(
+        "mean_of_ratios",
+        fails=("noise_scale/ratio",),
+        read="handbook/gradient-mechanics.md#how-much-of-a-gradient-is-noise",
+        explanation="""Each step's own ratio is averaged. One step whose estimate of |G|^2 happens to be near 0 then has a huge
+        ratio, of either sign, and decides the mean. Average numerator and denominator first, then divide.""",
+        change="""
+-    signal = sum(one for one, _ in estimates) / len(estimates)
+-    noise = sum(one for _, one in estimates) / len(estimates)
+-    return noise / signal if signal > 0 else math.inf
++    ratios = [noise / signal if signal > 0 else math.inf for signal, noise in estimates]
++    return sum(ratios) / len(ratios)
+""",
+    ),
+    KnownWrong(
+        "negative_estimates_cut",
+        fails=("noise_scale/ratio",),
+        read="handbook/gradient-mechanics.md#how-much-of-a-gradient-is-noise",
+        explanation="""Each negative estimate of |G|^2 is raised to 0 before they are averaged. A square cannot be negative, but
+        an unbiased estimate of one can, and has to: cut at 0, the estimates are too large on average. Test the
+        average, not each.""",
+        change="""
+-    signal = sum(one for one, _ in estimates) / len(estimates)
+-    noise = sum(one for _, one in estimates) / len(estimates)
++    signal = sum(max(one, 0.0) for one, _ in estimates)
++    noise = sum(one for _, one in estimates)
+""",
+    ),
+    KnownWrong(
+        "negative_estimates_left_out",
+        fails=("noise_scale/ratio",),
+        read="handbook/gradient-mechanics.md#how-much-of-a-gradient-is-noise",
+        explanation="""Steps whose estimate of |G|^2 is negative are left out. They are no failures: an unbiased estimate of
+        something small must fall below 0 now and then, and those above balance it. Without them the signal is
+        overestimated.""",
+        change="""
+     estimates = [noise_estimates(gradients, micro_batch) for gradients in steps]
++    estimates = [(signal, noise) for signal, noise in estimates if signal > 0]
++    if not estimates:
++        return math.inf
+""",
+    ),
+    KnownWrong(
+        "only_the_last_step",
+        fails=("noise_scale/ratio",),
+        read="handbook/gradient-mechanics.md#how-much-of-a-gradient-is-noise",
+        explanation="""The ratio of one step is returned. A single step's estimate of |G|^2 is so noisy that it is often
+        negative; that is why several are averaged.""",
+        change="""
+-    estimates = [noise_estimates(gradients, micro_batch) for gradients in steps]
++    estimates = [noise_estimates(steps[-1], micro_batch)]
+""",
+    ),
+    KnownWrong(
+        "ratio_upside_down",
+        fails=("noise_scale/ratio",),
+        read="handbook/gradient-mechanics.md#how-much-of-a-gradient-is-noise",
+        explanation="""|G|^2 / tr(S) is the signal-to-noise ratio of one sequence. The noise scale is its inverse: the number of
+        sequences at which noise and signal are equal.""",
+        change="""
+-    return noise / signal if signal > 0 else math.inf
++    return signal / noise if signal > 0 else math.inf
+""",
+    ),
+    KnownWrong(
+        "steps_in_one_batch",
+        fails=("noise_scale/ratio",),
+        read="handbook/gradient-mechanics.md#how-much-of-a-gradient-is-noise",
+        explanation="""The rows of all steps are put into one large batch. Between two steps the weights have moved, so their
+        gradients differ for another reason than noise, and that difference is counted as noise. Estimate in each
+        step, then average.""",
+        change="""
+-    estimates = [noise_estimates(gradients, micro_batch) for gradients in steps]
++    estimates = [noise_estimates(torch.cat(list(steps)), micro_batch)]
+""",
+    ),
+    KnownWrong(
+        "negative_noise_scale",
+        fails=("noise_scale/no-signal",),
+        read="handbook/gradient-mechanics.md#how-much-of-a-gradient-is-noise",
+        explanation="""The quotient is returned as it is. Where the noise drowns the signal, the estimate of |G|^2 is negative,
+        and so is this "noise scale": a batch size below 0. It says that no signal was found.""",
+        change="""
+-    return noise / signal if signal > 0 else math.inf
++    return noise / signal
+""",
+    ),
+    KnownWrong(
+        "size_of_the_signal",
+        fails=("noise_scale/no-signal",),
+        read="handbook/gradient-mechanics.md#how-much-of-a-gradient-is-noise",
+        explanation="""abs() makes the noise scale positive again. A negative estimate of |G|^2 is no small positive one with the
+        wrong sign; it says that the noise in it is larger than what it estimates.""",
+        change="""
+-    return noise / signal if signal > 0 else math.inf
++    return noise / abs(signal)
+""",
+    ),
+)
+
+HURRIED = {
+    "accumulate": {
+        "the last part is forgotten": """
+-    for micro_x, micro_y in zip(x.chunk(k), y.chunk(k), strict=True):
++    for micro_x, micro_y in list(zip(x.chunk(k), y.chunk(k)))[:-1]:
+""",
+        "the sequences are cut, not the batch": """
+-    for micro_x, micro_y in zip(x.chunk(k), y.chunk(k), strict=True):
++    for micro_x, micro_y in zip(x.chunk(k, 1), y.chunk(k, 1)):
+""",
+        "every k-th sequence": """
+-    for micro_x, micro_y in zip(x.chunk(k), y.chunk(k), strict=True):
++    for micro_x, micro_y in ((x[i::k], y[i::k]) for i in range(k)):
+""",
+        "one sequence at a time": """
+-    for micro_x, micro_y in zip(x.chunk(k), y.chunk(k), strict=True):
++    for micro_x, micro_y in zip(x.split(1), y.split(1), strict=True):
+""",
+        "keeps the losses and their graphs": """
+-        loss.backward()
+-        total += loss.item()
+-    return total
++        loss.backward(retain_graph=True)
++        total = total + loss
++    return total.item()
+""",
+        "on a copy of the model": """
+-    model.zero_grad(set_to_none=True)
++    model = __import__('copy').deepcopy(model)
+""",
+        "in float32": """
+-        loss = F.cross_entropy(model(micro_x).flatten(0, 1), micro_y.flatten()) / k
++        loss = F.cross_entropy(model(micro_x).flatten(0, 1).float(), micro_y.flatten()) / k
+""",
+        "divides by sequences": """
+-        loss = F.cross_entropy(model(micro_x).flatten(0, 1), micro_y.flatten()) / k
++        loss = F.cross_entropy(model(micro_x).flatten(0, 1), micro_y.flatten()) / len(x)
+""",
+        "updates by hand": """
+         total += loss.item()
++    for p in model.parameters():
++        p.data -= 1e-3 * p.grad
+""",
+        "the loss of a second look": """
+-        total += loss.item()
++        total += F.cross_entropy(model(micro_x).flatten(0, 1), micro_y.flatten()).item() / k
+""",
+    },
+    "accumulate_tokens": {
+        "counts the inputs": """
+-    scored = sum(int((y != -100).sum()) for _, y in micro_batches)
++    scored = sum(int((x != 0).sum()) for x, y in micro_batches)
+""",
+        "stops at the first that is empty": """
+     for x, y in micro_batches:
++        if (y == -100).all():
++            break
+""",
+        "long ones first": """
+-    for x, y in micro_batches:
++    for x, y in sorted(micro_batches, key=lambda pair: -pair[0].numel()):
+""",
+        "padding is written into the inputs": """
+     for x, y in micro_batches:
++        x = x.masked_fill(y == -100, 0)
+""",
+    },
+    "train_epoch": {
+        "reads everything for its length": """
+     losses: list[float] = []
++    micro_batches = list(micro_batches)
+""",
+        "one left over is dropped": """
+     while group := list(itertools.islice(stream, k)):
++        if len(group) == 1 < k:
++            break
+""",
+        "losses pile up": """
+-        total = 0.0
++        total = sum(losses)
+""",
+        "returns tensors": """
+-        losses.append(total)
++        losses.append(loss.detach() * 0 + total)
+""",
+        "two updates a group": """
+         optimizer.step()
++        optimizer.step()
+""",
+    },
+    "clip_once": {
+        "the embedding is not clipped": """
+-    norm = clip_gradients(model.parameters(), max_norm)
++    norm = clip_gradients(list(model.parameters())[1:], max_norm)
+""",
+        "the limit is always 1": """
+-    norm = clip_gradients(model.parameters(), max_norm)
++    norm = clip_gradients(model.parameters(), 1.0)
+""",
+        "torch clips": """
+-    gradients = [p.grad for p in parameters if p.grad is not None]
++    return float(nn.utils.clip_grad_norm_(parameters, max_norm))
++    gradients = []
+""",
+        "clips twice, returns the second": """
+     norm = clip_gradients(model.parameters(), max_norm)
++    norm = clip_gradients(model.parameters(), max_norm)
+""",
+        "each tensor has the whole limit": """
+-    norm = clip_gradients(model.parameters(), max_norm)
++    norm = math.hypot(*(clip_gradients([p], max_norm) for p in model.parameters()))
+""",
+        "one batch of all": """
+-    for x, y in micro_batches:
++    x, y = (torch.cat(every) for every in zip(*micro_batches, strict=True))
++    for _ in range(1):
+         loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten())
+-        (loss / len(micro_batches)).backward()
++        (loss / 1 ** len(micro_batches)).backward()
+""",
+        "clips from twice the limit on": """
+-    if norm > max_norm:
++    if norm > 2 * max_norm:
+""",
+        "the largest gradient is the norm": """
+-    norm = math.sqrt(sum(gradient.square().sum().item() for gradient in gradients))
++    norm = max(gradient.abs().max().item() for gradient in gradients)
+""",
+    },
+    "schedule": {
+        "passes run into each other": """
+-    for epoch in epochs:
++    for epoch in [itertools.chain(*epochs)]:
+""",
+        "the rate of the last group": """
+-            rates.append(optimizer.param_groups[0]["lr"])
++            rates.append(optimizer.param_groups[-1]["lr"])
+""",
+        "passes are lists": """
+-        stream = iter(epoch)
++        stream = iter(list(epoch))
+""",
+        "rounds to the nearest": """
+-    return epochs * math.ceil(micro_batches / k)
++    return epochs * round(micro_batches / k)
+""",
+        "moves twice": """
+             scheduler.step()
++            scheduler.step()
+""",
+        "the rate from before any schedule": """
+-            rates.append(optimizer.param_groups[0]["lr"])
++            rates.append(scheduler.base_lrs[0])
+""",
+    },
+    "noise_scale": {
+        "no negative signal": """
+-    return signal, noise
++    return max(signal, 0.0), noise
+""",
+        "no negative signal in the average": """
+-    signal = sum(one for one, _ in estimates) / len(estimates)
++    signal = sum(max(one, 0.0) for one, _ in estimates) / len(estimates)
+""",
+        "steps with more rows count more": """
+-    estimates = [noise_estimates(gradients, micro_batch) for gradients in steps]
++    estimates = [noise_estimates(every, micro_batch) for every in steps for _ in every]
+""",
+        "the median step": """
+-    signal = sum(one for one, _ in estimates) / len(estimates)
++    signal = sorted(one for one, _ in estimates)[len(estimates) // 2]
+""",
+        "the first row is the small batch": """
+-    norm_small = gradients.square().sum(1).mean().item()
++    norm_small = gradients[0].square().sum().item()
+""",
+    },
+}
