@@ -7,8 +7,8 @@ KNOWN_WRONG = (
         "biases_counted",
         fails=("parameter_count/block",),
         read="handbook/memory.md#seven-kinds-four-moments",
-        explanation="""Every matrix is given a bias. GPT-2 had them; this GPT, like most models since, has none, and a count from
-        a paper's table may mean either.""",
+        explanation="""Every matrix is given a bias. GPT-2 had them; this GPT, like most models since, has none, and a
+        count from a paper's table may mean either.""",
         change="""
 -    block = 3 * C * C + C * C + 2 * 4 * C * C + 2 * C
 +    block = 12 * C * C + 9 * C + 2 * 2 * C
@@ -21,8 +21,8 @@ KNOWN_WRONG = (
         "mlp_counted_once",
         fails=("parameter_count/block",),
         read="handbook/memory.md#seven-kinds-four-moments",
-        explanation="""The MLP has two matrices of 4C times C, one that widens and one that narrows. Here only one is counted: a
-        block then has 8 C squared instead of 12.""",
+        explanation="""The MLP has two matrices of 4C times C, one that widens and one that narrows. Here only one is
+        counted: a block then has 8 C squared instead of 12.""",
         change="""
 -    block = 3 * C * C + C * C + 2 * 4 * C * C + 2 * C
 +    block = 3 * C * C + C * C + 4 * C * C + 2 * C
@@ -32,8 +32,8 @@ KNOWN_WRONG = (
         "norms_forgotten",
         fails=("parameter_count/block",),
         read="handbook/memory.md#seven-kinds-four-moments",
-        explanation="""Twelve times hidden_dim squared is the matrices of a block; each of its two norms has hidden_dim weights
-        besides, and one more norm follows the last block.""",
+        explanation="""Twelve times hidden_dim squared is the matrices of a block; each of its two norms has hidden_dim
+        weights besides, and one more norm follows the last block.""",
         change="""
 -    block = 3 * C * C + C * C + 2 * 4 * C * C + 2 * C
 +    block = 3 * C * C + C * C + 2 * 4 * C * C
@@ -46,8 +46,8 @@ KNOWN_WRONG = (
         "last_norm_forgotten",
         fails=("parameter_count/tied",),
         read="handbook/memory.md#seven-kinds-four-moments",
-        explanation="""The norm after the last block is missing: hidden_dim numbers, few beside millions, but a count that is
-        nearly right cannot be checked.""",
+        explanation="""The norm after the last block is missing: hidden_dim numbers, few beside millions, but a count
+        that is nearly right cannot be checked.""",
         change="""
 -    return vocab_size * C + block_size * C + n_layer * block + C + output
 +    return vocab_size * C + block_size * C + n_layer * block + output
@@ -57,8 +57,8 @@ KNOWN_WRONG = (
         "positions_forgotten",
         fails=("parameter_count/tied",),
         read="handbook/memory.md#seven-kinds-four-moments",
-        explanation="""The learned positions are missing: a second embedding, block_size rows of hidden_dim numbers. Models with
-        rotary positions have none, this one has.""",
+        explanation="""The learned positions are missing: a second embedding, block_size rows of hidden_dim numbers.
+        Models with rotary positions have none, this one has.""",
         change="""
 -    return vocab_size * C + block_size * C + n_layer * block + C + output
 +    return vocab_size * C + n_layer * block + C + output
@@ -68,8 +68,8 @@ KNOWN_WRONG = (
         "tied_counted_twice",
         fails=("parameter_count/tied", "parameter_count/untied"),
         read="handbook/memory.md#seven-kinds-four-moments",
-        explanation="""The output layer is counted although it is the embedding's own matrix. Tied means one matrix with two
-        uses: one set of bytes, one gradient.""",
+        explanation="""The output layer is counted although it is the embedding's own matrix. Tied means one matrix with
+        two uses: one set of bytes, one gradient.""",
         change="""
 -    output = 0 if tied else vocab_size * C
 +    output = vocab_size * C
@@ -79,8 +79,8 @@ KNOWN_WRONG = (
         "tied_ignored",
         fails=("parameter_count/untied",),
         read="handbook/memory.md#seven-kinds-four-moments",
-        explanation="""The argument `tied` changes nothing. An output layer of its own is another matrix of vocab_size rows: for
-        small models with large vocabularies it is most of the model.""",
+        explanation="""The argument `tied` changes nothing. An output layer of its own is another matrix of vocab_size
+        rows: for small models with large vocabularies it is most of the model.""",
         change="""
 -    output = 0 if tied else vocab_size * C
 +    output = 0
@@ -90,8 +90,8 @@ KNOWN_WRONG = (
         "masters_in_fp32_too",
         fails=("state_bytes/fp32", "state_bytes/optimizers"),
         read="handbook/memory.md#bytes-a-parameter-8-12-16-18-20",
-        explanation="""Master weights are added where the weights are fp32 already. A copy is needed only where the model
-        computes with fewer bits than the optimizer.""",
+        explanation="""Master weights are added where the weights are fp32 already. A copy is needed only where the
+        model computes with fewer bits than the optimizer.""",
         change="""
 -        "fp32": (4, 4, 0, 4),
 +        "fp32": (4, 4, 4, 4),
@@ -101,8 +101,8 @@ KNOWN_WRONG = (
         "one_average",
         fails=("state_bytes/fp32", "state_bytes/mixed", "state_bytes/bf16"),
         read="handbook/memory.md#what-optimizers-remember",
-        explanation="""AdamW keeps two averages a parameter: of the gradient and of its square. One is what SGD with momentum
-        keeps.""",
+        explanation="""AdamW keeps two averages a parameter: of the gradient and of its square. One is what SGD with
+        momentum keeps.""",
         change="""
 -    averages = {"sgd": 0, "momentum": 1, "adamw": 2}[optimizer]
 +    averages = {"sgd": 0, "momentum": 1, "adamw": 1}[optimizer]
@@ -112,8 +112,8 @@ KNOWN_WRONG = (
         "step_counts_forgotten",
         fails=("state_bytes/fp32", "state_bytes/mixed", "state_bytes/bf16"),
         read="handbook/memory.md#what-optimizers-remember",
-        explanation="""AdamW's step count is missing: one 4-byte number for each parameter tensor. A few hundred bytes, but a
-        ledger that is right to the byte is a ledger in which a leak shows.""",
+        explanation="""AdamW's step count is missing: one 4-byte number for each parameter tensor. A few hundred bytes,
+        but a ledger that is right to the byte is a ledger in which a leak shows.""",
         change="""
 -    steps = 4 * n_tensors if optimizer == "adamw" else 0
 +    steps = 0
@@ -123,8 +123,8 @@ KNOWN_WRONG = (
         "half_averages_in_mixed",
         fails=("state_bytes/mixed", "state_bytes/optimizers"),
         read="handbook/memory.md#bytes-a-parameter-8-12-16-18-20",
-        explanation="""The averages are kept in bf16 beside fp32 master weights. The second one grows by a thousandth of a
-        squared gradient a step, which 8 bits of precision lose: mixed recipes keep both in fp32.""",
+        explanation="""The averages are kept in bf16 beside fp32 master weights. The second one grows by a thousandth of
+        a squared gradient a step, which 8 bits of precision lose: mixed recipes keep both in fp32.""",
         change="""
 -        "mixed": (2, 2, 4, 4),
 -        "mixed-fp32-accum": (2, 2 + 4, 4, 4),
@@ -136,8 +136,8 @@ KNOWN_WRONG = (
         "masters_forgotten",
         fails=("state_bytes/mixed", "state_bytes/optimizers"),
         read="handbook/memory.md#bytes-a-parameter-8-12-16-18-20",
-        explanation="""The fp32 master weights are missing. Updates are often smaller than a bf16 weight can register, so mixed
-        precision keeps an fp32 copy: 4 bytes a parameter more, not fewer.""",
+        explanation="""The fp32 master weights are missing. Updates are often smaller than a bf16 weight can register,
+        so mixed precision keeps an fp32 copy: 4 bytes a parameter more, not fewer.""",
         change="""
 -        "mixed": (2, 2, 4, 4),
 -        "mixed-fp32-accum": (2, 2 + 4, 4, 4),
@@ -149,8 +149,9 @@ KNOWN_WRONG = (
         "accumulator_replaces_gradient",
         fails=("state_bytes/accumulation", "state_bytes/optimizers"),
         read="handbook/memory.md#bytes-a-parameter-8-12-16-18-20",
-        explanation="""The fp32 sum takes the place of the bf16 gradients. There are recipes like that (Megatron-LM's, 18 bytes a
-        parameter); in this one backward still writes bf16 gradients, which are then added to the sum: 20.""",
+        explanation="""The fp32 sum takes the place of the bf16 gradients. There are recipes like that
+        (Megatron-LM's, 18 bytes a parameter); in this one backward still writes bf16 gradients, which are then
+        added to the sum: 20.""",
         change="""
 -        "mixed-fp32-accum": (2, 2 + 4, 4, 4),
 +        "mixed-fp32-accum": (2, 4, 4, 4),
@@ -170,9 +171,9 @@ KNOWN_WRONG = (
         "gelu_keeps_nothing",
         fails=("activation_bytes/fused", "activation_bytes/explicit"),
         read="handbook/forward-pass.md#what-other-layers-keep",
-        explanation="""What GELU reads is missing. Its slope differs at every input, so it keeps that input, four times as wide
-        as the stream; the product after it keeps GELU's output as well. Only a ReLU would get by with one of the
-        two.""",
+        explanation="""What GELU reads is missing. Its slope differs at every input, so it keeps that input, four times
+        as wide as the stream; the product after it keeps GELU's output as well. Only a ReLU would get by with one of
+        the two.""",
         change="""
 -    attention = (C + 3 * C + C) * number  # its input; q, k, v; the output, which is also the last product's input
 +    attention = 5 * C * number
@@ -185,8 +186,8 @@ KNOWN_WRONG = (
         "one_of_q_k_v",
         fails=("activation_bytes/fused", "activation_bytes/explicit"),
         read="handbook/forward-pass.md#what-other-layers-keep",
-        explanation="""q, k and v are counted as one tensor. The product that makes them is three times as wide as its input, and
-        attention's backward reads all three.""",
+        explanation="""q, k and v are counted as one tensor. The product that makes them is three times as wide as its
+        input, and attention's backward reads all three.""",
         change="""
 -    attention = (C + 3 * C + C) * number  # its input; q, k, v; the output, which is also the last product's input
 +    attention = 3 * C * number
@@ -196,8 +197,8 @@ KNOWN_WRONG = (
         "residuals_kept",
         fails=("activation_bytes/fused", "activation_bytes/explicit"),
         read="handbook/forward-pass.md#what-other-layers-keep",
-        explanation="""The two sums with the residual stream are counted. A sum's derivative is 1 whatever its inputs were, so
-        autograd keeps nothing of it.""",
+        explanation="""The two sums with the residual stream are counted. A sum's derivative is 1 whatever its inputs
+        were, so autograd keeps nothing of it.""",
         change="""
 -    norms = 2 * (C + 2) * number  # the input, mean and 1/std, twice
 -    attention = (C + 3 * C + C) * number  # its input; q, k, v; the output, which is also the last product's input
@@ -209,8 +210,8 @@ KNOWN_WRONG = (
         "square_in_spite_of_fusing",
         fails=("activation_bytes/fused",),
         read="handbook/forward-pass.md#attention-the-square-that-need-not-be-kept",
-        explanation="""The square of attention's probabilities is counted although attention is fused. Fused attention makes it
-        again in backward, piece by piece, and keeps one number a token and head.""",
+        explanation="""The square of attention's probabilities is counted although attention is fused. Fused attention
+        makes it again in backward, piece by piece, and keeps one number a token and head.""",
         change="""
 -    attention = (C + 3 * C + C) * number  # its input; q, k, v; the output, which is also the last product's input
 -    scores = 4 * n_head if fused else n_head * seq_len * number
@@ -224,8 +225,8 @@ KNOWN_WRONG = (
         "statistics_forgotten",
         fails=("activation_bytes/fused", "activation_bytes/explicit"),
         read="handbook/forward-pass.md#what-other-layers-keep",
-        explanation="""LayerNorm's mean and 1/std are missing: two numbers a token for each of the two norms. Small, and exactly
-        the remainder that published formulas leave.""",
+        explanation="""LayerNorm's mean and 1/std are missing: two numbers a token for each of the two norms. Small, and
+        exactly the remainder that published formulas leave.""",
         change="""
 -    norms = 2 * (C + 2) * number  # the input, mean and 1/std, twice
 -    attention = (C + 3 * C + C) * number  # its input; q, k, v; the output, which is also the last product's input
@@ -237,8 +238,8 @@ KNOWN_WRONG = (
         "log_sum_exp_in_half",
         fails=("activation_bytes/half",),
         read="handbook/forward-pass.md#attention-the-square-that-need-not-be-kept",
-        explanation="""The log-sum-exp is kept in fp32 whatever the recipe: it is a sum over a whole row, and bf16 would lose
-        most of it. With numbers of 2 bytes it still takes 4.""",
+        explanation="""The log-sum-exp is kept in fp32 whatever the recipe: it is a sum over a whole row, and bf16 would
+        lose most of it. With numbers of 2 bytes it still takes 4.""",
         change="""
 -    attention = (C + 3 * C + C) * number  # its input; q, k, v; the output, which is also the last product's input
 -    scores = 4 * n_head if fused else n_head * seq_len * number
@@ -252,8 +253,8 @@ KNOWN_WRONG = (
         "square_of_one_head",
         fails=("activation_bytes/explicit",),
         read="handbook/forward-pass.md#attention-the-square-that-need-not-be-kept",
-        explanation="""Without fusing, each head keeps its own square of probabilities: n_head times seq_len numbers a token, not
-        seq_len.""",
+        explanation="""Without fusing, each head keeps its own square of probabilities: n_head times seq_len numbers a
+        token, not seq_len.""",
         change="""
 -    attention = (C + 3 * C + C) * number  # its input; q, k, v; the output, which is also the last product's input
 -    scores = 4 * n_head if fused else n_head * seq_len * number
@@ -267,8 +268,8 @@ KNOWN_WRONG = (
         "every_save_counts",
         fails=("saved_bytes/chain", "saved_bytes/views"),
         read="handbook/forward-pass.md#a-linear-layer-keeps-its-input",
-        explanation="""Every save is added up, though several operations may keep the same memory: the output of one layer is the
-        input of the next. Count each storage once.""",
+        explanation="""Every save is added up, though several operations may keep the same memory: the output of one
+        layer is the input of the next. Count each storage once.""",
         change="""
 -    kept = {}
 +    kept = []
@@ -295,8 +296,8 @@ KNOWN_WRONG = (
             "saved_bytes/whole-storage",
         ),
         read="handbook/forward-pass.md#a-linear-layer-keeps-its-input",
-        explanation="""Numbers are counted, not bytes. A number takes 4 bytes in fp32 and 2 in bf16: multiply by element_size(),
-        or ask the storage for nbytes().""",
+        explanation="""Numbers are counted, not bytes. A number takes 4 bytes in fp32 and 2 in bf16: multiply by
+        element_size(), or ask the storage for nbytes().""",
         change="""
 -            kept[storage.data_ptr()] = storage  # holding it keeps its address from being used again
 +            kept[storage.data_ptr()] = storage, tensor.element_size()
@@ -309,8 +310,8 @@ KNOWN_WRONG = (
         "weights_counted",
         fails=("saved_bytes/chain", "saved_bytes/as-found"),
         read="handbook/forward-pass.md#a-linear-layer-keeps-its-input",
-        explanation="""The model's weights are counted. Backward reads them too, so autograd keeps them, but they are there
-        anyway: they are no cost of this batch.""",
+        explanation="""The model's weights are counted. Backward reads them too, so autograd keeps them, but they are
+        there anyway: they are no cost of this batch.""",
         change="""
 -    own = {parameter.untyped_storage().data_ptr() for parameter in model.parameters()}
 @@
@@ -323,8 +324,8 @@ KNOWN_WRONG = (
         "views_by_their_size",
         fails=("saved_bytes/views", "saved_bytes/whole-storage"),
         read="handbook/forward-pass.md#a-linear-layer-keeps-its-input",
-        explanation="""Each tensor is counted by its own size, once for each address. A view keeps all of the memory it looks at
-        alive, however small a part it is; three views of one storage are one storage.""",
+        explanation="""Each tensor is counted by its own size, once for each address. A view keeps all of the memory it
+        looks at alive, however small a part it is; three views of one storage are one storage.""",
         change="""
 -        storage = tensor.untyped_storage()
 -        if storage.data_ptr() not in own:
@@ -341,8 +342,8 @@ KNOWN_WRONG = (
         "run_in_eval_mode",
         fails=("saved_bytes/as-found",),
         read="handbook/forward-pass.md#what-other-layers-keep",
-        explanation="""The model is put into evaluation mode first. Dropout then keeps no mask, so what is counted is not what
-        training keeps, and whoever goes on training does so without dropout.""",
+        explanation="""The model is put into evaluation mode first. Dropout then keeps no mask, so what is counted is
+        not what training keeps, and whoever goes on training does so without dropout.""",
         change="""
 +    model.eval()
      own = {parameter.untyped_storage().data_ptr() for parameter in model.parameters()}
@@ -352,8 +353,8 @@ KNOWN_WRONG = (
         "four_bytes_always",
         fails=("saved_bytes/half",),
         read="handbook/forward-pass.md#a-linear-layer-keeps-its-input",
-        explanation="""Every number is taken to have 4 bytes. In bf16 it has 2: ask the tensor for element_size(), or its storage
-        for nbytes().""",
+        explanation="""Every number is taken to have 4 bytes. In bf16 it has 2: ask the tensor for element_size(), or
+        its storage for nbytes().""",
         change="""
 -            kept[storage.data_ptr()] = storage  # holding it keeps its address from being used again
 +            kept[storage.data_ptr()] = storage, tensor.element_size()
@@ -366,8 +367,8 @@ KNOWN_WRONG = (
         "weights_by_shape",
         fails=("saved_bytes/square",),
         read="handbook/forward-pass.md#a-linear-layer-keeps-its-input",
-        explanation="""A kept tensor is taken for a weight because it has a weight's shape. A batch may have that shape by
-        chance: compare memory, by the address of the storage.""",
+        explanation="""A kept tensor is taken for a weight because it has a weight's shape. A batch may have that shape
+        by chance: compare memory, by the address of the storage.""",
         change="""
 -    own = {parameter.untyped_storage().data_ptr() for parameter in model.parameters()}
 +    shapes = {size for p in model.parameters() for size in (p.shape, p.shape[::-1])}
@@ -382,8 +383,8 @@ KNOWN_WRONG = (
         "x_asks_for_gradients",
         fails=("saved_bytes/frozen",),
         read="handbook/forward-pass.md#a-linear-layer-keeps-its-input",
-        explanation="""The input is made to ask for a gradient before the model runs. Then layers that are frozen must pass
-        gradients on to it, and keep what that takes: measure the model as it is trained, not a neighbor of it.""",
+        explanation="""The input is made to ask for a gradient before the model runs. Then layers that are frozen must
+        pass gradients on to it, and keep what that takes: measure the model as it is trained, not a neighbor of it.""",
         change="""
 -        output = model(x)  # held, so that nothing is freed before it is counted
 +        output = model(x.detach().requires_grad_())
@@ -393,7 +394,8 @@ KNOWN_WRONG = (
         "heads_as_wide_as_the_model",
         fails=("kv_cache_bytes/heads", "kv_cache_bytes/grouped"),
         read="handbook/memory.md#kv-cache",
-        explanation="""A head is taken to be as wide as the model. It is hidden_dim / n_head wide; the heads share the width.""",
+        explanation="""A head is taken to be as wide as the model. It is hidden_dim / n_head wide; the heads share the
+        width.""",
         change="""
 -    head_dim = hidden_dim // n_head
 +    head_dim = hidden_dim
@@ -423,8 +425,8 @@ KNOWN_WRONG = (
         "every_head_has_its_own",
         fails=("kv_cache_bytes/grouped",),
         read="handbook/memory.md#kv-cache",
-        explanation="""Every head of queries is given keys and values of its own. With grouped-query attention several share one:
-        count n_kv_head.""",
+        explanation="""Every head of queries is given keys and values of its own. With grouped-query attention several
+        share one: count n_kv_head.""",
         change="""
 -    return 2 * n_layer * n_kv_head * head_dim * number * batch_size * tokens
 +    return 2 * n_layer * n_head * head_dim * number * batch_size * tokens
@@ -434,8 +436,8 @@ KNOWN_WRONG = (
         "a_straight_line",
         fails=("largest_micro_batch/fits",),
         read="handbook/memory.md#seven-kinds-four-moments",
-        explanation="""The peak is taken to grow by the same bytes with every sequence, and the answer is computed from two
-        predictions. Allocators round, so the line misses by one near the budget: measure, or ask for the sizes
+        explanation="""The peak is taken to grow by the same bytes with every sequence, and the answer is computed from
+        two predictions. Allocators round, so the line misses by one near the budget: measure, or ask for the sizes
         around it.""",
         definitions="""
 def largest_micro_batch(peak, budget):
@@ -450,7 +452,8 @@ def largest_micro_batch(peak, budget):
         "first_that_does_not_fit",
         fails=("largest_micro_batch/fits", "largest_micro_batch/exactly", "largest_micro_batch/nothing"),
         read="handbook/memory.md#seven-kinds-four-moments",
-        explanation="""The first size that does not fit is returned. The loop stops one too late: the answer is the one before.""",
+        explanation="""The first size that does not fit is returned. The loop stops one too late: the answer is the one
+        before.""",
         definitions="""
 def largest_micro_batch(peak, budget):
     high = 1
@@ -470,8 +473,8 @@ def largest_micro_batch(peak, budget):
         "powers_of_two_only",
         fails=("largest_micro_batch/fits", "largest_micro_batch/exactly"),
         read="handbook/memory.md#seven-kinds-four-moments",
-        explanation="""Only powers of two are tried. Up to half of the memory then stays empty; powers of two are a habit, not a
-        need.""",
+        explanation="""Only powers of two are tried. Up to half of the memory then stays empty; powers of two are a
+        habit, not a need.""",
         definitions="""
 def largest_micro_batch(peak, budget):
     batch_size = 1
@@ -484,7 +487,8 @@ def largest_micro_batch(peak, budget):
         "full_is_too_full",
         fails=("largest_micro_batch/exactly",),
         read="handbook/memory.md#seven-kinds-four-moments",
-        explanation="""A budget that is filled to the last byte is taken to be exceeded. Fits means at most the budget, not less.""",
+        explanation="""A budget that is filled to the last byte is taken to be exceeded. Fits means at most the budget,
+        not less.""",
         change="""
 -    if peak(1) > budget:
 +    if peak(1) >= budget:
@@ -500,8 +504,8 @@ def largest_micro_batch(peak, budget):
         "at_least_one",
         fails=("largest_micro_batch/nothing",),
         read="handbook/memory.md#seven-kinds-four-moments",
-        explanation="""One sequence is taken to fit always. Where the weights alone fill the device nothing fits, and 1 is the
-        answer that runs out of memory.""",
+        explanation="""One sequence is taken to fit always. Where the weights alone fill the device nothing fits, and 1
+        is the answer that runs out of memory.""",
         change="""
 -    if peak(1) > budget:
 -        return 0
@@ -511,8 +515,8 @@ def largest_micro_batch(peak, budget):
         "a_limit_on_the_answer",
         fails=("largest_micro_batch/calls",),
         read="handbook/memory.md#seven-kinds-four-moments",
-        explanation="""The search begins with an upper limit that seems large enough. A small model on a large device exceeds it
-        one day: let the doubling find the limit.""",
+        explanation="""The search begins with an upper limit that seems large enough. A small model on a large device
+        exceeds it one day: let the doubling find the limit.""",
         definitions="""
 def largest_micro_batch(peak, budget):
     low, high = 0, 1024
@@ -529,8 +533,8 @@ def largest_micro_batch(peak, budget):
         "one_by_one",
         fails=("largest_micro_batch/calls",),
         read="handbook/memory.md#seven-kinds-four-moments",
-        explanation="""Sizes are tried one after another. Right, and a prediction for each sequence of the answer: double until
-        it does not fit, then halve the range.""",
+        explanation="""Sizes are tried one after another. Right, and a prediction for each sequence of the answer:
+        double until it does not fit, then halve the range.""",
         definitions="""
 def largest_micro_batch(peak, budget):
     batch_size = 0

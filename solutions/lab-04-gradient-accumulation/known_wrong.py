@@ -7,8 +7,8 @@ KNOWN_WRONG = (
         "cleared_between_parts",
         fails=("accumulate/gradient",),
         read="handbook/gradient-mechanics.md#a-batch-in-parts",
-        explanation="""zero_grad stands inside the loop over micro-batches, where the plain training loop has it. Each part
-        throws away what the parts before it have left: at the end p.grad holds the last part's gradient alone,
+        explanation="""zero_grad stands inside the loop over micro-batches, where the plain training loop has it. Each
+        part throws away what the parts before it have left: at the end p.grad holds the last part's gradient alone,
         divided by k.""",
         change="""
 -    model.zero_grad(set_to_none=True)
@@ -21,8 +21,8 @@ KNOWN_WRONG = (
         "loss_undivided",
         fails=("accumulate/gradient",),
         read="handbook/gradient-mechanics.md#a-batch-in-parts",
-        explanation="""The losses are not divided by k, so p.grad holds the sum of the k parts' mean gradients: k times the
-        batch's. SGD then steps k times too far, and a clipping limit acts k times too early. AdamW divides such a
+        explanation="""The losses are not divided by k, so p.grad holds the sum of the k parts' mean gradients: k times
+        the batch's. SGD then steps k times too far, and a clipping limit acts k times too early. AdamW divides such a
         factor out again, so its loss curve will not tell you.""",
         change="""
 -        loss = F.cross_entropy(model(micro_x).flatten(0, 1), micro_y.flatten()) / k
@@ -36,9 +36,9 @@ KNOWN_WRONG = (
         "parts_of_k_sequences",
         fails=("accumulate/gradient", "accumulate/loss", "accumulate/memory"),
         read="handbook/gradient-mechanics.md#a-batch-in-parts",
-        explanation="""split(k) makes parts of k sequences each; chunk(k) makes k parts. With 12 sequences and k = 3 that is four
-        parts of 3 instead of three parts of 4, and dividing by 3 makes loss and gradient 4/3 of what they should
-        be.""",
+        explanation="""split(k) makes parts of k sequences each; chunk(k) makes k parts. With 12 sequences and k = 3
+        that is four parts of 3 instead of three parts of 4, and dividing by 3 makes loss and gradient 4/3 of what they
+        should be.""",
         change="""
 -    for micro_x, micro_y in zip(x.chunk(k), y.chunk(k), strict=True):
 +    for micro_x, micro_y in zip(x.split(k), y.split(k), strict=True):
@@ -48,8 +48,9 @@ KNOWN_WRONG = (
         "loss_divided_twice",
         fails=("accumulate/loss",),
         read="handbook/gradient-mechanics.md#a-batch-in-parts",
-        explanation="""The loss that is added up has been divided by k for backward, and the total is divided by k once more. The
-        gradient is right and the loss curve is k times too low: an untrained model seems to start far below ln V.""",
+        explanation="""The loss that is added up has been divided by k for backward, and the total is divided by k once
+        more. The gradient is right and the loss curve is k times too low: an untrained model seems to start far below
+        ln V.""",
         change="""
 -    return total
 +    return total / k
@@ -59,8 +60,9 @@ KNOWN_WRONG = (
         "loss_of_the_last_part",
         fails=("accumulate/loss",),
         read="handbook/gradient-mechanics.md#a-batch-in-parts",
-        explanation="""What is returned is the last part's loss times k: the name `loss` means another number in each turn of the
-        loop. Logged, it is the loss of a smaller batch, and so wobbles more than the gradient that was followed.""",
+        explanation="""What is returned is the last part's loss times k: the name `loss` means another number in each
+        turn of the loop. Logged, it is the loss of a smaller batch, and so wobbles more than the gradient that was
+        followed.""",
         change="""
 -    total = 0.0
 @@
@@ -73,10 +75,10 @@ KNOWN_WRONG = (
         "graph_retained",
         fails=("accumulate/memory",),
         read="handbook/gradient-mechanics.md#accumulation-saves-activations-only",
-        explanation="""backward(retain_graph=True) keeps each part's activations after they were used, until the name `loss` is
-        bound to the next part's: two parts are held at once. Someone wrote it to silence "backward through the
-        graph a second time". Each part has a graph of its own, so no graph is walked twice and there is nothing
-        to retain.""",
+        explanation="""backward(retain_graph=True) keeps each part's activations after they were used, until the name
+        `loss` is bound to the next part's: two parts are held at once. Someone wrote it to silence "backward through
+        the graph a second time". Each part has a graph of its own, so no graph is walked twice and there is nothing to
+        retain.""",
         change="""
 -        loss.backward()
 +        loss.backward(retain_graph=True)
@@ -86,9 +88,9 @@ KNOWN_WRONG = (
         "one_backward_for_all",
         fails=("accumulate/memory",),
         read="handbook/gradient-mechanics.md#accumulation-saves-activations-only",
-        explanation="""The parts' losses are added up and backward runs once, at the end. The gradient is right, but every part's
-        activations wait for that one backward: this holds as much memory as the whole batch, and takes longer.
-        Run backward on each part, while its activations are the only ones.""",
+        explanation="""The parts' losses are added up and backward runs once, at the end. The gradient is right, but
+        every part's activations wait for that one backward: this holds as much memory as the whole batch, and takes
+        longer. Run backward on each part, while its activations are the only ones.""",
         change="""
 -    total = 0.0
 +    losses = []
@@ -107,8 +109,8 @@ KNOWN_WRONG = (
         "whole_batch_at_once",
         fails=("accumulate/memory",),
         read="handbook/gradient-mechanics.md#accumulation-saves-activations-only",
-        explanation="""The whole batch goes through the model at once. The gradient and the loss are right, of course; the point
-        was that its activations do not fit.""",
+        explanation="""The whole batch goes through the model at once. The gradient and the loss are right, of course;
+        the point was that its activations do not fit.""",
         definitions="""
 def accumulate(model, x, y, k):
     model.zero_grad()
@@ -121,8 +123,8 @@ def accumulate(model, x, y, k):
         "never_cleared",
         fails=("accumulate/stale",),
         read="handbook/gradient-mechanics.md#none-is-not-zero",
-        explanation="""Nothing clears the gradients before the first part, so what somebody else's backward left behind is added
-        in. Accumulation wants old gradients gone once, at the start of the group, and kept from then on.""",
+        explanation="""Nothing clears the gradients before the first part, so what somebody else's backward left behind
+        is added in. Accumulation wants old gradients gone once, at the start of the group, and kept from then on.""",
         change="""
 -    model.zero_grad(set_to_none=True)
 """,
@@ -131,8 +133,8 @@ def accumulate(model, x, y, k):
         "divides_what_is_not_there",
         fails=("accumulate/frozen",),
         read="handbook/gradient-mechanics.md#none-is-not-zero",
-        explanation="""The sum is divided at the end, gradient by gradient. That is a right way to do it, but a frozen or unused
-        parameter has no gradient to divide: its p.grad is None. Skip those, or divide the losses.""",
+        explanation="""The sum is divided at the end, gradient by gradient. That is a right way to do it, but a frozen
+        or unused parameter has no gradient to divide: its p.grad is None. Skip those, or divide the losses.""",
         change="""
 -        loss = F.cross_entropy(model(micro_x).flatten(0, 1), micro_y.flatten()) / k
 +        loss = F.cross_entropy(model(micro_x).flatten(0, 1), micro_y.flatten())
@@ -147,9 +149,9 @@ def accumulate(model, x, y, k):
         "zeros_for_frozen",
         fails=("accumulate/frozen",),
         read="handbook/gradient-mechanics.md#none-is-not-zero",
-        explanation="""Every parameter gets a gradient of zeros to add to, the frozen ones too. None and zero are not the same to
-        an optimizer: it skips a parameter whose gradient is None, and lets weight decay and momentum move one
-        whose gradient is zero. A frozen layer then shrinks.""",
+        explanation="""Every parameter gets a gradient of zeros to add to, the frozen ones too. None and zero are not
+        the same to an optimizer: it skips a parameter whose gradient is None, and lets weight decay and momentum move
+        one whose gradient is zero. A frozen layer then shrinks.""",
         change="""
 -    model.zero_grad(set_to_none=True)
 +    for parameter in model.parameters():
@@ -160,8 +162,8 @@ def accumulate(model, x, y, k):
         "training_mode_forced",
         fails=("accumulate/mode",),
         read="handbook/forward-pass.md#two-switches-that-look-like-one",
-        explanation="""The model is put into training mode whatever it was in. Which mode is right is the caller's to know:
-        fine-tuning with dropout off on purpose then trains with it on.""",
+        explanation="""The model is put into training mode whatever it was in. Which mode is right is the caller's to
+        know: fine-tuning with dropout off on purpose then trains with it on.""",
         change="""
 +    model.train()
      model.zero_grad(set_to_none=True)
@@ -171,8 +173,8 @@ def accumulate(model, x, y, k):
         "divides_by_tokens_so_far",
         fails=("accumulate_tokens/gradient",),
         read="handbook/gradient-mechanics.md#unequal-micro-batches",
-        explanation="""Each sum is divided by the tokens counted so far, because the rest is not known yet when the first
-        micro-batch runs. The early ones then weigh too much. Count the whole group first: that takes the targets
+        explanation="""Each sum is divided by the tokens counted so far, because the rest is not known yet when the
+        first micro-batch runs. The early ones then weigh too much. Count the whole group first: that takes the targets
         only, not the model.""",
         change="""
 -    scored = sum(int((y != -100).sum()) for _, y in micro_batches)
@@ -190,8 +192,8 @@ def accumulate(model, x, y, k):
         "mean_of_means",
         fails=("accumulate_tokens/gradient", "accumulate_tokens/loss"),
         read="handbook/gradient-mechanics.md#unequal-micro-batches",
-        explanation="""Each micro-batch's loss is its own mean, divided by how many micro-batches there are. A token among few
-        others then counts more than one among many: this is the mean of means, and another gradient. Trainers
+        explanation="""Each micro-batch's loss is its own mean, divided by how many micro-batches there are. A token
+        among few others then counts more than one among many: this is the mean of means, and another gradient. Trainers
         shipped it for years, because with equal lengths it is right.""",
         definitions="""
 def accumulate_tokens(model, micro_batches):
@@ -208,8 +210,8 @@ def accumulate_tokens(model, micro_batches):
         "padding_counts",
         fails=("accumulate_tokens/gradient", "accumulate_tokens/loss"),
         read="handbook/gradient-mechanics.md#unequal-micro-batches",
-        explanation="""The sum is divided by all targets, those marked -100 included. They add nothing to the sum, but they make
-        the divisor larger: the more padding, the smaller the loss and the gradient.""",
+        explanation="""The sum is divided by all targets, those marked -100 included. They add nothing to the sum, but
+        they make the divisor larger: the more padding, the smaller the loss and the gradient.""",
         change="""
 -    scored = sum(int((y != -100).sum()) for _, y in micro_batches)
 +    scored = sum(y.numel() for _, y in micro_batches)
@@ -219,8 +221,8 @@ def accumulate_tokens(model, micro_batches):
         "padding_is_a_target",
         fails=("accumulate_tokens/gradient", "accumulate_tokens/loss"),
         read="handbook/gradient-mechanics.md#unequal-micro-batches",
-        explanation="""The marker -100 is replaced by token 0, so that cross_entropy takes it, and scored along. The model is
-        trained to write token 0 wherever there was padding or a prompt.""",
+        explanation="""The marker -100 is replaced by token 0, so that cross_entropy takes it, and scored along. The
+        model is trained to write token 0 wherever there was padding or a prompt.""",
         change="""
 -    scored = sum(int((y != -100).sum()) for _, y in micro_batches)
 +    scored = sum(y.numel() for _, y in micro_batches)
@@ -233,9 +235,9 @@ def accumulate_tokens(model, micro_batches):
         "sequences_weigh",
         fails=("accumulate_tokens/gradient", "accumulate_tokens/loss"),
         read="handbook/gradient-mechanics.md#unequal-micro-batches",
-        explanation="""Each micro-batch's mean is weighted by its number of sequences. That is right where every sequence has the
-        same number of scored tokens. Here lengths and padding differ, so tokens in short or much-padded sequences
-        count more.""",
+        explanation="""Each micro-batch's mean is weighted by its number of sequences. That is right where every
+        sequence has the same number of scored tokens. Here lengths and padding differ, so tokens in short or
+        much-padded sequences count more.""",
         definitions="""
 def accumulate_tokens(model, micro_batches):
     model.zero_grad()
@@ -266,9 +268,9 @@ def accumulate_tokens(model, micro_batches):
         "logs_a_mean_of_means",
         fails=("accumulate_tokens/loss",),
         read="handbook/gradient-mechanics.md#unequal-micro-batches",
-        explanation="""The gradient is weighted by tokens, but the loss that is returned is the mean of the micro-batches' means.
-        The curve then shows another number than the one that is trained on, and moves when only the padding
-        changes.""",
+        explanation="""The gradient is weighted by tokens, but the loss that is returned is the mean of the
+        micro-batches' means. The curve then shows another number than the one that is trained on, and moves when only
+        the padding changes.""",
         change="""
 -    total = 0.0
 +    means = []
@@ -284,9 +286,9 @@ def accumulate_tokens(model, micro_batches):
         "mean_times_count",
         fails=("accumulate_tokens/empty",),
         read="handbook/gradient-mechanics.md#unequal-micro-batches",
-        explanation="""Each micro-batch's mean is multiplied by its share of the scored tokens. That is right until one has none:
-        its mean is 0/0, nan, and nan times 0 is nan. Every gradient is nan from there on. A sum over nothing is
-        0, so add up sums.""",
+        explanation="""Each micro-batch's mean is multiplied by its share of the scored tokens. That is right until one
+        has none: its mean is 0/0, nan, and nan times 0 is nan. Every gradient is nan from there on. A sum over nothing
+        is 0, so add up sums.""",
         change="""
 -        summed = F.cross_entropy(model(x).flatten(0, 1), y.flatten(), ignore_index=-100, reduction="sum")
 -        (summed / scored).backward()
@@ -303,8 +305,8 @@ def accumulate_tokens(model, micro_batches):
         "one_token_at_least",
         fails=("accumulate_tokens/empty",),
         read="handbook/gradient-mechanics.md#unequal-micro-batches",
-        explanation="""max(1, count) for each micro-batch keeps the mean from being 0/0, and also puts a token that does not
-        exist into the total: the whole group is divided by one too many. Guard the total, if anything, not the
+        explanation="""max(1, count) for each micro-batch keeps the mean from being 0/0, and also puts a token that does
+        not exist into the total: the whole group is divided by one too many. Guard the total, if anything, not the
         parts.""",
         change="""
 -    scored = sum(int((y != -100).sum()) for _, y in micro_batches)
@@ -318,8 +320,8 @@ def accumulate_tokens(model, micro_batches):
         "one_backward_for_the_group",
         fails=("accumulate_tokens/memory",),
         read="handbook/gradient-mechanics.md#accumulation-saves-activations-only",
-        explanation="""Losses and tokens are added up over the group, and backward runs once on the quotient. The number is right
-        without counting ahead, but every micro-batch's activations wait for that backward. Count the targets
+        explanation="""Losses and tokens are added up over the group, and backward runs once on the quotient. The number
+        is right without counting ahead, but every micro-batch's activations wait for that backward. Count the targets
         first; they are there before any forward.""",
         definitions="""
 def accumulate_tokens(model, micro_batches):
@@ -337,8 +339,8 @@ def accumulate_tokens(model, micro_batches):
         "tokens_over_old_gradients",
         fails=("accumulate_tokens/stale",),
         read="handbook/gradient-mechanics.md#none-is-not-zero",
-        explanation="""Nothing clears the gradients before the first micro-batch, so what somebody else's backward left behind is
-        added in, and is divided by nothing.""",
+        explanation="""Nothing clears the gradients before the first micro-batch, so what somebody else's backward left
+        behind is added in, and is divided by nothing.""",
         change="""
 -    model.zero_grad(set_to_none=True)
 @@
@@ -350,9 +352,9 @@ def accumulate_tokens(model, micro_batches):
         "targets_overwritten",
         fails=("accumulate_tokens/undisturbed",),
         read="handbook/gradient-mechanics.md#unequal-micro-batches",
-        explanation="""clamp_ with an underscore writes 0 into the caller's targets where -100 stood. This call is right, since
-        it took the mask before; in the next epoch the same tensors have no padding any more, and token 0 is
-        trained on in its place.""",
+        explanation="""clamp_ with an underscore writes 0 into the caller's targets where -100 stood. This call is
+        right, since it took the mask before; in the next epoch the same tensors have no padding any more, and token 0
+        is trained on in its place.""",
         change="""
 -    scored = sum(int((y != -100).sum()) for _, y in micro_batches)
 +    masks = [(y != -100).flatten() for _, y in micro_batches]
@@ -369,8 +371,8 @@ def accumulate_tokens(model, micro_batches):
         "cleared_every_micro_batch",
         fails=("train_epoch/update",),
         read="handbook/gradient-mechanics.md#a-batch-in-parts",
-        explanation="""zero_grad stands before each backward, as in a loop without accumulation. Each update then follows the
-        last micro- batch of its group, divided by k; the others were computed and thrown away.""",
+        explanation="""zero_grad stands before each backward, as in a loop without accumulation. Each update then
+        follows the last micro- batch of its group, divided by k; the others were computed and thrown away.""",
         change="""
 -        optimizer.zero_grad(set_to_none=True)
 @@
@@ -382,9 +384,9 @@ def accumulate_tokens(model, micro_batches):
         "steps_at_multiples",
         fails=("train_epoch/update",),
         read="handbook/gradient-mechanics.md#a-batch-in-parts",
-        explanation="""`i % k == 0` is true for i = 0: the first update comes after one micro-batch, and from then on each comes
-        one too early. What follows the last of them is lost. Steps belong after micro-batch k, 2k, ...: `(i + 1)
-        % k == 0`. This bug shipped in public training code, together with a loss that nobody divided.""",
+        explanation="""`i % k == 0` is true for i = 0: the first update comes after one micro-batch, and from then on
+        each comes one too early. What follows the last of them is lost. Steps belong after micro-batch k, 2k, ...: `(i
+        + 1) % k == 0`. This bug shipped in public training code, together with a loss that nobody divided.""",
         definitions="""
 def train_epoch(model, optimizer, micro_batches, k):
     losses, total = [], 0.0
@@ -405,8 +407,8 @@ def train_epoch(model, optimizer, micro_batches, k):
         "updates_every_micro_batch",
         fails=("train_epoch/update",),
         read="handbook/gradient-mechanics.md#a-batch-in-parts",
-        explanation="""Every micro-batch gets an update of its own. That is training with a small batch, at a rate that is k
-        times too small because the loss was divided. Backward k times, then step once.""",
+        explanation="""Every micro-batch gets an update of its own. That is training with a small batch, at a rate that
+        is k times too small because the loss was divided. Backward k times, then step once.""",
         definitions="""
 def train_epoch(model, optimizer, micro_batches, k):
     losses = []
@@ -423,8 +425,8 @@ def train_epoch(model, optimizer, micro_batches, k):
         "updates_follow_the_sum",
         fails=("train_epoch/update",),
         read="handbook/gradient-mechanics.md#a-batch-in-parts",
-        explanation="""The losses are not divided by k: each update follows the sum of k gradients, and with SGD goes k times as
-        far as the batch's own update would. The losses that are returned look right.""",
+        explanation="""The losses are not divided by k: each update follows the sum of k gradients, and with SGD goes k
+        times as far as the batch's own update would. The losses that are returned look right.""",
         change="""
 -            loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten()) / len(group)
 +            loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten())
@@ -437,8 +439,8 @@ def train_epoch(model, optimizer, micro_batches, k):
         "cleared_once_an_epoch",
         fails=("train_epoch/groups",),
         read="handbook/gradient-mechanics.md#a-batch-in-parts",
-        explanation="""The gradients are cleared before the epoch, and never again. The first update is right; each later one
-        also follows the gradients of all groups before it, at weights that the model no longer has.""",
+        explanation="""The gradients are cleared before the epoch, and never again. The first update is right; each
+        later one also follows the gradients of all groups before it, at weights that the model no longer has.""",
         change="""
 -    losses: list[float] = []
 -    stream = iter(micro_batches)
@@ -452,8 +454,8 @@ def train_epoch(model, optimizer, micro_batches, k):
         "a_loss_each_micro_batch",
         fails=("train_epoch/losses",),
         read="handbook/gradient-mechanics.md#a-batch-in-parts",
-        explanation="""One loss is returned for each micro-batch, not for each update. A curve over these has k times as many
-        points as there were steps, and each point is the loss of a small batch: noisier than what the updates
+        explanation="""One loss is returned for each micro-batch, not for each update. A curve over these has k times as
+        many points as there were steps, and each point is the loss of a small batch: noisier than what the updates
         followed.""",
         change="""
 -        total = 0.0
@@ -472,8 +474,8 @@ def train_epoch(model, optimizer, micro_batches, k):
         "losses_from_after_the_update",
         fails=("train_epoch/losses",),
         read="handbook/gradient-mechanics.md#a-batch-in-parts",
-        explanation="""The loss is computed once more after the update, on the tokens that it has just followed. It is always a
-        little lower than what the model would say to new text, and costs a second forward pass. Keep the loss
+        explanation="""The loss is computed once more after the update, on the tokens that it has just followed. It is
+        always a little lower than what the model would say to new text, and costs a second forward pass. Keep the loss
         that backward began at.""",
         change="""
 -        total = 0.0
@@ -493,8 +495,8 @@ def train_epoch(model, optimizer, micro_batches, k):
         "sums_of_losses",
         fails=("train_epoch/losses",),
         read="handbook/gradient-mechanics.md#a-batch-in-parts",
-        explanation="""The losses of a group are added up undivided, so each number that comes back is k times the mean. The
-        updates are right; the curve starts at k times ln V, and a leftover group seems to have learned a lot at
+        explanation="""The losses of a group are added up undivided, so each number that comes back is k times the mean.
+        The updates are right; the curve starts at k times ln V, and a leftover group seems to have learned a lot at
         once.""",
         change="""
 -            loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten()) / len(group)
@@ -507,9 +509,9 @@ def train_epoch(model, optimizer, micro_batches, k):
         "an_update_of_nothing",
         fails=("train_epoch/leftover",),
         read="handbook/gradient-mechanics.md#a-batch-in-parts",
-        explanation="""The update for what is left comes whether or not anything is left: without data, an update is made of
-        nothing, and a loss of 0 is reported. AdamW skips parameters without a gradient, but the step counts, here
-        and in a schedule.""",
+        explanation="""The update for what is left comes whether or not anything is left: without data, an update is
+        made of nothing, and a loss of 0 is reported. AdamW skips parameters without a gradient, but the step counts,
+        here and in a schedule.""",
         change="""
 -    losses: list[float] = []
 -    stream = iter(micro_batches)
@@ -527,8 +529,9 @@ def train_epoch(model, optimizer, micro_batches, k):
         "leftover_divided_by_k",
         fails=("train_epoch/leftover",),
         read="handbook/gradient-mechanics.md#a-batch-in-parts",
-        explanation="""The last group gets its update, but its losses are divided by k although there are fewer of them. Gradient
-        and loss of the last update are too small, by (micro-batches left) / k. Divide by how many the group has.""",
+        explanation="""The last group gets its update, but its losses are divided by k although there are fewer of them.
+        Gradient and loss of the last update are too small, by (micro-batches left) / k. Divide by how many the group
+        has.""",
         change="""
 -            loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten()) / len(group)
 +            loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten()) / k
@@ -538,8 +541,8 @@ def train_epoch(model, optimizer, micro_batches, k):
         "leftover_dropped",
         fails=("train_epoch/leftover",),
         read="handbook/gradient-mechanics.md#a-batch-in-parts",
-        explanation="""An update comes after every k-th micro-batch, and none after the last ones where their number is not a
-        multiple of k. Their gradients were computed and are cleared at the next epoch's start. With fixed order
+        explanation="""An update comes after every k-th micro-batch, and none after the last ones where their number is
+        not a multiple of k. Their gradients were computed and are cleared at the next epoch's start. With fixed order
         it is the same data each time that is never learned.""",
         definitions="""
 def train_epoch(model, optimizer, micro_batches, k):
@@ -561,8 +564,9 @@ def train_epoch(model, optimizer, micro_batches, k):
         "a_backward_each_group",
         fails=("train_epoch/memory",),
         read="handbook/gradient-mechanics.md#accumulation-saves-activations-only",
-        explanation="""The losses of a group are added up as tensors, and backward runs once a group. Every micro-batch's
-        activations are held until then: the memory of the whole batch, which accumulation was to avoid.""",
+        explanation="""The losses of a group are added up as tensors, and backward runs once a group. Every
+        micro-batch's activations are held until then: the memory of the whole batch, which accumulation was to
+        avoid.""",
         definitions="""
 def train_epoch(model, optimizer, micro_batches, k):
     losses, stream = [], iter(micro_batches)
@@ -579,8 +583,8 @@ def train_epoch(model, optimizer, micro_batches, k):
         "reads_everything_first",
         fails=("train_epoch/memory",),
         read="handbook/gradient-mechanics.md#a-batch-in-parts",
-        explanation="""list(micro_batches) makes the length known, and holds the whole data set in memory. A stream that never
-        ends never gets to its first update. Take k at a time.""",
+        explanation="""list(micro_batches) makes the length known, and holds the whole data set in memory. A stream that
+        never ends never gets to its first update. Take k at a time.""",
         change="""
 -    losses: list[float] = []
 -    stream = iter(micro_batches)
@@ -594,8 +598,8 @@ def train_epoch(model, optimizer, micro_batches, k):
         "cleared_after_the_update",
         fails=("train_epoch/stale",),
         read="handbook/gradient-mechanics.md#none-is-not-zero",
-        explanation="""The gradients are cleared after each update, not before each group. That is the same as long as nobody
-        else calls backward: what a gradient monitor or an epoch that was broken off has left goes into the first
+        explanation="""The gradients are cleared after each update, not before each group. That is the same as long as
+        nobody else calls backward: what a gradient monitor or an epoch that was broken off has left goes into the first
         update.""",
         change="""
 -        optimizer.zero_grad(set_to_none=True)
@@ -608,8 +612,8 @@ def train_epoch(model, optimizer, micro_batches, k):
         "norm_after_clipping",
         fails=("clip_once/norm",),
         read="handbook/gradient-mechanics.md#clipping-by-norm-and-by-value",
-        explanation="""What is returned is the norm after the clipping. It never says more than max_norm: a run that logs it
-        shows a flat line at the limit, and the spike that you clipped for is invisible. Return the one from
+        explanation="""What is returned is the norm after the clipping. It never says more than max_norm: a run that
+        logs it shows a flat line at the limit, and the spike that you clipped for is invisible. Return the one from
         before.""",
         change="""
              gradient.mul_(max_norm / norm)
@@ -621,8 +625,8 @@ def train_epoch(model, optimizer, micro_batches, k):
         "norms_added_up",
         fails=("clip_once/norm", "clip_once/direction"),
         read="handbook/gradient-mechanics.md#clipping-by-norm-and-by-value",
-        explanation="""The norms of the tensors are added. Lengths of parts do not add up to the length of the whole; their
-        squares do. The sum is too large, so the gradient is clipped too early and ends shorter than max_norm.""",
+        explanation="""The norms of the tensors are added. Lengths of parts do not add up to the length of the whole;
+        their squares do. The sum is too large, so the gradient is clipped too early and ends shorter than max_norm.""",
         change="""
 -    norm = math.sqrt(sum(gradient.square().sum().item() for gradient in gradients))
 +    norm = sum(gradient.norm().item() for gradient in gradients)
@@ -632,8 +636,8 @@ def train_epoch(model, optimizer, micro_batches, k):
         "root_forgotten",
         fails=("clip_once/norm", "clip_once/direction"),
         read="handbook/gradient-mechanics.md#clipping-by-norm-and-by-value",
-        explanation="""The root of the sum of squares is missing: that is the squared length. A gradient of length 10 seems to be
-        100 long, and is cut to a tenth of the limit.""",
+        explanation="""The root of the sum of squares is missing: that is the squared length. A gradient of length 10
+        seems to be 100 long, and is cut to a tenth of the limit.""",
         change="""
 -    norm = math.sqrt(sum(gradient.square().sum().item() for gradient in gradients))
 +    norm = sum(gradient.square().sum().item() for gradient in gradients)
@@ -643,9 +647,9 @@ def train_epoch(model, optimizer, micro_batches, k):
         "clipped_by_value",
         fails=("clip_once/direction",),
         read="handbook/gradient-mechanics.md#clipping-by-norm-and-by-value",
-        explanation="""Each number is cut to the range from -max_norm to max_norm. That is clipping by value: it flattens large
-        numbers and leaves small ones, so the gradient turns, and its length may still be over max_norm many
-        times.""",
+        explanation="""Each number is cut to the range from -max_norm to max_norm. That is clipping by value: it
+        flattens large numbers and leaves small ones, so the gradient turns, and its length may still be over max_norm
+        many times.""",
         change="""
 -    if norm > max_norm:
 -        for gradient in gradients:
@@ -658,8 +662,8 @@ def train_epoch(model, optimizer, micro_batches, k):
         "each_tensor_by_itself",
         fails=("clip_once/direction",),
         read="handbook/gradient-mechanics.md#clipping-by-norm-and-by-value",
-        explanation="""Each tensor is clipped to max_norm by its own norm. Large tensors are shortened, small ones are not, so
-        the gradient turns: the update no longer follows the slope of the loss. The whole gradient is one vector
+        explanation="""Each tensor is clipped to max_norm by its own norm. Large tensors are shortened, small ones are
+        not, so the gradient turns: the update no longer follows the slope of the loss. The whole gradient is one vector
         and has one factor.""",
         change="""
 -    if norm > max_norm:
@@ -673,8 +677,8 @@ def train_epoch(model, optimizer, micro_batches, k):
         "generator_used_up",
         fails=("clip_once/direction",),
         read="handbook/gradient-mechanics.md#clipping-by-norm-and-by-value",
-        explanation="""`parameters` is looped over twice. model.parameters() is a generator: after the first loop it is empty, so
-        the second one finds nothing to clip, and says nothing. Keep the gradients in a list.""",
+        explanation="""`parameters` is looped over twice. model.parameters() is a generator: after the first loop it is
+        empty, so the second one finds nothing to clip, and says nothing. Keep the gradients in a list.""",
         definitions="""
 def clip_gradients(parameters, max_norm):
     norm = math.sqrt(sum(p.grad.square().sum().item() for p in parameters if p.grad is not None))
@@ -689,9 +693,9 @@ def clip_gradients(parameters, max_norm):
         "new_tensors_for_gradients",
         fails=("clip_once/direction",),
         read="handbook/gradient-mechanics.md#clipping-by-norm-and-by-value",
-        explanation="""p.grad is replaced by a new, shorter tensor. The numbers are right, but for a moment each gradient is
-        there twice, and whoever holds the old tensor, such as DDP with its buckets that p.grad views, now has
-        another one than the optimizer. Multiply in place.""",
+        explanation="""p.grad is replaced by a new, shorter tensor. The numbers are right, but for a moment each
+        gradient is there twice, and whoever holds the old tensor, such as DDP with its buckets that p.grad views, now
+        has another one than the optimizer. Multiply in place.""",
         definitions="""
 def clip_gradients(parameters, max_norm):
     parameters = [p for p in parameters if p.grad is not None]
@@ -706,8 +710,9 @@ def clip_gradients(parameters, max_norm):
         "divides_by_a_norm_of_zero",
         fails=("clip_once/limit",),
         read="handbook/gradient-mechanics.md#clipping-by-norm-and-by-value",
-        explanation="""min(1, max_norm / norm) fails for a gradient that is 0 everywhere: Python raises ZeroDivisionError, and a
-        tensor makes inf of it. Ask first whether the norm is over the limit: then it is not 0.""",
+        explanation="""min(1, max_norm / norm) fails for a gradient that is 0 everywhere: Python raises
+        ZeroDivisionError, and a tensor makes inf of it. Ask first whether the norm is over the limit: then it is
+        not 0.""",
         change="""
 -    if norm > max_norm:
 -        for gradient in gradients:
@@ -721,9 +726,9 @@ def clip_gradients(parameters, max_norm):
         "lengthened_to_the_limit",
         fails=("clip_once/limit",),
         read="handbook/gradient-mechanics.md#clipping-by-norm-and-by-value",
-        explanation="""Every gradient is scaled to max_norm, the short ones too. That is normalizing, not clipping: near a
-        minimum, where gradients are small, each update is as long as ever. And a gradient of length 0 is divided
-        by 0.""",
+        explanation="""Every gradient is scaled to max_norm, the short ones too. That is normalizing, not clipping: near
+        a minimum, where gradients are small, each update is as long as ever. And a gradient of length 0 is divided by
+        0.""",
         change="""
 -    if norm > max_norm:
 -        for gradient in gradients:
@@ -742,8 +747,8 @@ def clip_gradients(parameters, max_norm):
         "needs_every_gradient",
         fails=("clip_once/none",),
         read="handbook/gradient-mechanics.md#none-is-not-zero",
-        explanation="""Every parameter is asked for its gradient. A frozen parameter, or one that this forward pass did not use,
-        has None there, and None has no squares.""",
+        explanation="""Every parameter is asked for its gradient. A frozen parameter, or one that this forward pass did
+        not use, has None there, and None has no squares.""",
         change="""
 -    gradients = [p.grad for p in parameters if p.grad is not None]
 +    gradients = [p.grad for p in parameters]
@@ -753,8 +758,8 @@ def clip_gradients(parameters, max_norm):
         "zeros_for_missing",
         fails=("clip_once/none",),
         read="handbook/gradient-mechanics.md#none-is-not-zero",
-        explanation="""A parameter without a gradient gets one of zeros, so that the loop has something to square. The norm is
-        right, but None and zero differ: the optimizer now moves a frozen parameter by its weight decay.""",
+        explanation="""A parameter without a gradient gets one of zeros, so that the loop has something to square. The
+        norm is right, but None and zero differ: the optimizer now moves a frozen parameter by its weight decay.""",
         definitions="""
 def clip_gradients(parameters, max_norm):
     parameters = list(parameters)
@@ -772,8 +777,9 @@ def clip_gradients(parameters, max_norm):
         "clipped_after_the_update",
         fails=("clip_once/once",),
         read="handbook/gradient-mechanics.md#clipping-by-norm-and-by-value",
-        explanation="""The clipping comes after optimizer.step(). The update has already followed the long gradient, and what is
-        shortened is thrown away by the next zero_grad. The norm that is logged is right, so nothing looks wrong.""",
+        explanation="""The clipping comes after optimizer.step(). The update has already followed the long gradient, and
+        what is shortened is thrown away by the next zero_grad. The norm that is logged is right, so nothing looks
+        wrong.""",
         change="""
 -    norm = clip_gradients(model.parameters(), max_norm)
      optimizer.step()
@@ -786,8 +792,8 @@ def clip_gradients(parameters, max_norm):
         fails=("clip_once/once",),
         read="handbook/gradient-mechanics.md#clipping-by-norm-and-by-value",
         explanation="""The gradient is clipped after each backward. The running sum is cut while it grows, so the first
-        micro-batches lose more than the last, and the direction turns toward the last one. The norm that comes
-        back is of a mixture. Clip when the group's gradient is complete.""",
+        micro-batches lose more than the last, and the direction turns toward the last one. The norm that comes back is
+        of a mixture. Clip when the group's gradient is complete.""",
         change="""
 -        loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten())
 -        (loss / len(micro_batches)).backward()
@@ -800,9 +806,9 @@ def clip_gradients(parameters, max_norm):
         "clipped_then_divided",
         fails=("clip_once/once",),
         read="handbook/gradient-mechanics.md#clipping-by-norm-and-by-value",
-        explanation="""The sum of the gradients is clipped first and divided by their number after that. The clipping then acts
-        at max_norm / k, and a gradient that was too long ends k times too short. Make the mean first; what you
-        clip must be what the update follows.""",
+        explanation="""The sum of the gradients is clipped first and divided by their number after that. The clipping
+        then acts at max_norm / k, and a gradient that was too long ends k times too short. Make the mean first; what
+        you clip must be what the update follows.""",
         change="""
 -        loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten())
 -        (loss / len(micro_batches)).backward()
@@ -819,9 +825,9 @@ def clip_gradients(parameters, max_norm):
         "clips_the_sum",
         fails=("clip_once/once",),
         read="handbook/gradient-mechanics.md#clipping-by-norm-and-by-value",
-        explanation="""The losses are not divided by the number of micro-batches. Where the gradient is clipped that does not
-        show, since its length is max_norm either way; the norm is k times too large, so clipping begins k times
-        too early, and below the limit each update is k times too long.""",
+        explanation="""The losses are not divided by the number of micro-batches. Where the gradient is clipped that
+        does not show, since its length is max_norm either way; the norm is k times too large, so clipping begins k
+        times too early, and below the limit each update is k times too long.""",
         change="""
 -        loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten())
 -        (loss / len(micro_batches)).backward()
@@ -832,8 +838,8 @@ def clip_gradients(parameters, max_norm):
         "clips_with_old_gradients",
         fails=("clip_once/once",),
         read="handbook/gradient-mechanics.md#none-is-not-zero",
-        explanation="""Nothing clears the gradients before the group, so what was left from before is added to it, and what is
-        clipped is their sum.""",
+        explanation="""Nothing clears the gradients before the group, so what was left from before is added to it, and
+        what is clipped is their sum.""",
         change="""
 -    optimizer.zero_grad(set_to_none=True)
      for x, y in micro_batches:
@@ -846,8 +852,9 @@ def clip_gradients(parameters, max_norm):
         "update_in_one_backward",
         fails=("clip_once/once",),
         read="handbook/gradient-mechanics.md#accumulation-saves-activations-only",
-        explanation="""The losses of the group are added up, and backward runs once. The gradient and its clipping are right, but
-        every micro-batch's activations wait for that one backward: the update holds as much as the whole batch.""",
+        explanation="""The losses of the group are added up, and backward runs once. The gradient and its clipping are
+        right, but every micro-batch's activations wait for that one backward: the update holds as much as the whole
+        batch.""",
         change="""
 -    for x, y in micro_batches:
 -        loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten())
@@ -860,8 +867,8 @@ def clip_gradients(parameters, max_norm):
         "micro_batches_counted",
         fails=("schedule/count",),
         read="handbook/gradient-mechanics.md#everything-else-happens-once-an-update",
-        explanation="""Micro-batches are counted, not updates. A cosine of this length is only 1/k of the way down when the run
-        ends: it trains at nearly the peak rate to the last.""",
+        explanation="""Micro-batches are counted, not updates. A cosine of this length is only 1/k of the way down when
+        the run ends: it trains at nearly the peak rate to the last.""",
         change="""
 -    return epochs * math.ceil(micro_batches / k)
 +    return epochs * micro_batches
@@ -871,8 +878,8 @@ def clip_gradients(parameters, max_norm):
         "one_update_more",
         fails=("schedule/count",),
         read="handbook/gradient-mechanics.md#everything-else-happens-once-an-update",
-        explanation="""micro_batches // k + 1 adds an update for what is left, also where nothing is. With a multiple of k it is
-        one too many in each pass.""",
+        explanation="""micro_batches // k + 1 adds an update for what is left, also where nothing is. With a multiple of
+        k it is one too many in each pass.""",
         change="""
 -    return epochs * math.ceil(micro_batches / k)
 +    return epochs * (micro_batches // k + 1)
@@ -882,8 +889,8 @@ def clip_gradients(parameters, max_norm):
         "rounded_once",
         fails=("schedule/count",),
         read="handbook/gradient-mechanics.md#everything-else-happens-once-an-update",
-        explanation="""All passes together are divided by k and rounded up once, as if a group could reach over the end of a pass
-        into the next. Each pass ends with its own update for what is left, so round up in each.""",
+        explanation="""All passes together are divided by k and rounded up once, as if a group could reach over the end
+        of a pass into the next. Each pass ends with its own update for what is left, so round up in each.""",
         change="""
 -    return epochs * math.ceil(micro_batches / k)
 +    return math.ceil(epochs * micro_batches / k)
@@ -893,8 +900,8 @@ def clip_gradients(parameters, max_norm):
         "updates_rounded_down",
         fails=("schedule/count",),
         read="handbook/gradient-mechanics.md#everything-else-happens-once-an-update",
-        explanation="""Integer division rounds down: the update for what is left is not counted. A schedule made with this number
-        ends before the run does, by one update a pass.""",
+        explanation="""Integer division rounds down: the update for what is left is not counted. A schedule made with
+        this number ends before the run does, by one update a pass.""",
         change="""
 -    return epochs * math.ceil(micro_batches / k)
 +    return epochs * (micro_batches // k)
@@ -904,8 +911,8 @@ def clip_gradients(parameters, max_norm):
         "a_rate_each_micro_batch",
         fails=("schedule/rates",),
         read="handbook/gradient-mechanics.md#everything-else-happens-once-an-update",
-        explanation="""One rate is noted for each micro-batch. The updates are right, but a plot of these rates has k times as
-        many points as there were updates.""",
+        explanation="""One rate is noted for each micro-batch. The updates are right, but a plot of these rates has k
+        times as many points as there were updates.""",
         change="""
 -            rates.append(optimizer.param_groups[0]["lr"])
 +            rates += [optimizer.param_groups[0]["lr"]] * len(group)
@@ -915,8 +922,8 @@ def clip_gradients(parameters, max_norm):
         "next_rates_reported",
         fails=("schedule/rates",),
         read="handbook/gradient-mechanics.md#everything-else-happens-once-an-update",
-        explanation="""The rate is noted after scheduler.step(): that is the rate of the next update. The training is right and
-        the log is off by one, so the first rate is missing and the last one was never used.""",
+        explanation="""The rate is noted after scheduler.step(): that is the rate of the next update. The training is
+        right and the log is off by one, so the first rate is missing and the last one was never used.""",
         change="""
 -            rates.append(optimizer.param_groups[0]["lr"])
 @@
@@ -928,8 +935,8 @@ def clip_gradients(parameters, max_norm):
         "rate_moves_every_micro_batch",
         fails=("schedule/rates", "schedule/moves"),
         read="handbook/gradient-mechanics.md#everything-else-happens-once-an-update",
-        explanation="""scheduler.step() is called once for each micro-batch. The schedule runs through k times too fast: warm-up
-        is over after 1/k of its updates, and the rate is at its floor when 1/k of the run is done. torch warns
+        explanation="""scheduler.step() is called once for each micro-batch. The schedule runs through k times too fast:
+        warm-up is over after 1/k of its updates, and the rate is at its floor when 1/k of the run is done. torch warns
         only if the scheduler steps before the optimizer ever did.""",
         change="""
 -            scheduler.step()
@@ -941,8 +948,8 @@ def clip_gradients(parameters, max_norm):
         "rate_moves_every_pass",
         fails=("schedule/rates", "schedule/moves"),
         read="handbook/gradient-mechanics.md#everything-else-happens-once-an-update",
-        explanation="""scheduler.step() is called once a pass. Many examples do that, with schedules whose steps are meant to be
-        epochs. A schedule whose length is a number of updates then hardly moves.""",
+        explanation="""scheduler.step() is called once a pass. Many examples do that, with schedules whose steps are
+        meant to be epochs. A schedule whose length is a number of updates then hardly moves.""",
         change="""
 -            scheduler.step()
 +        scheduler.step()
@@ -952,8 +959,8 @@ def clip_gradients(parameters, max_norm):
         "rate_moves_first",
         fails=("schedule/rates", "schedule/moves"),
         read="handbook/gradient-mechanics.md#everything-else-happens-once-an-update",
-        explanation="""The scheduler steps before the optimizer. The schedule's first rate is never used, and every update has
-        the next one's. torch warns of it once, in a line that is easily overlooked.""",
+        explanation="""The scheduler steps before the optimizer. The schedule's first rate is never used, and every
+        update has the next one's. torch warns of it once, in a line that is easily overlooked.""",
         change="""
          while group := list(itertools.islice(stream, k)):
 +            scheduler.step()
@@ -965,9 +972,9 @@ def clip_gradients(parameters, max_norm):
         "one_group_moves",
         fails=("schedule/moves",),
         read="handbook/gradient-mechanics.md#everything-else-happens-once-an-update",
-        explanation="""The new rate is written into the first parameter group by hand. The other groups keep the rate they began
-        with: the usual second group, without weight decay, never decays its rate. scheduler.step() moves them
-        all.""",
+        explanation="""The new rate is written into the first parameter group by hand. The other groups keep the rate
+        they began with: the usual second group, without weight decay, never decays its rate. scheduler.step() moves
+        them all.""",
         change="""
      rates: list[float] = []
 +    others = [group["lr"] for group in optimizer.param_groups[1:]]
@@ -986,8 +993,8 @@ def clip_gradients(parameters, max_norm):
         "passes_read_at_once",
         fails=("schedule/stream",),
         read="handbook/gradient-mechanics.md#everything-else-happens-once-an-update",
-        explanation="""Each pass is put into a list before its first update. Rates and weights are right; a pass that is larger
-        than memory does not fit, and one that streams from a disk waits for its end first. Take k at a time.""",
+        explanation="""Each pass is put into a list before its first update. Rates and weights are right; a pass that is
+        larger than memory does not fit, and one that streams from a disk waits for its end first. Take k at a time.""",
         change="""
 -        stream = iter(epoch)
 -        while group := list(itertools.islice(stream, k)):
@@ -1002,8 +1009,8 @@ def clip_gradients(parameters, max_norm):
         "mean_norm_squared",
         fails=("noise_scale/signal", "noise_scale/noise"),
         read="handbook/gradient-mechanics.md#how-much-of-a-gradient-is-noise",
-        explanation="""The small batch's number is the square of the mean norm, not the mean of the squared norms. The square of
-        a mean is always the smaller one, so noise is underestimated, and the estimate of |G|^2 is biased.""",
+        explanation="""The small batch's number is the square of the mean norm, not the mean of the squared norms. The
+        square of a mean is always the smaller one, so noise is underestimated, and the estimate of |G|^2 is biased.""",
         change="""
 -    norm_small = gradients.square().sum(1).mean().item()
 +    norm_small = gradients.norm(dim=1).mean().item() ** 2
@@ -1013,9 +1020,9 @@ def clip_gradients(parameters, max_norm):
         "noise_counted_as_signal",
         fails=("noise_scale/signal",),
         read="handbook/gradient-mechanics.md#how-much-of-a-gradient-is-noise",
-        explanation="""The squared length of the averaged gradient is taken for |G|^2. It is that plus tr(S)/B_b: noise does not
-        cancel out of a square. With little signal nearly all of it is noise, and the noise scale comes out near
-        the batch size whatever it is.""",
+        explanation="""The squared length of the averaged gradient is taken for |G|^2. It is that plus tr(S)/B_b: noise
+        does not cancel out of a square. With little signal nearly all of it is noise, and the noise scale comes out
+        near the batch size whatever it is.""",
         change="""
 -    signal = (big * norm_big - small * norm_small) / (big - small)
 -    noise = (norm_small - norm_big) / (1 / small - 1 / big)
@@ -1027,8 +1034,8 @@ def clip_gradients(parameters, max_norm):
         "norms_not_squared",
         fails=("noise_scale/signal", "noise_scale/noise"),
         read="handbook/gradient-mechanics.md#how-much-of-a-gradient-is-noise",
-        explanation="""Lengths are used where squared lengths belong. It is the squared length that grows by tr(S)/B: the
-        equations that were solved hold for squares only.""",
+        explanation="""Lengths are used where squared lengths belong. It is the squared length that grows by tr(S)/B:
+        the equations that were solved hold for squares only.""",
         change="""
 -    norm_small = gradients.square().sum(1).mean().item()
 -    norm_big = gradients.mean(0).square().sum().item()
@@ -1040,8 +1047,8 @@ def clip_gradients(parameters, max_norm):
         "rows_added_up",
         fails=("noise_scale/signal", "noise_scale/noise"),
         read="handbook/gradient-mechanics.md#how-much-of-a-gradient-is-noise",
-        explanation="""The large batch's gradient is taken as the sum of the rows. It is their mean: each row is itself a mean
-        over its micro-batch. The sum is k times as long, its square k^2 times.""",
+        explanation="""The large batch's gradient is taken as the sum of the rows. It is their mean: each row is itself
+        a mean over its micro-batch. The sum is k times as long, its square k^2 times.""",
         change="""
 -    norm_big = gradients.mean(0).square().sum().item()
 +    norm_big = gradients.sum(0).square().sum().item()
@@ -1051,8 +1058,9 @@ def clip_gradients(parameters, max_norm):
         "sizes_swapped",
         fails=("noise_scale/signal", "noise_scale/noise"),
         read="handbook/gradient-mechanics.md#how-much-of-a-gradient-is-noise",
-        explanation="""B_b and B_s are swapped: the mean of the rows is taken for the small batch and a row for the large one.
-        The estimates then come out with wrong signs and sizes; |G|^2 is too large and the noise is negative.""",
+        explanation="""B_b and B_s are swapped: the mean of the rows is taken for the small batch and a row for the
+        large one. The estimates then come out with wrong signs and sizes; |G|^2 is too large and the noise is
+        negative.""",
         change="""
 -    norm_small = gradients.square().sum(1).mean().item()
 -    norm_big = gradients.mean(0).square().sum().item()
@@ -1064,8 +1072,8 @@ def clip_gradients(parameters, max_norm):
         "divided_by_k",
         fails=("noise_scale/noise",),
         read="handbook/gradient-mechanics.md#how-much-of-a-gradient-is-noise",
-        explanation="""The variance divides by k where the mean was taken from the same k rows: it should be k - 1. With two rows
-        that halves the noise.""",
+        explanation="""The variance divides by k where the mean was taken from the same k rows: it should be k - 1. With
+        two rows that halves the noise.""",
         change="""
 -    noise = (norm_small - norm_big) / (1 / small - 1 / big)
 -    return signal, noise
@@ -1076,8 +1084,8 @@ def clip_gradients(parameters, max_norm):
         "noise_of_a_micro_batch",
         fails=("noise_scale/noise",),
         read="handbook/gradient-mechanics.md#how-much-of-a-gradient-is-noise",
-        explanation="""The variance between the rows is that of a micro-batch's gradient. S is the covariance of one sequence's
-        gradient, larger by the micro-batch's size. The noise scale then comes out in micro-batches, not in
+        explanation="""The variance between the rows is that of a micro-batch's gradient. S is the covariance of one
+        sequence's gradient, larger by the micro-batch's size. The noise scale then comes out in micro-batches, not in
         sequences.""",
         change="""
 -    noise = (norm_small - norm_big) / (1 / small - 1 / big)
@@ -1089,8 +1097,8 @@ def clip_gradients(parameters, max_norm):
         "mean_of_ratios",
         fails=("noise_scale/ratio",),
         read="handbook/gradient-mechanics.md#how-much-of-a-gradient-is-noise",
-        explanation="""Each step's own ratio is averaged. One step whose estimate of |G|^2 happens to be near 0 then has a huge
-        ratio, of either sign, and decides the mean. Average numerator and denominator first, then divide.""",
+        explanation="""Each step's own ratio is averaged. One step whose estimate of |G|^2 happens to be near 0 then has
+        a huge ratio, of either sign, and decides the mean. Average numerator and denominator first, then divide.""",
         change="""
 -    signal = sum(one for one, _ in estimates) / len(estimates)
 -    noise = sum(one for _, one in estimates) / len(estimates)
@@ -1103,9 +1111,9 @@ def clip_gradients(parameters, max_norm):
         "negative_estimates_cut",
         fails=("noise_scale/ratio",),
         read="handbook/gradient-mechanics.md#how-much-of-a-gradient-is-noise",
-        explanation="""Each negative estimate of |G|^2 is raised to 0 before they are averaged. A square cannot be negative, but
-        an unbiased estimate of one can, and has to: cut at 0, the estimates are too large on average. Test the
-        average, not each.""",
+        explanation="""Each negative estimate of |G|^2 is raised to 0 before they are averaged. A square cannot be
+        negative, but an unbiased estimate of one can, and has to: cut at 0, the estimates are too large on average.
+        Test the average, not each.""",
         change="""
 -    signal = sum(one for one, _ in estimates) / len(estimates)
 -    noise = sum(one for _, one in estimates) / len(estimates)
@@ -1117,9 +1125,9 @@ def clip_gradients(parameters, max_norm):
         "negative_estimates_left_out",
         fails=("noise_scale/ratio",),
         read="handbook/gradient-mechanics.md#how-much-of-a-gradient-is-noise",
-        explanation="""Steps whose estimate of |G|^2 is negative are left out. They are no failures: an unbiased estimate of
-        something small must fall below 0 now and then, and those above balance it. Without them the signal is
-        overestimated.""",
+        explanation="""Steps whose estimate of |G|^2 is negative are left out. They are no failures: an unbiased
+        estimate of something small must fall below 0 now and then, and those above balance it. Without them the signal
+        is overestimated.""",
         change="""
      estimates = [noise_estimates(gradients, micro_batch) for gradients in steps]
 +    estimates = [(signal, noise) for signal, noise in estimates if signal > 0]
@@ -1142,8 +1150,8 @@ def clip_gradients(parameters, max_norm):
         "ratio_upside_down",
         fails=("noise_scale/ratio",),
         read="handbook/gradient-mechanics.md#how-much-of-a-gradient-is-noise",
-        explanation="""|G|^2 / tr(S) is the signal-to-noise ratio of one sequence. The noise scale is its inverse: the number of
-        sequences at which noise and signal are equal.""",
+        explanation="""|G|^2 / tr(S) is the signal-to-noise ratio of one sequence. The noise scale is its inverse: the
+        number of sequences at which noise and signal are equal.""",
         change="""
 -    return noise / signal if signal > 0 else math.inf
 +    return signal / noise if signal > 0 else math.inf
@@ -1153,8 +1161,8 @@ def clip_gradients(parameters, max_norm):
         "steps_in_one_batch",
         fails=("noise_scale/ratio",),
         read="handbook/gradient-mechanics.md#how-much-of-a-gradient-is-noise",
-        explanation="""The rows of all steps are put into one large batch. Between two steps the weights have moved, so their
-        gradients differ for another reason than noise, and that difference is counted as noise. Estimate in each
+        explanation="""The rows of all steps are put into one large batch. Between two steps the weights have moved, so
+        their gradients differ for another reason than noise, and that difference is counted as noise. Estimate in each
         step, then average.""",
         change="""
 -    estimates = [noise_estimates(gradients, micro_batch) for gradients in steps]
@@ -1165,8 +1173,8 @@ def clip_gradients(parameters, max_norm):
         "negative_noise_scale",
         fails=("noise_scale/no-signal",),
         read="handbook/gradient-mechanics.md#how-much-of-a-gradient-is-noise",
-        explanation="""The quotient is returned as it is. Where the noise drowns the signal, the estimate of |G|^2 is negative,
-        and so is this "noise scale": a batch size below 0. It says that no signal was found.""",
+        explanation="""The quotient is returned as it is. Where the noise drowns the signal, the estimate of |G|^2 is
+        negative, and so is this "noise scale": a batch size below 0. It says that no signal was found.""",
         change="""
 -    return noise / signal if signal > 0 else math.inf
 +    return noise / signal
@@ -1176,8 +1184,8 @@ def clip_gradients(parameters, max_norm):
         "size_of_the_signal",
         fails=("noise_scale/no-signal",),
         read="handbook/gradient-mechanics.md#how-much-of-a-gradient-is-noise",
-        explanation="""abs() makes the noise scale positive again. A negative estimate of |G|^2 is no small positive one with the
-        wrong sign; it says that the noise in it is larger than what it estimates.""",
+        explanation="""abs() makes the noise scale positive again. A negative estimate of |G|^2 is no small positive one
+        with the wrong sign; it says that the noise in it is larger than what it estimates.""",
         change="""
 -    return noise / signal if signal > 0 else math.inf
 +    return noise / abs(signal)

@@ -7,8 +7,8 @@ KNOWN_WRONG = (
         "ends_with_the_last_one",
         fails=("phase_fractions/merged", "phase_fractions/nested", "phase_fractions/threads"),
         read="handbook/profiling-and-roofline.md#one-step-as-fractions",
-        explanation="""Two intervals that overlap are joined into one that ends where the second ends. If the second lies inside
-        the first, that is too early: the end is the later of the two.""",
+        explanation="""Two intervals that overlap are joined into one that ends where the second ends. If the second
+        lies inside the first, that is too early: the end is the later of the two.""",
         change="""
 -            whole[-1] = (whole[-1][0], max(whole[-1][1], end))
 +            whole[-1] = (whole[-1][0], end)
@@ -18,8 +18,8 @@ KNOWN_WRONG = (
         "sorts_what_it_is_given",
         fails=("phase_fractions/merged",),
         read="handbook/profiling-and-roofline.md#one-step-as-fractions",
-        explanation="""`intervals.sort()` sorts the caller's own list. Whoever goes through it at the same time, or relies on its
-        order, gets another list than before. `sorted(intervals)` makes a new one.""",
+        explanation="""`intervals.sort()` sorts the caller's own list. Whoever goes through it at the same time, or
+        relies on its order, gets another list than before. `sorted(intervals)` makes a new one.""",
         change="""
 +    intervals.sort()
      whole: list[tuple[float, float]] = []
@@ -31,8 +31,8 @@ KNOWN_WRONG = (
         "touching_kept_apart",
         fails=("phase_fractions/merged",),
         read="handbook/profiling-and-roofline.md#one-step-as-fractions",
-        explanation="""An interval that begins exactly where the last one ended is kept as one of its own. Nothing lies between
-        the two, so together they are one stretch of time; a gap of length 0 is no gap.""",
+        explanation="""An interval that begins exactly where the last one ended is kept as one of its own. Nothing lies
+        between the two, so together they are one stretch of time; a gap of length 0 is no gap.""",
         change="""
 -        if whole and start <= whole[-1][1]:
 +        if whole and start < whole[-1][1]:
@@ -42,9 +42,9 @@ KNOWN_WRONG = (
         "counts_the_gpus_copies",
         fails=("phase_fractions/sequence", "phase_fractions/step-time"),
         read="handbook/profiling-and-roofline.md#reading-a-trace",
-        explanation="""Events are chosen by name alone. A trace of a GPU holds each range twice: once as the host ran it, and
-        once, of kind "gpu_user_annotation", from its first kernel to its last, which end later. Phases and steps
-        of both kinds are mixed here.""",
+        explanation="""Events are chosen by name alone. A trace of a GPU holds each range twice: once as the host ran
+        it, and once, of kind "gpu_user_annotation", from its first kernel to its last, which end later. Phases and
+        steps of both kinds are mixed here.""",
         change="""
 -    ranges = [event for event in events if event.get("cat") == "user_annotation"]
 -    spans = [(event["name"], event["ts"], event["ts"] + event["dur"]) for event in ranges]
@@ -55,8 +55,9 @@ KNOWN_WRONG = (
         "idle_between_steps",
         fails=("phase_fractions/sequence",),
         read="handbook/profiling-and-roofline.md#one-step-as-fractions",
-        explanation="""Idle is taken for the time between one step and the next. That is where nothing is measured; the time that
-        is lost lies inside the step, between its phases. The fractions do not add up to 1, which shows it.""",
+        explanation="""Idle is taken for the time between one step and the next. That is where nothing is measured;
+        the time that is lost lies inside the step, between its phases. The fractions do not add up to 1, which
+        shows it.""",
         change="""
 -    fractions["idle"] = (total - covered_before) / total
 +    fractions["idle"] = sum(after - before for (_, before), (after, _) in zip(steps, steps[1:])) / total
@@ -66,9 +67,9 @@ KNOWN_WRONG = (
         "forgets_warm_up",
         fails=("phase_fractions/warm-up", "phase_fractions/threads", "phase_fractions/step-time"),
         read="handbook/profiling-and-roofline.md#before-you-measure",
-        explanation="""The first steps are counted too. They load libraries, make the optimizer's state and fill caches, so they
-        are slower than any step that follows, and of few profiled steps they are a large part: what you report is
-        the start, not the run.""",
+        explanation="""The first steps are counted too. They load libraries, make the optimizer's state and fill caches,
+        so they are slower than any step that follows, and of few profiled steps they are a large part: what you report
+        is the start, not the run.""",
         change="""
 -    steps = sorted((start, end) for name, start, end in spans if name.startswith("ProfilerStep#"))[warmup:]
 +    steps = sorted((start, end) for name, start, end in spans if name.startswith("ProfilerStep#"))
@@ -78,8 +79,8 @@ KNOWN_WRONG = (
         "sorts_steps_by_name",
         fails=("phase_fractions/warm-up", "phase_fractions/threads", "phase_fractions/step-time"),
         read="handbook/profiling-and-roofline.md#before-you-measure",
-        explanation="""The steps are sorted by their names. As text, "ProfilerStep#10" comes before "ProfilerStep#9", so the
-        steps that are dropped as warm-up are not the first ones. Sort by time.""",
+        explanation="""The steps are sorted by their names. As text, "ProfilerStep#10" comes before "ProfilerStep#9", so
+        the steps that are dropped as warm-up are not the first ones. Sort by time.""",
         change="""
 -    steps = sorted((start, end) for name, start, end in spans if name.startswith("ProfilerStep#"))[warmup:]
 +    by_name = sorted(span for span in spans if span[0].startswith("ProfilerStep#"))
@@ -90,8 +91,8 @@ KNOWN_WRONG = (
         "counts_nested_twice",
         fails=("phase_fractions/nested", "phase_fractions/threads"),
         read="handbook/profiling-and-roofline.md#one-step-as-fractions",
-        explanation="""Durations are added up as they come. A range that lies inside another of the same phase is then counted
-        twice, and so is what two threads do at the same time: the fractions add up to more than 1. Merge the
+        explanation="""Durations are added up as they come. A range that lies inside another of the same phase is then
+        counted twice, and so is what two threads do at the same time: the fractions add up to more than 1. Merge the
         ranges first, then measure what they cover.""",
         change="""
 -    taken: list[tuple[float, float]] = []
@@ -116,8 +117,8 @@ KNOWN_WRONG = (
         "each_phase_by_itself",
         fails=("phase_fractions/threads",),
         read="handbook/profiling-and-roofline.md#one-step-as-fractions",
-        explanation="""Each phase is merged by itself, but two phases that run at the same time both get that time. Data that a
-        thread loads while the model works costs the step nothing; counted in full it makes idle too small, even
+        explanation="""Each phase is merged by itself, but two phases that run at the same time both get that time. Data
+        that a thread loads while the model works costs the step nothing; counted in full it makes idle too small, even
         negative. One instant belongs to one phase.""",
         change="""
 -    taken: list[tuple[float, float]] = []
@@ -137,8 +138,8 @@ KNOWN_WRONG = (
         "hidden_work_first",
         fails=("phase_fractions/threads",),
         read="handbook/profiling-and-roofline.md#one-step-as-fractions",
-        explanation="""Where several phases run at once, the last of PHASES gets the time. Loading that is hidden behind the
-        model's work then looks as if it cost something, and the model looks faster than it is.""",
+        explanation="""Where several phases run at once, the last of PHASES gets the time. Loading that is hidden behind
+        the model's work then looks as if it cost something, and the model looks faster than it is.""",
         change="""
 -    for phase in PHASES:
 +    for phase in reversed(PHASES):
@@ -148,8 +149,8 @@ KNOWN_WRONG = (
         "not_cut_at_the_border",
         fails=("phase_fractions/threads",),
         read="handbook/profiling-and-roofline.md#one-step-as-fractions",
-        explanation="""A range belongs to the step in which it begins, with its whole length. One that reaches over the border of
-        a step then counts time in which nothing is measured, or another step's.""",
+        explanation="""A range belongs to the step in which it begins, with its whole length. One that reaches over the
+        border of a step then counts time in which nothing is measured, or another step's.""",
         change="""
 -        taken += [(start, end) for name, start, end in spans if name == phase]
 -        covered = sum(
@@ -169,8 +170,8 @@ KNOWN_WRONG = (
         "one_thread_only",
         fails=("phase_fractions/threads",),
         read="handbook/profiling-and-roofline.md#reading-a-trace",
-        explanation="""Only the thread that runs the steps is looked at. On a GPU, backward runs on a thread of autograd's own,
-        and a loader has its own too: their time is taken for idle.""",
+        explanation="""Only the thread that runs the steps is looked at. On a GPU, backward runs on a thread of
+        autograd's own, and a loader has its own too: their time is taken for idle.""",
         change="""
      ranges = [event for event in events if event.get("cat") == "user_annotation"]
 +    thread = next(event["tid"] for event in ranges if event["name"].startswith("ProfilerStep#"))
@@ -181,8 +182,8 @@ KNOWN_WRONG = (
         "mean_of_the_steps",
         fails=("phase_fractions/step-time",),
         read="handbook/profiling-and-roofline.md#before-you-measure",
-        explanation="""The mean is taken. One step during which something else had the processor moves it as far as it likes; the
-        median stays with the usual step.""",
+        explanation="""The mean is taken. One step during which something else had the processor moves it as far as it
+        likes; the median stays with the usual step.""",
         change="""
 -    return statistics.median(end - start for start, end in steps) / 1000, fractions
 +    return statistics.mean(end - start for start, end in steps) / 1000, fractions
@@ -203,8 +204,8 @@ KNOWN_WRONG = (
         "follows_for_inside",
         fails=("self_times/flat",),
         read="handbook/profiling-and-roofline.md#reading-a-trace",
-        explanation="""An operation that begins exactly when another ends is taken for a part of it. It follows; nothing of it
-        lies inside.""",
+        explanation="""An operation that begins exactly when another ends is taken for a part of it. It follows; nothing
+        of it lies inside.""",
         change="""
 -        while running and (running[-1]["tid"] != op["tid"] or running[-1]["ts"] + running[-1]["dur"] <= op["ts"]):
 +        while running and (running[-1]["tid"] != op["tid"] or running[-1]["ts"] + running[-1]["dur"] < op["ts"]):
@@ -214,8 +215,8 @@ KNOWN_WRONG = (
         "last_call_wins",
         fails=("self_times/flat",),
         read="handbook/profiling-and-roofline.md#reading-a-trace",
-        explanation="""Each call replaces what the same operation's calls before had added up to. A matrix product is called
-        dozens of times in a step; all of them count.""",
+        explanation="""Each call replaces what the same operation's calls before had added up to. A matrix product is
+        called dozens of times in a step; all of them count.""",
         change="""
 -        if running:
 -            add(running[-1]["name"], 0, -op["dur"])
@@ -237,8 +238,8 @@ KNOWN_WRONG = (
         "ranges_for_operations",
         fails=("self_times/flat",),
         read="handbook/profiling-and-roofline.md#reading-a-trace",
-        explanation="""Ranges are counted as operations. A phase's range holds all the operations of the phase; as one of them it
-        takes the time between them for work.""",
+        explanation="""Ranges are counted as operations. A phase's range holds all the operations of the phase; as one
+        of them it takes the time between them for work.""",
         change="""
 -    operations = [event for event in events if event.get("cat") == "cpu_op"]
 +    operations = [e for e in events if e.get("cat") == "cpu_op" or (e["name"] in PHASES and e["ph"] == "X")]
@@ -248,8 +249,8 @@ KNOWN_WRONG = (
         "grandchildren_subtracted",
         fails=("self_times/nested",),
         read="handbook/profiling-and-roofline.md#reading-a-trace",
-        explanation="""Everything that lies inside an operation is subtracted from it, its children's children too. Their time is
-        inside the children already and goes twice: a self time becomes too small, or negative.""",
+        explanation="""Everything that lies inside an operation is subtracted from it, its children's children too.
+        Their time is inside the children already and goes twice: a self time becomes too small, or negative.""",
         change="""
 -        if running:
 -            add(running[-1]["name"], 0, -op["dur"])
@@ -261,8 +262,9 @@ KNOWN_WRONG = (
         "leaves_only",
         fails=("self_times/nested",),
         read="handbook/profiling-and-roofline.md#reading-a-trace",
-        explanation="""Only operations that call no other are counted. What the callers do themselves, checks and the choice of a
-        kernel for example, is real time too: without it the sum is smaller than the time in which operations ran.""",
+        explanation="""Only operations that call no other are counted. What the callers do themselves, checks and the
+        choice of a kernel for example, is real time too: without it the sum is smaller than the time in which
+        operations ran.""",
         change="""
 -    running: list[Event] = []  # the innermost last
 -    for op in sorted(measured, key=lambda op: (op["tid"], op["ts"], -op["dur"])):
@@ -282,8 +284,8 @@ KNOWN_WRONG = (
         "total_for_self",
         fails=("self_times/nested",),
         read="handbook/profiling-and-roofline.md#reading-a-trace",
-        explanation="""That is total time. An operation's total holds the time of every operation that it calls, so the same
-        instant counts at each level, and the sum is several times the step. A table sorted by it puts the callers
+        explanation="""That is total time. An operation's total holds the time of every operation that it calls, so the
+        same instant counts at each level, and the sum is several times the step. A table sorted by it puts the callers
         on top, not the work.""",
         change="""
 -        if running:
@@ -294,8 +296,8 @@ KNOWN_WRONG = (
         "first_steps_counted",
         fails=("self_times/measured",),
         read="handbook/profiling-and-roofline.md#before-you-measure",
-        explanation="""The operations of the first steps are counted too. Calls and times a step then depend on how many steps
-        were profiled, and the slowest ones weigh most.""",
+        explanation="""The operations of the first steps are counted too. Calls and times a step then depend on how many
+        steps were profiled, and the slowest ones weigh most.""",
         change="""
 -    steps = sorted((e["ts"], e["ts"] + e["dur"]) for e in ranges if e["name"].startswith("ProfilerStep#"))[warmup:]
 +    steps = sorted((e["ts"], e["ts"] + e["dur"]) for e in ranges if e["name"].startswith("ProfilerStep#"))
@@ -305,8 +307,8 @@ KNOWN_WRONG = (
         "threads_mixed",
         fails=("self_times/threads",),
         read="handbook/profiling-and-roofline.md#reading-a-trace",
-        explanation="""What another thread does at the same time is taken for a part of the operation. Two threads overlap
-        without one calling the other; an operation calls on its own thread.""",
+        explanation="""What another thread does at the same time is taken for a part of the operation. Two threads
+        overlap without one calling the other; an operation calls on its own thread.""",
         change="""
 -    for op in sorted(measured, key=lambda op: (op["tid"], op["ts"], -op["dur"])):
 -        while running and (running[-1]["tid"] != op["tid"] or running[-1]["ts"] + running[-1]["dur"] <= op["ts"]):
@@ -318,8 +320,8 @@ KNOWN_WRONG = (
         "forward_only",
         fails=("utilization/formula",),
         read="handbook/profiling-and-roofline.md#mfu-and-hfu",
-        explanation="""2N + 4LHQT is the forward pass. Training also runs backward, which takes twice that: one product for the
-        weights' gradients and one for the inputs'.""",
+        explanation="""2N + 4LHQT is the forward pass. Training also runs backward, which takes twice that: one product
+        for the weights' gradients and one for the inputs'.""",
         change="""
 -    return 6 * (parameters - looked_up) + 12 * layers * heads * head_dim * seq_len
 +    return 2 * (parameters - looked_up) + 4 * layers * heads * head_dim * seq_len
@@ -329,8 +331,8 @@ KNOWN_WRONG = (
         "looked_up_multiplied",
         fails=("utilization/formula",),
         read="handbook/profiling-and-roofline.md#mfu-and-hfu",
-        explanation="""Embeddings that are only looked up are counted. To look up a row multiplies nothing; in a small model with
-        a large vocabulary they are most of the parameters, and the utilization comes out far too high.""",
+        explanation="""Embeddings that are only looked up are counted. To look up a row multiplies nothing; in a small
+        model with a large vocabulary they are most of the parameters, and the utilization comes out far too high.""",
         change="""
 -    return 6 * (parameters - looked_up) + 12 * layers * heads * head_dim * seq_len
 +    return 6 * parameters + 12 * layers * heads * head_dim * seq_len
@@ -340,8 +342,8 @@ KNOWN_WRONG = (
         "mask_discounted",
         fails=("utilization/formula",),
         read="handbook/profiling-and-roofline.md#mfu-and-hfu",
-        explanation="""Attention is halved because the mask hides half of it. A kernel may skip that half, but the formula that
-        published numbers use does not discount it; say so if yours does.""",
+        explanation="""Attention is halved because the mask hides half of it. A kernel may skip that half, but the
+        formula that published numbers use does not discount it; say so if yours does.""",
         change="""
 -    return 6 * (parameters - looked_up) + 12 * layers * heads * head_dim * seq_len
 +    return 6 * (parameters - looked_up) + 6 * layers * heads * head_dim * seq_len
@@ -351,8 +353,8 @@ KNOWN_WRONG = (
         "multiply_add_once",
         fails=("utilization/formula",),
         read="handbook/profiling-and-roofline.md#mfu-and-hfu",
-        explanation="""A multiply-add is counted as one operation. Data sheets count it as two FLOPs, one multiplication and one
-        addition; by the other count your utilization is half of what everybody else would report.""",
+        explanation="""A multiply-add is counted as one operation. Data sheets count it as two FLOPs, one multiplication
+        and one addition; by the other count your utilization is half of what everybody else would report.""",
         change="""
 -    return 6 * (parameters - looked_up) + 12 * layers * heads * head_dim * seq_len
 +    return 3 * (parameters - looked_up) + 6 * layers * heads * head_dim * seq_len
@@ -362,8 +364,8 @@ KNOWN_WRONG = (
         "recomputation_in_the_model",
         fails=("utilization/formula",),
         read="handbook/profiling-and-roofline.md#mfu-and-hfu",
-        explanation="""8N counts the forward pass twice, as a run with full activation checkpointing executes it. The model does
-        not need that: it is the hardware's work, and belongs into HFU. With it, a run that wastes more would
+        explanation="""8N counts the forward pass twice, as a run with full activation checkpointing executes it. The
+        model does not need that: it is the hardware's work, and belongs into HFU. With it, a run that wastes more would
         score higher.""",
         change="""
 -    return 6 * (parameters - looked_up) + 12 * layers * heads * head_dim * seq_len
@@ -374,9 +376,9 @@ KNOWN_WRONG = (
         "without_attention",
         fails=("utilization/formula",),
         read="handbook/profiling-and-roofline.md#mfu-and-hfu",
-        explanation="""Only the weights are counted. Attention multiplies queries with keys and probabilities with values, which
-        are no weights: 12LHQT FLOPs a token, a small part in a wide model with short sequences, and most of it
-        where sequences are long.""",
+        explanation="""Only the weights are counted. Attention multiplies queries with keys and probabilities with
+        values, which are no weights: 12LHQT FLOPs a token, a small part in a wide model with short sequences, and most
+        of it where sequences are long.""",
         change="""
 -    return 6 * (parameters - looked_up) + 12 * layers * heads * head_dim * seq_len
 +    return 6 * (parameters - looked_up)
@@ -386,8 +388,8 @@ KNOWN_WRONG = (
         "every_peak_halved",
         fails=("utilization/mfu",),
         read="handbook/profiling-and-roofline.md#mfu-and-hfu",
-        explanation="""Every peak is halved. Only rows with sparsity count a zero half; fp32 has none, and its MFU comes out
-        twice too high.""",
+        explanation="""Every peak is halved. Only rows with sparsity count a zero half; fp32 has none, and its MFU comes
+        out twice too high.""",
         change="""
 -    dense_peak = row["tflops"] * 1e12 / (2 if row["sparsity"] else 1)
 +    dense_peak = row["tflops"] * 1e12 / 2
@@ -397,8 +399,8 @@ KNOWN_WRONG = (
         "largest_peak",
         fails=("utilization/mfu",),
         read="handbook/profiling-and-roofline.md#mfu-and-hfu",
-        explanation="""The largest number of the data sheet is taken. It is the peak of the narrowest dtype, which this run does
-        not use; what a run could reach depends on the dtype that it multiplies in.""",
+        explanation="""The largest number of the data sheet is taken. It is the peak of the narrowest dtype, which this
+        run does not use; what a run could reach depends on the dtype that it multiplies in.""",
         change="""
 -    row = next(row for row in sheet if row["dtype"] == dtype)
 +    row = max(sheet, key=lambda row: row["tflops"])
@@ -408,8 +410,8 @@ KNOWN_WRONG = (
         "rate_of_all_peak_of_one",
         fails=("utilization/mfu",),
         read="handbook/profiling-and-roofline.md#mfu-and-hfu",
-        explanation="""The rate of all devices is divided by the peak of one. With 64 devices the result is 64 times too high;
-        more than 1 is a sure sign.""",
+        explanation="""The rate of all devices is divided by the peak of one. With 64 devices the result is 64 times too
+        high; more than 1 is a sure sign.""",
         change="""
 -    return tokens_per_second * token_flops / (devices * dense_peak)
 +    return tokens_per_second * token_flops / dense_peak
@@ -419,8 +421,9 @@ KNOWN_WRONG = (
         "sparse_peak",
         fails=("utilization/mfu",),
         read="handbook/profiling-and-roofline.md#mfu-and-hfu",
-        explanation="""The data sheet's number is taken as it stands. Its footnote says "with sparsity": matrices of which half
-        is zero, at twice the rate. Training multiplies dense ones, and against that peak no run gets above half.""",
+        explanation="""The data sheet's number is taken as it stands. Its footnote says "with sparsity": matrices of
+        which half is zero, at twice the rate. Training multiplies dense ones, and against that peak no run gets above
+        half.""",
         change="""
 -    dense_peak = row["tflops"] * 1e12 / (2 if row["sparsity"] else 1)
 +    dense_peak = row["tflops"] * 1e12
@@ -430,8 +433,8 @@ KNOWN_WRONG = (
         "always_four_thirds",
         fails=("utilization/hfu",),
         read="handbook/profiling-and-roofline.md#mfu-and-hfu",
-        explanation="""4/3 is what recomputing the whole forward pass costs. Who recomputes a part, or nothing, executes less: (3
-        + r)/3 for a share r of the forward.""",
+        explanation="""4/3 is what recomputing the whole forward pass costs. Who recomputes a part, or nothing, executes
+        less: (3 + r)/3 for a share r of the forward.""",
         change="""
 -    return model_utilization * (3 + recomputed) / 3
 +    return model_utilization * 4 / 3
@@ -441,8 +444,8 @@ KNOWN_WRONG = (
         "forward_is_the_step",
         fails=("utilization/hfu",),
         read="handbook/profiling-and-roofline.md#mfu-and-hfu",
-        explanation="""A forward pass done again is added as if it were a whole step. It is one unit of three: backward takes the
-        other two.""",
+        explanation="""A forward pass done again is added as if it were a whole step. It is one unit of three: backward
+        takes the other two.""",
         change="""
 -    return model_utilization * (3 + recomputed) / 3
 +    return model_utilization * (1 + recomputed)
@@ -452,8 +455,8 @@ KNOWN_WRONG = (
         "hardware_does_less",
         fails=("utilization/hfu",),
         read="handbook/profiling-and-roofline.md#mfu-and-hfu",
-        explanation="""The quotient is upside down. What is done again keeps the hardware busier than the model needs it, so HFU
-        is never below MFU.""",
+        explanation="""The quotient is upside down. What is done again keeps the hardware busier than the model needs
+        it, so HFU is never below MFU.""",
         change="""
 -    return model_utilization * (3 + recomputed) / 3
 +    return model_utilization * 3 / (3 + recomputed)
@@ -463,8 +466,8 @@ KNOWN_WRONG = (
         "tiny_ops_first",
         fails=("diagnose/starved", "diagnose/sync"),
         read="handbook/profiling-and-roofline.md#from-symptom-to-cause",
-        explanation="""Tiny operations are asked for first. A step that waits for data most of the time stays as slow when its
-        operations get larger: begin with what covers the most time.""",
+        explanation="""Tiny operations are asked for first. A step that waits for data most of the time stays as slow
+        when its operations get larger: begin with what covers the most time.""",
         change="""
 -    if phase_fractions(events, warmup)[1]["data"] > DATA_SHARE:
 -        return "starved loader"
@@ -483,8 +486,8 @@ KNOWN_WRONG = (
         "warm_up_diagnosed",
         fails=("diagnose/starved", "diagnose/sync", "diagnose/tiny"),
         read="handbook/profiling-and-roofline.md#before-you-measure",
-        explanation="""The first steps are diagnosed with the rest. They open files, start threads and make the optimizer's
-        state, so what they suffer from is not what the run suffers from.""",
+        explanation="""The first steps are diagnosed with the rest. They open files, start threads and make the
+        optimizer's state, so what they suffer from is not what the run suffers from.""",
         change="""
      ranges = [event for event in events if event.get("cat") == "user_annotation"]
 +    warmup = 0
@@ -494,8 +497,8 @@ KNOWN_WRONG = (
         "tiny_in_microseconds",
         fails=("diagnose/tiny",),
         read="handbook/profiling-and-roofline.md#reading-a-trace",
-        explanation="""Microseconds are compared with TINY_MS, which is in milliseconds. No call is shorter than 0.02 µs, so
-        nothing is ever tiny.""",
+        explanation="""Microseconds are compared with TINY_MS, which is in milliseconds. No call is shorter than 0.02
+        µs, so nothing is ever tiny.""",
         change="""
 -    operations = self_times(events, warmup)
 +    operations = {name: (calls, 1000 * ms) for name, (calls, ms) in self_times(events, warmup).items()}
@@ -505,8 +508,8 @@ KNOWN_WRONG = (
         "totals_judged",
         fails=("diagnose/tiny",),
         read="handbook/profiling-and-roofline.md#reading-a-trace",
-        explanation="""Total times are compared. The large operations count again in each operation that calls them, which makes
-        the share of the tiny ones look smaller than it is.""",
+        explanation="""Total times are compared. The large operations count again in each operation that calls them,
+        which makes the share of the tiny ones look smaller than it is.""",
         change="""
 -    operations = self_times(events, warmup)
 +    begin = sorted(event["ts"] for event in ranges if event["name"].startswith("ProfilerStep#"))[warmup]
@@ -521,8 +524,8 @@ KNOWN_WRONG = (
         "calls_of_all_steps",
         fails=("diagnose/none",),
         read="handbook/profiling-and-roofline.md#from-symptom-to-cause",
-        explanation="""The calls of all measured steps together are compared with a limit that is meant for one. Profile twice as
-        many steps and a healthy run falls ill.""",
+        explanation="""The calls of all measured steps together are compared with a limit that is meant for one. Profile
+        twice as many steps and a healthy run falls ill.""",
         change="""
 -    if operations.get("aten::_local_scalar_dense", (0, 0.0))[0] / steps >= SYNCS:
 +    if operations.get("aten::_local_scalar_dense", (0, 0.0))[0] >= SYNCS:
@@ -532,8 +535,8 @@ KNOWN_WRONG = (
         "hidden_loading_counts",
         fails=("diagnose/none",),
         read="handbook/profiling-and-roofline.md#one-step-as-fractions",
-        explanation="""All the time that is spent on data is held against the step, even what another thread does while the model
-        works. Loading ahead is the cure; here it is diagnosed as the disease.""",
+        explanation="""All the time that is spent on data is held against the step, even what another thread does while
+        the model works. Loading ahead is the cure; here it is diagnosed as the disease.""",
         change="""
 -    steps = sum(event["name"].startswith("ProfilerStep#") for event in ranges) - warmup
 +    measured = sorted((e["ts"], e["ts"] + e["dur"]) for e in ranges if e["name"].startswith("ProfilerStep#"))[warmup:]
@@ -548,8 +551,8 @@ KNOWN_WRONG = (
         "item_counted_twice",
         fails=("diagnose/none",),
         read="handbook/profiling-and-roofline.md#reading-a-trace",
-        explanation="""Calls of aten::item and of aten::_local_scalar_dense are added. The first calls the second: each number
-        that Python reads is counted twice.""",
+        explanation="""Calls of aten::item and of aten::_local_scalar_dense are added. The first calls the second: each
+        number that Python reads is counted twice.""",
         change="""
 -    if operations.get("aten::_local_scalar_dense", (0, 0.0))[0] / steps >= SYNCS:
 +    names = ("aten::item", "aten::_local_scalar_dense")
@@ -560,8 +563,8 @@ KNOWN_WRONG = (
         "many_for_tiny",
         fails=("diagnose/none",),
         read="handbook/profiling-and-roofline.md#from-symptom-to-cause",
-        explanation="""Many calls are taken for tiny calls. A large model has many operations and each of them may be large; what
-        wastes time is that most of it goes into calls too short to be worth making.""",
+        explanation="""Many calls are taken for tiny calls. A large model has many operations and each of them may be
+        large; what wastes time is that most of it goes into calls too short to be worth making.""",
         change="""
          return "many tiny ops"
 +    if sum(calls for calls, _ in operations.values()) / steps > 100:
@@ -573,9 +576,9 @@ KNOWN_WRONG = (
         exercise="diagnose",
         fails=("patients/a",),
         read="handbook/profiling-and-roofline.md#from-symptom-to-cause",
-        explanation="""Patient A's step has long stretches in which no operation runs, as a step that waits for data has. But
-        they are not in the phase `data`: they are idle, after the backward pass, and each ends with a number that
-        is handed to Python. Look at the calls of aten::_local_scalar_dense.""",
+        explanation="""Patient A's step has long stretches in which no operation runs, as a step that waits for data
+        has. But they are not in the phase `data`: they are idle, after the backward pass, and each ends with a number
+        that is handed to Python. Look at the calls of aten::_local_scalar_dense.""",
         change="""
 -    return {"patient_a": "sync every step", "patient_b": "many tiny ops", "patient_c": "starved loader"}
 +    return {"patient_a": "starved loader", "patient_b": "many tiny ops", "patient_c": "starved loader"}
@@ -587,8 +590,8 @@ KNOWN_WRONG = (
         fails=("patients/b",),
         read="handbook/profiling-and-roofline.md#from-symptom-to-cause",
         explanation="""Patient B makes thousands of calls, but Python reads no number from any of them: count
-        aten::_local_scalar_dense. Its calls are short, most of them far below 0.02 ms of self time, and there are
-        about as many as there are tokens, several times over.""",
+        aten::_local_scalar_dense. Its calls are short, most of them far below 0.02 ms of self time, and there are about
+        as many as there are tokens, several times over.""",
         change="""
 -    return {"patient_a": "sync every step", "patient_b": "many tiny ops", "patient_c": "starved loader"}
 +    return {"patient_a": "sync every step", "patient_b": "sync every step", "patient_c": "starved loader"}
@@ -599,8 +602,8 @@ KNOWN_WRONG = (
         exercise="diagnose",
         fails=("patients/c",),
         read="handbook/profiling-and-roofline.md#from-symptom-to-cause",
-        explanation="""Patient C's time is not in operations at all, tiny or not. It is in the phase `data`, where plain Python
-        is at work and PyTorch has nothing to do.""",
+        explanation="""Patient C's time is not in operations at all, tiny or not. It is in the phase `data`, where plain
+        Python is at work and PyTorch has nothing to do.""",
         change="""
 -    return {"patient_a": "sync every step", "patient_b": "many tiny ops", "patient_c": "starved loader"}
 +    return {"patient_a": "sync every step", "patient_b": "many tiny ops", "patient_c": "many tiny ops"}
@@ -610,8 +613,8 @@ KNOWN_WRONG = (
         "every_parameter_has_a_gradient",
         fails=("watch/norm",),
         read="handbook/profiling-and-roofline.md#looking-inside-with-hooks",
-        explanation="""`.grad` is read of every parameter. Before the first backward it is None, after `zero_grad` too, and for a
-        frozen parameter always.""",
+        explanation="""`.grad` is read of every parameter. Before the first backward it is None, after `zero_grad` too,
+        and for a frozen parameter always.""",
         change="""
 -    gradients = [parameter.grad for parameter in module.parameters() if parameter.grad is not None]
 +    gradients = [parameter.grad for parameter in module.parameters()]
@@ -621,8 +624,8 @@ KNOWN_WRONG = (
         "mean_of_squares",
         fails=("watch/norm",),
         read="handbook/profiling-and-roofline.md#looking-inside-with-hooks",
-        explanation="""The mean of the squares is taken, where their sum is asked for. That is a root mean square: it says how
-        large a typical slope is, not how far the parameters move together, and it cannot be compared with the
+        explanation="""The mean of the squares is taken, where their sum is asked for. That is a root mean square: it
+        says how large a typical slope is, not how far the parameters move together, and it cannot be compared with the
         norm that clipping uses.""",
         change="""
 -    return math.sqrt(sum(gradient.square().sum().item() for gradient in gradients))
@@ -634,8 +637,8 @@ KNOWN_WRONG = (
         "no_root",
         fails=("watch/norm",),
         read="handbook/profiling-and-roofline.md#looking-inside-with-hooks",
-        explanation="""That is the square of the norm. It grows with the square of the gradients: twice the loss makes it four
-        times as large.""",
+        explanation="""That is the square of the norm. It grows with the square of the gradients: twice the loss makes
+        it four times as large.""",
         change="""
 -    return math.sqrt(sum(gradient.square().sum().item() for gradient in gradients))
 +    return sum((gradient.square().sum().item() for gradient in gradients), 0.0)
@@ -645,8 +648,8 @@ KNOWN_WRONG = (
         "shared_weight_counted_twice",
         fails=("watch/norm",),
         read="handbook/profiling-and-roofline.md#looking-inside-with-hooks",
-        explanation="""A layer that is used in two places is counted in both. It has one gradient, to which both places add; so
-        it counts once.""",
+        explanation="""A layer that is used in two places is counted in both. It has one gradient, to which both places
+        add; so it counts once.""",
         change="""
 -    gradients = [parameter.grad for parameter in module.parameters() if parameter.grad is not None]
 +    parameters = [parameter for _, parameter in module.named_parameters(remove_duplicate=False)]
@@ -657,8 +660,8 @@ KNOWN_WRONG = (
         "sum_of_norms",
         fails=("watch/norm",),
         read="handbook/profiling-and-roofline.md#looking-inside-with-hooks",
-        explanation="""The norms of the parameters' gradients are added. Lengths do not add up that way: of vectors that stand at
-        right angles, as the parts of one long vector do, the squares add up, and the root comes last.""",
+        explanation="""The norms of the parameters' gradients are added. Lengths do not add up that way: of vectors that
+        stand at right angles, as the parts of one long vector do, the squares add up, and the root comes last.""",
         change="""
 -    return math.sqrt(sum(gradient.square().sum().item() for gradient in gradients))
 +    return sum((gradient.norm().item() for gradient in gradients), 0.0)
@@ -668,8 +671,8 @@ KNOWN_WRONG = (
         "all_under_the_last_name",
         fails=("watch/activation", "watch/gradient"),
         read="handbook/profiling-and-roofline.md#looking-inside-with-hooks",
-        explanation="""Every hook is made in the same loop and looks its name up when it runs. By then the loop has ended, and
-        the name is the last one: all notes are under that. Make each hook in a function of its own, which
+        explanation="""Every hook is made in the same loop and looks its name up when it runs. By then the loop has
+        ended, and the name is the last one: all notes are under that. Make each hook in a function of its own, which
         remembers its argument.""",
         change="""
 -    def hook_for(name: str) -> Callable[[nn.Module, Any, Tensor], None]:
@@ -689,8 +692,8 @@ KNOWN_WRONG = (
         "every_output_needs_a_gradient",
         fails=("watch/activation", "watch/gradient"),
         read="handbook/profiling-and-roofline.md#looking-inside-with-hooks",
-        explanation="""A hook is registered on every output. One that needs no gradient, that of a frozen layer, or any under
-        no_grad, refuses it with an error, and the forward pass fails because somebody looked.""",
+        explanation="""A hook is registered on every output. One that needs no gradient, that of a frozen layer, or any
+        under no_grad, refuses it with an error, and the forward pass fails because somebody looked.""",
         change="""
 -            if output.requires_grad:
 -                output.register_hook(lambda gradient: log[name]["gradient"].append(gradient.detach().norm()))
@@ -701,8 +704,8 @@ KNOWN_WRONG = (
         "last_call_only",
         fails=("watch/activation", "watch/gradient"),
         read="handbook/profiling-and-roofline.md#looking-inside-with-hooks",
-        explanation="""Each call replaces the note of the one before. A module that is called twice in a step, or watched for two
-        steps, leaves one note; that the first was different nobody sees.""",
+        explanation="""Each call replaces the note of the one before. A module that is called twice in a step, or
+        watched for two steps, leaves one note; that the first was different nobody sees.""",
         change="""
 -            log[name]["activation"].append(output.detach().square().mean().sqrt())
 +            log[name]["activation"] = [output.detach().square().mean().sqrt()]
@@ -715,9 +718,9 @@ KNOWN_WRONG = (
         "norm_for_mean",
         fails=("watch/activation",),
         read="handbook/profiling-and-roofline.md#looking-inside-with-hooks",
-        explanation="""The L2 norm grows with the number of elements. A wide layer then looks larger than a narrow one with the
-        same numbers, and twice the batch looks like an explosion. The root of the mean square does not depend on
-        how many there are.""",
+        explanation="""The L2 norm grows with the number of elements. A wide layer then looks larger than a narrow one
+        with the same numbers, and twice the batch looks like an explosion. The root of the mean square does not depend
+        on how many there are.""",
         change="""
 -            log[name]["activation"].append(output.detach().square().mean().sqrt())
 +            log[name]["activation"].append(output.detach().norm())
@@ -727,8 +730,8 @@ KNOWN_WRONG = (
         "outputs_kept_whole",
         fails=("watch/activation",),
         read="handbook/profiling-and-roofline.md#looking-inside-with-hooks",
-        explanation="""The outputs themselves are kept, to be looked at later. They are the activations, the largest thing in
-        memory; a single number of each was asked for.""",
+        explanation="""The outputs themselves are kept, to be looked at later. They are the activations, the largest
+        thing in memory; a single number of each was asked for.""",
         change="""
 -            log[name]["activation"].append(output.detach().square().mean().sqrt())
 +            log[name]["activation"].append(output.detach())
@@ -738,8 +741,8 @@ KNOWN_WRONG = (
         "spread_for_size",
         fails=("watch/activation",),
         read="handbook/profiling-and-roofline.md#looking-inside-with-hooks",
-        explanation="""The standard deviation takes the mean away first. A layer whose outputs are all near 100 then looks as
-        small as one whose outputs are near 0; what overflows is the size.""",
+        explanation="""The standard deviation takes the mean away first. A layer whose outputs are all near 100 then
+        looks as small as one whose outputs are near 0; what overflows is the size.""",
         change="""
 -            log[name]["activation"].append(output.detach().square().mean().sqrt())
 +            log[name]["activation"].append(output.detach().std())
@@ -749,14 +752,14 @@ KNOWN_WRONG = (
         "gradient_of_the_input",
         fails=("watch/gradient",),
         read="handbook/profiling-and-roofline.md#looking-inside-with-hooks",
-        explanation="""A full backward hook gets two gradients: `grad_input`, which the module passes on, and `grad_output`,
-        which arrives at it. The first belongs to the module's input, the output of the one before.""",
+        explanation="""A full backward hook gets two gradients: `grad_input`, which the module passes on, and
+        `grad_output`, which arrives at it. The first belongs to the module's input, the output of the one before.""",
         change="""
 -            if output.requires_grad:
 -                output.register_hook(lambda gradient: log[name]["gradient"].append(gradient.detach().norm()))
- 
+
          return hook
- 
+
 +    def backward_hook_for(name: str) -> Callable[[nn.Module, Any, Any], None]:
 +        def hook(module: nn.Module, grad_input: Any, grad_output: Any) -> None:
 +            if grad_input[0] is not None:
@@ -776,8 +779,8 @@ import warnings
         "errors_swallowed",
         fails=("watch/removed",),
         read="handbook/profiling-and-roofline.md#looking-inside-with-hooks",
-        explanation="""An exception in the block ends there. Whoever runs the block believes that the step worked, and trains on.
-        Clean up in `finally`, and let the exception pass.""",
+        explanation="""An exception in the block ends there. Whoever runs the block believes that the step worked, and
+        trains on. Clean up in `finally`, and let the exception pass.""",
         change="""
          yield log
 +    except Exception:
@@ -788,8 +791,8 @@ import warnings
         "everybodys_hooks_removed",
         fails=("watch/removed",),
         read="handbook/profiling-and-roofline.md#looking-inside-with-hooks",
-        explanation="""All hooks of the modules are cleared, those of others too: of a profiler, of FSDP, of the watch around
-        this one. Remove what you have registered, by its handle.""",
+        explanation="""All hooks of the modules are cleared, those of others too: of a profiler, of FSDP, of the watch
+        around this one. Remove what you have registered, by its handle.""",
         change="""
 -        for handle in handles:
 -            handle.remove()
@@ -801,8 +804,8 @@ import warnings
         "hooks_left",
         fails=("watch/removed",),
         read="handbook/profiling-and-roofline.md#looking-inside-with-hooks",
-        explanation="""The hooks stay. Each later forward pass runs them, and each later watch adds more: the run slows down,
-        step by step, and the notes grow without end. Keep the handles, and remove them.""",
+        explanation="""The hooks stay. Each later forward pass runs them, and each later watch adds more: the run slows
+        down, step by step, and the notes grow without end. Keep the handles, and remove them.""",
         change="""
 -    handles = [module.register_forward_hook(hook_for(name)) for name, module in modules.items()]
 -    try:
@@ -819,9 +822,9 @@ import warnings
         "removed_only_if_all_went_well",
         fails=("watch/removed",),
         read="handbook/profiling-and-roofline.md#looking-inside-with-hooks",
-        explanation="""The line after `yield` is not reached when the block raises. The hooks then stay after an out-of-memory
-        error or a Ctrl-C, which is when you go on in a notebook with the same model. `finally` is reached in
-        every case.""",
+        explanation="""The line after `yield` is not reached when the block raises. The hooks then stay after an
+        out-of-memory error or a Ctrl-C, which is when you go on in a notebook with the same model. `finally` is reached
+        in every case.""",
         change="""
 -    try:
 -        yield log
@@ -837,8 +840,8 @@ import warnings
         "graph_in_the_notes",
         fails=("watch/nothing-kept",),
         read="handbook/profiling-and-roofline.md#looking-inside-with-hooks",
-        explanation="""The root mean square is computed on the output as it is, so autograd takes part: each note is the end of a
-        graph that leads back to the activations of its step. As long as the note is there, they are too, and
+        explanation="""The root mean square is computed on the output as it is, so autograd takes part: each note is the
+        end of a graph that leads back to the activations of its step. As long as the note is there, they are too, and
         memory grows with every step.""",
         change="""
 -            log[name]["activation"].append(output.detach().square().mean().sqrt())
@@ -849,8 +852,8 @@ import warnings
         "waits_in_the_hook",
         fails=("watch/no-wait",),
         read="handbook/profiling-and-roofline.md#looking-inside-with-hooks",
-        explanation="""`.item()` makes each note a Python number at once, and Python waits until the device has computed it. In
-        every module, in every step: the monitor has become the bottleneck. Keep the scalar tensor; whoever reads
+        explanation="""`.item()` makes each note a Python number at once, and Python waits until the device has computed
+        it. In every module, in every step: the monitor has become the bottleneck. Keep the scalar tensor; whoever reads
         it later waits once.""",
         change="""
 -            log[name]["activation"].append(output.detach().square().mean().sqrt())
@@ -914,7 +917,7 @@ HURRIED = {
 """,
         "only what ends in its step": """
 -    measured = [op for op in operations if any(start <= op["ts"] < end for start, end in steps)]
-+    measured = [op for op in operations if any(start <= op["ts"] and op["ts"] + op["dur"] <= end for start, end in steps)]
++    measured = [op for op in operations if any(s <= op["ts"] and op["ts"] + op["dur"] <= e for s, e in steps)]
 """,
         "all after the first measured step": """
 -    measured = [op for op in operations if any(start <= op["ts"] < end for start, end in steps)]

@@ -7,8 +7,8 @@ KNOWN_WRONG = (
         "added_in_both_rounds",
         fails=("ring_all_reduce/sum",),
         read="handbook/distributed-data-parallel.md#what-the-average-costs",
-        explanation="""What arrives is added in the second round too. There the chunks are finished sums: they replace what the
-        rank holds, which was counted in them already.""",
+        explanation="""What arrives is added in the second round too. There the chunks are finished sums: they replace
+        what the rank holds, which was counted in them already.""",
         change="""
 -        if step < ranks - 1:
 -            theirs.add_(received)
@@ -21,8 +21,8 @@ KNOWN_WRONG = (
         "everybody_sends_first",
         fails=("ring_all_reduce/sum", "ring_all_reduce/neighbors"),
         read="labs/lab-07-ddp.md#common-misunderstandings",
-        explanation="""Every rank sends before it receives. `dist.send` returns when the other side has received, and the other
-        side is sending as well: all ranks wait for ever. Let the sending go on in the background (`isend`),
+        explanation="""Every rank sends before it receives. `dist.send` returns when the other side has received, and
+        the other side is sending as well: all ranks wait for ever. Let the sending go on in the background (`isend`),
         receive, then wait for it; or let even ranks send first and odd ones receive first.""",
         change="""
 -        sending = dist.isend(mine, (rank + 1) % ranks)
@@ -35,8 +35,8 @@ KNOWN_WRONG = (
         "mean_in_the_ring",
         fails=("ring_all_reduce/sum",),
         read="handbook/distributed-data-parallel.md#what-the-average-costs",
-        explanation="""The result is divided by K. An all-reduce adds up; whether a mean is wanted is the caller's business, and
-        a caller that divides as well would have 1/K of it.""",
+        explanation="""The result is divided by K. An all-reduce adds up; whether a mean is wanted is the caller's
+        business, and a caller that divides as well would have 1/K of it.""",
         change="""
              theirs.copy_(received)
 +    tensor.div_(ranks)
@@ -46,8 +46,8 @@ KNOWN_WRONG = (
         "one_step_short",
         fails=("ring_all_reduce/sum", "ring_all_reduce/bytes"),
         read="handbook/distributed-data-parallel.md#what-the-average-costs",
-        explanation="""There are 2(K-1) steps, and this stops one before. K - 1 steps finish one chunk on each rank; it takes K -
-        1 more until everyone has all of them, so on every rank one chunk is still an unfinished sum.""",
+        explanation="""There are 2(K-1) steps, and this stops one before. K - 1 steps finish one chunk on each rank; it
+        takes K - 1 more until everyone has all of them, so on every rank one chunk is still an unfinished sum.""",
         change="""
 -    for step in range(2 * (ranks - 1)):
 +    for step in range(2 * (ranks - 1) - 1):
@@ -57,9 +57,9 @@ KNOWN_WRONG = (
         "received_over_the_chunk",
         fails=("ring_all_reduce/sum",),
         read="handbook/distributed-data-parallel.md#what-the-average-costs",
-        explanation="""What comes is received into the chunk itself, so this rank's own numbers there are lost before they can be
-        added. The messages are right, and no sum is ever made. Receive into a tensor of its own, then add that to
-        the chunk.""",
+        explanation="""What comes is received into the chunk itself, so this rank's own numbers there are lost before
+        they can be added. The messages are right, and no sum is ever made. Receive into a tensor of its own, then add
+        that to the chunk.""",
         definitions="""
 def ring_all_reduce(tensor):
     rank, ranks = dist.get_rank(), dist.get_world_size()
@@ -75,8 +75,8 @@ def ring_all_reduce(tensor):
         "remainder_forgotten",
         fails=("ring_all_reduce/sum", "ring_all_reduce/bytes"),
         read="handbook/distributed-data-parallel.md#what-the-average-costs",
-        explanation="""A chunk is N // K numbers long, and K of them are not the whole tensor when K does not divide N. The
-        numbers at the end are never added up: each rank keeps its own. Chunks may differ in length by one.""",
+        explanation="""A chunk is N // K numbers long, and K of them are not the whole tensor when K does not divide N.
+        The numbers at the end are never added up: each rank keeps its own. Chunks may differ in length by one.""",
         change="""
 -    chunks = tensor.view(-1).tensor_split(ranks)  # views: what is written into them is written into tensor
 +    size = tensor.numel() // ranks
@@ -87,8 +87,8 @@ def ring_all_reduce(tensor):
         "result_in_a_copy",
         fails=("ring_all_reduce/sum",),
         read="handbook/distributed-data-parallel.md#what-the-average-costs",
-        explanation="""The sum is made in a copy and returned. `tensor` itself must change: its owner holds no other name for the
-        result, and gradients are averaged where they are.""",
+        explanation="""The sum is made in a copy and returned. `tensor` itself must change: its owner holds no other
+        name for the result, and gradients are averaged where they are.""",
         change="""
 -    chunks = tensor.view(-1).tensor_split(ranks)  # views: what is written into them is written into tensor
 +    result = tensor.clone()
@@ -102,8 +102,8 @@ def ring_all_reduce(tensor):
         "second_round_starts_anew",
         fails=("ring_all_reduce/sum",),
         read="handbook/distributed-data-parallel.md#what-the-average-costs",
-        explanation="""The second round starts with chunk r on rank r, as the first did. But after K - 1 steps the chunk that is
-        complete on rank r is chunk r + 1, modulo K: the one that it received last. The others send unfinished
+        explanation="""The second round starts with chunk r on rank r, as the first did. But after K - 1 steps the chunk
+        that is complete on rank r is chunk r + 1, modulo K: the one that it received last. The others send unfinished
         sums around.""",
         change="""
      for step in range(2 * (ranks - 1)):
@@ -120,8 +120,8 @@ def ring_all_reduce(tensor):
         "rank_0_adds",
         fails=("ring_all_reduce/neighbors",),
         read="labs/lab-07-ddp.md#mental-model",
-        explanation="""Rank 0 receives every rank's tensor, adds, and sends the sum to each. The result is right. But rank 0
-        carries all of it: (K-1) N numbers in and as many out, while the other links are idle. In the ring every
+        explanation="""Rank 0 receives every rank's tensor, adds, and sends the sum to each. The result is right. But
+        rank 0 carries all of it: (K-1) N numbers in and as many out, while the other links are idle. In the ring every
         rank sends the same 2(K-1)/K N, however many there are.""",
         definitions="""
 def ring_all_reduce(tensor):
@@ -142,8 +142,8 @@ def ring_all_reduce(tensor):
         "torchs_own",
         fails=("ring_all_reduce/neighbors",),
         read="handbook/distributed-data-parallel.md#what-the-average-costs",
-        explanation="""`dist.all_reduce` is what this exercise builds. Write the messages yourself: which chunk goes where, in
-        which step.""",
+        explanation="""`dist.all_reduce` is what this exercise builds. Write the messages yourself: which chunk goes
+        where, in which step.""",
         definitions="""
 def ring_all_reduce(tensor):
     dist.all_reduce(tensor)
@@ -153,9 +153,9 @@ def ring_all_reduce(tensor):
         "whole_tensor_travels",
         fails=("ring_all_reduce/bytes",),
         read="handbook/distributed-data-parallel.md#what-the-average-costs",
-        explanation="""The whole tensor travels around the ring and is added up on every rank. The sum is right after K - 1
-        steps, but each of them sends all N numbers: (K-1) N a rank, where chunks need 2(K-1)/K N. With 8 ranks
-        that is 4 times as much.""",
+        explanation="""The whole tensor travels around the ring and is added up on every rank. The sum is right after K
+        - 1 steps, but each of them sends all N numbers: (K-1) N a rank, where chunks need 2(K-1)/K N. With 8 ranks that
+        is 4 times as much.""",
         definitions="""
 def ring_all_reduce(tensor):
     rank, ranks = dist.get_rank(), dist.get_world_size()
@@ -173,8 +173,8 @@ def ring_all_reduce(tensor):
         "buffers_forgotten",
         fails=("data_parallel/start",),
         read="handbook/distributed-data-parallel.md#one-average",
-        explanation="""Only the parameters are broadcast. Buffers, such as BatchNorm's running averages, are part of the model
-        too: forward reads them, and the optimizer never makes them equal.""",
+        explanation="""Only the parameters are broadcast. Buffers, such as BatchNorm's running averages, are part of the
+        model too: forward reads them, and the optimizer never makes them equal.""",
         change="""
 -    for tensor in (*model.parameters(), *model.buffers()):
 +    for tensor in model.parameters():
@@ -184,8 +184,8 @@ def ring_all_reduce(tensor):
         "no_broadcast",
         fails=("data_parallel/start",),
         read="labs/lab-07-ddp.md#common-misunderstandings",
-        explanation="""Nothing is sent at the start. Averaged gradients keep models equal that are equal; these begin with
-        different random weights, so every rank computes its gradient at another point, and the mean of those is
+        explanation="""Nothing is sent at the start. Averaged gradients keep models equal that are equal; these begin
+        with different random weights, so every rank computes its gradient at another point, and the mean of those is
         the gradient of nothing. A common seed helps only until somebody draws one number more. Broadcast rank 0's
         parameters and buffers.""",
         change="""
@@ -198,8 +198,8 @@ def ring_all_reduce(tensor):
         "always_two_ranks",
         fails=("data_parallel/gradient",),
         read="handbook/distributed-data-parallel.md#one-average",
-        explanation="""The sum is divided by 2, whatever the number of ranks. It works on the machine it was tried on. Ask the
-        group: `dist.get_world_size()`.""",
+        explanation="""The sum is divided by 2, whatever the number of ranks. It works on the machine it was tried on.
+        Ask the group: `dist.get_world_size()`.""",
         change="""
 -        parameter.grad.div_(dist.get_world_size())
 +        parameter.grad.div_(2)
@@ -209,8 +209,8 @@ def ring_all_reduce(tensor):
         "late_binding",
         fails=("data_parallel/gradient", "data_parallel/calls"),
         read="handbook/distributed-data-parallel.md#one-average",
-        explanation="""The hook uses the loop's variable instead of its argument. Python looks that name up when the hook runs,
-        after the loop: every hook averages the last parameter's gradient, again and again, and nobody the
+        explanation="""The hook uses the loop's variable instead of its argument. Python looks that name up when the
+        hook runs, after the loop: every hook averages the last parameter's gradient, again and again, and nobody the
         others'. Use the parameter that the hook is handed.""",
         change="""
 -    def average(parameter: Tensor) -> None:
@@ -227,8 +227,9 @@ def ring_all_reduce(tensor):
         "never_averaged",
         fails=("data_parallel/gradient", "data_parallel/calls"),
         read="labs/lab-07-ddp.md#mental-model",
-        explanation="""The ranks begin with the same model, and nothing happens in backward: each follows the gradient of its own
-        rows, and after the first step they are K models. Every parameter needs a hook that averages its gradient.""",
+        explanation="""The ranks begin with the same model, and nothing happens in backward: each follows the gradient
+        of its own rows, and after the first step they are K models. Every parameter needs a hook that averages its
+        gradient.""",
         definitions="""
 def data_parallel(model):
     for tensor in (*model.parameters(), *model.buffers()):
@@ -239,9 +240,9 @@ def data_parallel(model):
         "parameter_averaged",
         fails=("data_parallel/gradient",),
         read="labs/lab-07-ddp.md#break-it",
-        explanation="""`register_post_accumulate_grad_hook` hands the hook the parameter, not its gradient. This averages the
-        weights, which differ by one update at most, so that little is noticed; and each rank follows the gradient
-        of its own rows alone. Average `parameter.grad`.""",
+        explanation="""`register_post_accumulate_grad_hook` hands the hook the parameter, not its gradient. This
+        averages the weights, which differ by one update at most, so that little is noticed; and each rank follows the
+        gradient of its own rows alone. Average `parameter.grad`.""",
         change="""
 -        assert parameter.grad is not None
 -        dist.all_reduce(parameter.grad)
@@ -254,8 +255,8 @@ def data_parallel(model):
         "rank_0s_gradient",
         fails=("data_parallel/gradient", "data_parallel/calls"),
         read="handbook/distributed-data-parallel.md#one-average",
-        explanation="""Rank 0's gradient is broadcast to everybody. The ranks stay equal, and all but rank 0 have computed for
-        nothing: the other ranks' rows are never learned from. The mean over all ranks is wanted.""",
+        explanation="""Rank 0's gradient is broadcast to everybody. The ranks stay equal, and all but rank 0 have
+        computed for nothing: the other ranks' rows are never learned from. The mean over all ranks is wanted.""",
         change="""
 -        assert parameter.grad is not None
 -        dist.all_reduce(parameter.grad)
@@ -267,9 +268,9 @@ def data_parallel(model):
         "slopes_averaged",
         fails=("data_parallel/gradient",),
         read="labs/lab-07-ddp.md#common-misunderstandings",
-        explanation="""`register_hook` on a parameter sees what *this* backward adds, before it is added. What was accumulated
-        before, in micro-batches that were not averaged, stays each rank's own, and the models drift apart. A
-        post-accumulate hook sees `p.grad` when everything is in it.""",
+        explanation="""`register_hook` on a parameter sees what *this* backward adds, before it is added. What was
+        accumulated before, in micro-batches that were not averaged, stays each rank's own, and the models drift apart.
+        A post-accumulate hook sees `p.grad` when everything is in it.""",
         change="""
 -    def average(parameter: Tensor) -> None:
 -        assert parameter.grad is not None
@@ -288,8 +289,8 @@ def data_parallel(model):
         "sum_without_mean",
         fails=("data_parallel/gradient",),
         read="labs/lab-07-ddp.md#mental-model",
-        explanation="""The all-reduce adds up, and nobody divides. The gradient is K times too long, which AdamW hides, and
-        clipping and SGD do not. Each rank's loss is a mean over its own rows, so the batch's gradient is the mean
+        explanation="""The all-reduce adds up, and nobody divides. The gradient is K times too long, which AdamW hides,
+        and clipping and SGD do not. Each rank's loss is a mean over its own rows, so the batch's gradient is the mean
         over the ranks.""",
         change="""
 -        parameter.grad.div_(dist.get_world_size())
@@ -299,9 +300,9 @@ def data_parallel(model):
         "after_backward",
         fails=("data_parallel/calls",),
         read="labs/lab-07-ddp.md#mental-model",
-        explanation="""The gradients are averaged when backward is over. They are right, and every all-reduce waits until nothing
-        is left to compute: the network idles in backward, and the processor after it. Send each gradient as soon
-        as it is complete.""",
+        explanation="""The gradients are averaged when backward is over. They are right, and every all-reduce waits
+        until nothing is left to compute: the network idles in backward, and the processor after it. Send each gradient
+        as soon as it is complete.""",
         change="""
 +    complete = []
 +
@@ -324,8 +325,8 @@ def data_parallel(model):
         "tied_twice",
         fails=("data_parallel/calls", "data_parallel/special"),
         read="handbook/distributed-data-parallel.md#one-average",
-        explanation="""A tied parameter has two names and gets two hooks. The mean of a mean is the same, so the values are
-        right; but its gradient, often the largest of the model, is sent twice. `model.parameters()` names each
+        explanation="""A tied parameter has two names and gets two hooks. The mean of a mean is the same, so the values
+        are right; but its gradient, often the largest of the model, is sent twice. `model.parameters()` names each
         parameter once.""",
         change="""
 -    for parameter in model.parameters():
@@ -336,8 +337,8 @@ def data_parallel(model):
         "frozen_hooked",
         fails=("data_parallel/special",),
         read="handbook/distributed-data-parallel.md#one-average",
-        explanation="""A hook is registered on every parameter. A frozen one gets no gradient, and torch refuses the hook with a
-        RuntimeError. Only parameters with `requires_grad` take part in backward.""",
+        explanation="""A hook is registered on every parameter. A frozen one gets no gradient, and torch refuses the
+        hook with a RuntimeError. Only parameters with `requires_grad` take part in backward.""",
         change="""
 -        if parameter.requires_grad:
 -            parameter.register_post_accumulate_grad_hook(average)
@@ -348,9 +349,9 @@ def data_parallel(model):
         "cap_as_a_maximum",
         fails=("overlap/buckets",),
         read="handbook/distributed-data-parallel.md#how-ddp-hides-it",
-        explanation="""A bucket is closed before a parameter would take it over the cap. DDP closes it after: the cap is reached,
-        not kept. So a bucket can be larger than the cap by almost one parameter, and two frameworks with the same
-        cap send different sizes.""",
+        explanation="""A bucket is closed before a parameter would take it over the cap. DDP closes it after: the cap is
+        reached, not kept. So a bucket can be larger than the cap by almost one parameter, and two frameworks with the
+        same cap send different sizes.""",
         change="""
 -    buckets: list[list[nn.Parameter]] = []
 -    held = cap
@@ -368,8 +369,8 @@ def data_parallel(model):
         "first_layer_first",
         fails=("overlap/buckets",),
         read="handbook/distributed-data-parallel.md#how-ddp-hides-it",
-        explanation="""The buckets are filled in the order of the model. Backward completes the last layer first: the first
-        bucket is then full only at the very end, the others wait for it, and nothing overlaps.""",
+        explanation="""The buckets are filled in the order of the model. Backward completes the last layer first: the
+        first bucket is then full only at the very end, the others wait for it, and nothing overlaps.""",
         change="""
 -    for parameter in reversed([p for p in parameters if p.requires_grad]):
 +    for parameter in [p for p in parameters if p.requires_grad]:
@@ -379,8 +380,8 @@ def data_parallel(model):
         "frozen_in_a_bucket",
         fails=("overlap/buckets", "overlap/gradient"),
         read="handbook/distributed-data-parallel.md#how-ddp-hides-it",
-        explanation="""Frozen parameters are in the buckets. Backward never completes their gradients, so a bucket that holds one
-        is never full, and waits until finish().""",
+        explanation="""Frozen parameters are in the buckets. Backward never completes their gradients, so a bucket that
+        holds one is never full, and waits until finish().""",
         change="""
 -    for parameter in reversed([p for p in parameters if p.requires_grad]):
 +    for parameter in reversed(list(parameters)):
@@ -394,8 +395,8 @@ def data_parallel(model):
         "numbers_not_bytes",
         fails=("overlap/buckets",),
         read="handbook/distributed-data-parallel.md#how-ddp-hides-it",
-        explanation="""The cap is in bytes, and numbers are counted. A float32 has 4 bytes, a bfloat16 has 2: the buckets become
-        that much larger, and there are fewer of them to overlap.""",
+        explanation="""The cap is in bytes, and numbers are counted. A float32 has 4 bytes, a bfloat16 has 2: the
+        buckets become that much larger, and there are fewer of them to overlap.""",
         change="""
 -        held += parameter.numel() * parameter.element_size()
 +        held += parameter.numel()
@@ -405,7 +406,8 @@ def data_parallel(model):
         "bucket_not_divided",
         fails=("overlap/gradient",),
         read="handbook/distributed-data-parallel.md#how-ddp-hides-it",
-        explanation="""The buckets are sums over the ranks: nobody divides by K. With SGD each step is K times as long.""",
+        explanation="""The buckets are sums over the ranks: nobody divides by K. With SGD each step is K times as
+        long.""",
         change="""
 -            means = flat.div_(dist.get_world_size()).split([p.numel() for p in bucket])
 +            means = flat.split([p.numel() for p in bucket])
@@ -415,8 +417,8 @@ def data_parallel(model):
         "means_not_handed_back",
         fails=("overlap/gradient",),
         read="handbook/distributed-data-parallel.md#how-ddp-hides-it",
-        explanation="""The means are in the flat buffers, and the parameters keep their own gradients. `torch.cat` copies: what
-        the all-reduce does to the copy, no `p.grad` sees. Write the parts back.""",
+        explanation="""The means are in the flat buffers, and the parameters keep their own gradients. `torch.cat`
+        copies: what the all-reduce does to the copy, no `p.grad` sees. Write the parts back.""",
         change="""
 -                parameter.grad = mean.view_as(parameter)
 +                mean.view_as(parameter)
@@ -426,8 +428,9 @@ def data_parallel(model):
         "counts_not_set_back",
         fails=("overlap/calls",),
         read="handbook/distributed-data-parallel.md#how-ddp-hides-it",
-        explanation="""The counts of missing gradients are not set back. From the second step on they are below 0, no bucket is
-        ever full, and finish() starts all of them: the values are right, and the overlap is gone after one step.""",
+        explanation="""The counts of missing gradients are not set back. From the second step on they are below 0, no
+        bucket is ever full, and finish() starts all of them: the values are right, and the overlap is gone after one
+        step.""",
         change="""
 -        missing[:] = [len(bucket) for bucket in buckets]
 """,
@@ -436,9 +439,9 @@ def data_parallel(model):
         "everything_in_finish",
         fails=("overlap/calls",),
         read="labs/lab-07-ddp.md#mental-model",
-        explanation="""All buckets are started in finish(). They are few and large, and they all run when backward is over: the
-        network is idle while there is something to compute, and the processor after. A bucket can go as soon as
-        it is full.""",
+        explanation="""All buckets are started in finish(). They are few and large, and they all run when backward is
+        over: the network is idle while there is something to compute, and the processor after. A bucket can go as soon
+        as it is full.""",
         change="""
 -        while len(started) < len(buckets) and missing[len(started)] == 0:
 -            start_next()
@@ -448,9 +451,9 @@ def data_parallel(model):
         "one_each",
         fails=("overlap/calls",),
         read="handbook/distributed-data-parallel.md#how-ddp-hides-it",
-        explanation="""One all-reduce a parameter, without buckets. Each has a cost of its own before its first byte arrives; a
-        model has many small parameters, and their all-reduces take longer to start than to run. Send a bucket at
-        once.""",
+        explanation="""One all-reduce a parameter, without buckets. Each has a cost of its own before its first byte
+        arrives; a model has many small parameters, and their all-reduces take longer to start than to run. Send a
+        bucket at once.""",
         change="""
 -    buckets = make_buckets(model.parameters(), cap)
 +    buckets = make_buckets(model.parameters(), 1)  # noqa: F821  the reference's, or yours
@@ -460,8 +463,8 @@ def data_parallel(model):
         "never_waits",
         fails=("overlap/waits",),
         read="handbook/distributed-data-parallel.md#how-ddp-hides-it",
-        explanation="""finish() reads the buckets without waiting for their all-reduces. What is there then depends on who was
-        faster: on a quiet machine mostly the sum, with a late rank this rank's own gradient. It shows as a loss
+        explanation="""finish() reads the buckets without waiting for their all-reduces. What is there then depends on
+        who was faster: on a quiet machine mostly the sum, with a late rank this rank's own gradient. It shows as a loss
         that cannot be repeated.""",
         change="""
 -        for bucket, (flat, work) in zip(buckets, started, strict=True):
@@ -473,8 +476,8 @@ def data_parallel(model):
         "waits_for_the_last",
         fails=("overlap/waits",),
         read="handbook/distributed-data-parallel.md#how-ddp-hides-it",
-        explanation="""finish() waits for the bucket that was started last, as if those before it had to be done by then.
-        All-reduces that run in the background may end in any order: gloo has several threads for them. Wait for
+        explanation="""finish() waits for the bucket that was started last, as if those before it had to be done by
+        then. All-reduces that run in the background may end in any order: gloo has several threads for them. Wait for
         each.""",
         change="""
 -        for bucket, (flat, work) in zip(buckets, started, strict=True):
@@ -487,8 +490,8 @@ def data_parallel(model):
         "waits_in_the_hook",
         fails=("overlap/waits",),
         read="labs/lab-07-ddp.md#mental-model",
-        explanation="""The all-reduce is called without async_op=True, so the hook returns when it is done, and backward stands
-        still for the time of every bucket. The values and the counts are right; only the overlap, for which
+        explanation="""The all-reduce is called without async_op=True, so the hook returns when it is done, and backward
+        stands still for the time of every bucket. The values and the counts are right; only the overlap, for which
         buckets exist, is not there.""",
         change="""
 -        work = dist.all_reduce(flat, async_op=True)
@@ -506,9 +509,9 @@ def data_parallel(model):
         "order_of_filling",
         fails=("overlap/uneven",),
         read="handbook/distributed-data-parallel.md#how-ddp-hides-it",
-        explanation="""A bucket is sent as soon as it is full, in whatever order they fill. Where ranks use different layers, the
-        first all-reduce of one rank meets another bucket of the other. With equal sizes the wrong gradients are
-        added up, and nobody says so; with unequal ones the run hangs or dies. Send in one order on every rank.""",
+        explanation="""A bucket is sent as soon as it is full, in whatever order they fill. Where ranks use different
+        layers, the first all-reduce of one rank meets another bucket of the other. With equal sizes the wrong gradients
+        are added up, and nobody says so; with unequal ones the run hangs or dies. Send in one order on every rank.""",
         change="""
 -    started: list[tuple[Tensor, dist.Work]] = []
 +    started = {}
@@ -546,9 +549,9 @@ def data_parallel(model):
         "unfilled_buckets_forgotten",
         fails=("overlap/uneven",),
         read="handbook/distributed-data-parallel.md#how-ddp-hides-it",
-        explanation="""finish() waits for what was started and forgets the buckets that never filled. Where a layer is unused,
-        its bucket, and all after it, are not averaged at all: each rank follows its own gradient there. finish()
-        must start the rest, with zeros for what is missing.""",
+        explanation="""finish() waits for what was started and forgets the buckets that never filled. Where a layer is
+        unused, its bucket, and all after it, are not averaged at all: each rank follows its own gradient there.
+        finish() must start the rest, with zeros for what is missing.""",
         change="""
 -        while len(started) < len(buckets):
 -            start_next()
@@ -560,9 +563,9 @@ def data_parallel(model):
         "neighbors_together",
         fails=("shard/each",),
         read="handbook/distributed-data-parallel.md#to-each-rank-its-own-data-and-its-own-dice",
-        explanation="""Each rank takes one contiguous part. That divides the data too, but it is not what torch's sampler does:
-        with K ranks, rank r reads order[r], order[r + K], and so on. A checkpoint's position, or a comparison
-        with one process, then means other samples.""",
+        explanation="""Each rank takes one contiguous part. That divides the data too, but it is not what torch's
+        sampler does: with K ranks, rank r reads order[r], order[r + K], and so on. A checkpoint's position, or a
+        comparison with one process, then means other samples.""",
         change="""
 -    return order[rank : each * ranks : ranks]
 +    return order[rank * each : (rank + 1) * each]
@@ -572,8 +575,8 @@ def data_parallel(model):
         "torchs_sampler",
         fails=("shard/each",),
         read="handbook/distributed-data-parallel.md#to-each-rank-its-own-data-and-its-own-dice",
-        explanation="""DistributedSampler computes this, and is what this exercise builds: an order that all ranks share, made
-        longer or shorter, and every K-th of it. Write it out; it is five lines.""",
+        explanation="""DistributedSampler computes this, and is what this exercise builds: an order that all ranks
+        share, made longer or shorter, and every K-th of it. Write it out; it is five lines.""",
         definitions="""
 from torch.utils.data import DistributedSampler
 
@@ -588,9 +591,9 @@ def shard(length, rank, ranks, *, epoch, seed=0, shuffle=True, drop_last=False):
         "epoch_forgotten",
         fails=("shard/shuffle",),
         read="handbook/distributed-data-parallel.md#to-each-rank-its-own-data-and-its-own-dice",
-        explanation="""The epoch is not in the seed: every epoch has the order of the first. That is what happens to torch's
-        DistributedSampler when nobody calls `set_epoch`. The run looks healthy, and the same samples meet in the
-        same batches each time.""",
+        explanation="""The epoch is not in the seed: every epoch has the order of the first. That is what happens to
+        torch's DistributedSampler when nobody calls `set_epoch`. The run looks healthy, and the same samples meet in
+        the same batches each time.""",
         change="""
 -        order = torch.randperm(length, generator=torch.Generator().manual_seed(seed + epoch)).tolist()
 +        order = torch.randperm(length, generator=torch.Generator().manual_seed(seed)).tolist()
@@ -600,8 +603,8 @@ def shard(length, rank, ranks, *, epoch, seed=0, shuffle=True, drop_last=False):
         "global_generator",
         fails=("shard/shuffle",),
         read="handbook/distributed-data-parallel.md#to-each-rank-its-own-data-and-its-own-dice",
-        explanation="""torch's global generator is seeded. The order is right, and everything else that draws, dropout above all,
-        now begins again from the same state in every epoch. Give the shuffle a generator of its own.""",
+        explanation="""torch's global generator is seeded. The order is right, and everything else that draws, dropout
+        above all, now begins again from the same state in every epoch. Give the shuffle a generator of its own.""",
         change="""
 -        order = torch.randperm(length, generator=torch.Generator().manual_seed(seed + epoch)).tolist()
 +        torch.manual_seed(seed + epoch)
@@ -612,8 +615,8 @@ def shard(length, rank, ranks, *, epoch, seed=0, shuffle=True, drop_last=False):
         "rank_in_the_seed",
         fails=("shard/shuffle",),
         read="handbook/distributed-data-parallel.md#to-each-rank-its-own-data-and-its-own-dice",
-        explanation="""Each rank shuffles with a seed of its own. Then the ranks take their K-th parts of different orders: some
-        samples are read by several ranks, and others by none.""",
+        explanation="""Each rank shuffles with a seed of its own. Then the ranks take their K-th parts of different
+        orders: some samples are read by several ranks, and others by none.""",
         change="""
 -        order = torch.randperm(length, generator=torch.Generator().manual_seed(seed + epoch)).tolist()
 +        order = torch.randperm(length, generator=torch.Generator().manual_seed(seed + epoch + rank)).tolist()
@@ -623,8 +626,8 @@ def shard(length, rank, ranks, *, epoch, seed=0, shuffle=True, drop_last=False):
         "last_sample_repeated",
         fails=("shard/padding",),
         read="handbook/distributed-data-parallel.md#to-each-rank-its-own-data-and-its-own-dice",
-        explanation="""The last sample is repeated until the ranks have equally many. The usual padding starts again at the
-        beginning of the order, so that no single sample counts K times in the last step.""",
+        explanation="""The last sample is repeated until the ranks have equally many. The usual padding starts again at
+        the beginning of the order, so that no single sample counts K times in the last step.""",
         change="""
 -    while len(order) < each * ranks:
 -        order += order[: each * ranks - len(order)]
@@ -635,8 +638,8 @@ def shard(length, rank, ranks, *, epoch, seed=0, shuffle=True, drop_last=False):
         "own_share_repeated",
         fails=("shard/padding",),
         read="handbook/distributed-data-parallel.md#to-each-rank-its-own-data-and-its-own-dice",
-        explanation="""Each rank fills up its own share with its own first sample. The padding belongs to the order, before it is
-        cut up: it repeats the order's first samples, whichever rank they fall to.""",
+        explanation="""Each rank fills up its own share with its own first sample. The padding belongs to the order,
+        before it is cut up: it repeats the order's first samples, whichever rank they fall to.""",
         change="""
 -    while len(order) < each * ranks:
 -        order += order[: each * ranks - len(order)]
@@ -651,8 +654,8 @@ def shard(length, rank, ranks, *, epoch, seed=0, shuffle=True, drop_last=False):
         "padded_once",
         fails=("shard/padding",),
         read="handbook/distributed-data-parallel.md#to-each-rank-its-own-data-and-its-own-dice",
-        explanation="""The order is padded once from its beginning. With fewer samples than half the ranks once is not enough,
-        and the last ranks get nothing. It is rare, and then the run hangs.""",
+        explanation="""The order is padded once from its beginning. With fewer samples than half the ranks once is not
+        enough, and the last ranks get nothing. It is rare, and then the run hangs.""",
         change="""
 -    while len(order) < each * ranks:
 -        order += order[: each * ranks - len(order)]
@@ -663,8 +666,8 @@ def shard(length, rank, ranks, *, epoch, seed=0, shuffle=True, drop_last=False):
         "ragged_ranks",
         fails=("shard/padding",),
         read="handbook/distributed-data-parallel.md#to-each-rank-its-own-data-and-its-own-dice",
-        explanation="""Nothing is padded: some ranks get one sample more than others. In the last step they wait in an all-reduce
-        for ranks that have left the loop, until the time limit.""",
+        explanation="""Nothing is padded: some ranks get one sample more than others. In the last step they wait in an
+        all-reduce for ranks that have left the loop, until the time limit.""",
         change="""
 -    while len(order) < each * ranks:
 -        order += order[: each * ranks - len(order)]
@@ -674,8 +677,8 @@ def shard(length, rank, ranks, *, epoch, seed=0, shuffle=True, drop_last=False):
         "drop_last_ignored",
         fails=("shard/drop_last",),
         read="handbook/distributed-data-parallel.md#to-each-rank-its-own-data-and-its-own-dice",
-        explanation="""`drop_last` is not looked at: the order is padded in any case. Padding repeats samples, which is harmless
-        in training and wrong where each must count once.""",
+        explanation="""`drop_last` is not looked at: the order is padded in any case. Padding repeats samples, which is
+        harmless in training and wrong where each must count once.""",
         change="""
 -    each = length // ranks if drop_last else -(-length // ranks)
 +    each = -(-length // ranks)
@@ -685,8 +688,8 @@ def shard(length, rank, ranks, *, epoch, seed=0, shuffle=True, drop_last=False):
         "divided_by_the_ranks_twice",
         fails=("accumulate/gradient",),
         read="handbook/distributed-data-parallel.md#how-ddp-hides-it",
-        explanation="""The loss is divided by K as well as by k. DDP divides by K already, when it averages over the ranks: now
-        the gradient is a K-th of what it should be.""",
+        explanation="""The loss is divided by K as well as by k. DDP divides by K already, when it averages over the
+        ranks: now the gradient is a K-th of what it should be.""",
         change="""
 -            loss = F.cross_entropy(ddp(micro_x).flatten(0, 1), micro_y.flatten()) / k
 +            loss = F.cross_entropy(ddp(micro_x).flatten(0, 1), micro_y.flatten()) / (k * dist.get_world_size())
@@ -699,8 +702,8 @@ def shard(length, rank, ranks, *, epoch, seed=0, shuffle=True, drop_last=False):
         "first_one_sent",
         fails=("accumulate/gradient", "accumulate/quiet"),
         read="handbook/distributed-data-parallel.md#how-ddp-hides-it",
-        explanation="""The first micro-batch is sent, and the others are not. What the first all-reduce averaged, the next
-        micro-batches add their own gradients to, different ones on each rank. Send after the last one.""",
+        explanation="""The first micro-batch is sent, and the others are not. What the first all-reduce averaged, the
+        next micro-batches add their own gradients to, different ones on each rank. Send after the last one.""",
         change="""
 -        with contextlib.nullcontext() if number == k else ddp.no_sync():
 +        with contextlib.nullcontext() if number == 1 else ddp.no_sync():
@@ -710,9 +713,9 @@ def shard(length, rank, ranks, *, epoch, seed=0, shuffle=True, drop_last=False):
         "flag_set_after_forward",
         fails=("accumulate/gradient", "accumulate/quiet"),
         read="labs/lab-07-ddp.md#common-misunderstandings",
-        explanation="""The flag `require_backward_grad_sync` is set between forward and backward. DDP has read it in forward:
-        each setting holds for the *next* micro-batch. The last one runs with the flag of the one before, and its
-        backward sends nothing.""",
+        explanation="""The flag `require_backward_grad_sync` is set between forward and backward. DDP has read it in
+        forward: each setting holds for the *next* micro-batch. The last one runs with the flag of the one before, and
+        its backward sends nothing.""",
         change="""
 -        with contextlib.nullcontext() if number == k else ddp.no_sync():
 -            loss = F.cross_entropy(ddp(micro_x).flatten(0, 1), micro_y.flatten()) / k
@@ -726,8 +729,8 @@ def shard(length, rank, ranks, *, epoch, seed=0, shuffle=True, drop_last=False):
         "last_slopes_only",
         fails=("accumulate/gradient",),
         read="labs/lab-07-ddp.md#common-misunderstandings",
-        explanation="""The last micro-batch's gradients are averaged in `register_hook`. That hook sees what *this* backward
-        adds, not what is accumulated: the earlier micro-batches' gradients stay the rank's own, and the models
+        explanation="""The last micro-batch's gradients are averaged in `register_hook`. That hook sees what *this*
+        backward adds, not what is accumulated: the earlier micro-batches' gradients stay the rank's own, and the models
         drift apart. A post-accumulate hook, or DDP, averages `p.grad`.""",
         change="""
 +
@@ -751,8 +754,8 @@ def shard(length, rank, ranks, *, epoch, seed=0, shuffle=True, drop_last=False):
         "never_sent",
         fails=("accumulate/gradient", "accumulate/quiet"),
         read="handbook/distributed-data-parallel.md#how-ddp-hides-it",
-        explanation="""All micro-batches run in `no_sync()`, the last one too. Nothing is ever sent: K models train on a K-th of
-        the data each, and drift apart. The last forward and backward belong outside.""",
+        explanation="""All micro-batches run in `no_sync()`, the last one too. Nothing is ever sent: K models train on a
+        K-th of the data each, and drift apart. The last forward and backward belong outside.""",
         change="""
 -    for number, (micro_x, micro_y) in enumerate(zip(x.chunk(k), y.chunk(k), strict=True), start=1):
 -        with contextlib.nullcontext() if number == k else ddp.no_sync():
@@ -764,8 +767,8 @@ def shard(length, rank, ranks, *, epoch, seed=0, shuffle=True, drop_last=False):
         "not_divided_by_k",
         fails=("accumulate/gradient",),
         read="handbook/distributed-data-parallel.md#how-ddp-hides-it",
-        explanation="""The losses are not divided by k, so the gradient is k times that of the batch. DDP divides by the ranks,
-        not by the micro-batches.""",
+        explanation="""The losses are not divided by k, so the gradient is k times that of the batch. DDP divides by the
+        ranks, not by the micro-batches.""",
         change="""
 -            loss = F.cross_entropy(ddp(micro_x).flatten(0, 1), micro_y.flatten()) / k
 +            loss = F.cross_entropy(ddp(micro_x).flatten(0, 1), micro_y.flatten())
@@ -778,8 +781,8 @@ def shard(length, rank, ranks, *, epoch, seed=0, shuffle=True, drop_last=False):
         "forward_outside",
         fails=("accumulate/quiet",),
         read="labs/lab-07-ddp.md#common-misunderstandings",
-        explanation="""Only backward stands in `no_sync()`. DDP reads its flag in forward, where it prepares for the backward to
-        come; forward ran outside, so every backward sends.""",
+        explanation="""Only backward stands in `no_sync()`. DDP reads its flag in forward, where it prepares for the
+        backward to come; forward ran outside, so every backward sends.""",
         change="""
 +        loss = F.cross_entropy(ddp(micro_x).flatten(0, 1), micro_y.flatten()) / k
          with contextlib.nullcontext() if number == k else ddp.no_sync():
@@ -790,8 +793,8 @@ def shard(length, rank, ranks, *, epoch, seed=0, shuffle=True, drop_last=False):
         "sent_every_time",
         fails=("accumulate/quiet",),
         read="labs/lab-07-ddp.md#what-to-notice",
-        explanation="""Every micro-batch's backward sends. The gradient is right, since a sum of means is the mean of the sums,
-        and it costs k times the traffic: exactly what accumulation was to save.""",
+        explanation="""Every micro-batch's backward sends. The gradient is right, since a sum of means is the mean of
+        the sums, and it costs k times the traffic: exactly what accumulation was to save.""",
         change="""
 -    for number, (micro_x, micro_y) in enumerate(zip(x.chunk(k), y.chunk(k), strict=True), start=1):
 -        with contextlib.nullcontext() if number == k else ddp.no_sync():
@@ -806,8 +809,8 @@ def shard(length, rank, ranks, *, epoch, seed=0, shuffle=True, drop_last=False):
         "whole_share_at_once",
         fails=("accumulate/quiet",),
         read="handbook/distributed-data-parallel.md#how-ddp-hides-it",
-        explanation="""The rank's rows go through the model at once. The gradient is the same, and so is the traffic, but the
-        activations of all of them are held: k has no effect.""",
+        explanation="""The rank's rows go through the model at once. The gradient is the same, and so is the traffic,
+        but the activations of all of them are held: k has no effect.""",
         definitions="""
 def accumulate(ddp, x, y, k):
     ddp.zero_grad(set_to_none=True)
@@ -822,7 +825,8 @@ def accumulate(ddp, x, y, k):
         "losses_added_up",
         fails=("accumulate/loss",),
         read="handbook/distributed-data-parallel.md#how-ddp-hides-it",
-        explanation="""The losses are added up over the ranks and not divided: what is logged grows with the number of ranks.""",
+        explanation="""The losses are added up over the ranks and not divided: what is logged grows with the number of
+        ranks.""",
         change="""
 -    return total.item() / dist.get_world_size()
 +    return total.item()
@@ -832,8 +836,9 @@ def accumulate(ddp, x, y, k):
         "own_loss",
         fails=("accumulate/loss",),
         read="labs/lab-07-ddp.md#common-misunderstandings",
-        explanation="""Each rank returns the loss of its own rows. DDP averages gradients and nothing else: a log written by rank
-        0 then shows a K-th of the batch, noisier than the run is, and ranks that decide by it decide differently.""",
+        explanation="""Each rank returns the loss of its own rows. DDP averages gradients and nothing else: a log
+        written by rank 0 then shows a K-th of the batch, noisier than the run is, and ranks that decide by it decide
+        differently.""",
         change="""
 -    dist.all_reduce(total)
 -    return total.item() / dist.get_world_size()
@@ -844,8 +849,8 @@ def accumulate(ddp, x, y, k):
         "never_cleared",
         fails=("accumulate/stale",),
         read="handbook/distributed-data-parallel.md#how-ddp-hides-it",
-        explanation="""Nothing clears the gradients first. What an earlier step left is added to the batch's gradient, and
-        averaged with it.""",
+        explanation="""Nothing clears the gradients first. What an earlier step left is added to the batch's gradient,
+        and averaged with it.""",
         change="""
 -    ddp.zero_grad(set_to_none=True)
 """,
@@ -875,7 +880,7 @@ HURRIED = {
 """,
         "chunks of the rounded-up length": """
 -    chunks = tensor.view(-1).tensor_split(ranks)  # views: what is written into them is written into tensor
-+    chunks = tensor.view(-1).split(-(-tensor.numel() // ranks))  # views: what is written into them is written into tensor
++    chunks = tensor.view(-1).split(-(-tensor.numel() // ranks))
 """,
         "for two ranks only": """
 -    for step in range(2 * (ranks - 1)):

@@ -7,8 +7,8 @@ KNOWN_WRONG = (
         "every_nth_number",
         fails=("flat/cut",),
         read="handbook/sharding-and-zero.md#an-all-reduce-is-two-halves",
-        explanation="""The numbers are dealt out in turn: rank r gets number r, r + N and so on. Sizes come out right, but an
-        all-gather lays parts end to end, so that the whole would come back shuffled.""",
+        explanation="""The numbers are dealt out in turn: rank r gets number r, r + N and so on. Sizes come out right,
+        but an all-gather lays parts end to end, so that the whole would come back shuffled.""",
         change="""
 -    size = -(-whole.numel() // ranks)
 -    mine = whole.detach().flatten()[rank * size : (rank + 1) * size]
@@ -21,9 +21,9 @@ KNOWN_WRONG = (
         "fill_is_not_zero",
         fails=("flat/cut",),
         read="handbook/sharding-and-zero.md#an-all-reduce-is-two-halves",
-        explanation="""The part is made by new_empty, and what was in that memory before stays behind the last number. It is no
-        number of the whole, but it is there: in a norm, in the optimizer's state, in a file. Here it shows as the
-        last number, repeated.""",
+        explanation="""The part is made by new_empty, and what was in that memory before stays behind the last number.
+        It is no number of the whole, but it is there: in a norm, in the optimizer's state, in a file. Here it shows as
+        the last number, repeated.""",
         change="""
 -    part = whole.new_zeros(size)
 +    part = whole.new_full((size,), whole.detach().flatten()[-1].item())
@@ -33,8 +33,8 @@ KNOWN_WRONG = (
         "parts_of_unequal_size",
         fails=("flat/cut",),
         read="handbook/sharding-and-zero.md#an-all-reduce-is-two-halves",
-        explanation="""The parts differ in size by one, without fill. An all-gather into one tensor and a reduce-scatter want the
-        same size from every rank, and with other sizes they fail, or hang.""",
+        explanation="""The parts differ in size by one, without fill. An all-gather into one tensor and a reduce-scatter
+        want the same size from every rank, and with other sizes they fail, or hang.""",
         definitions="""
 def cut(whole, rank, ranks):
     return whole.detach().flatten().tensor_split(ranks)[rank].clone()
@@ -44,8 +44,8 @@ def cut(whole, rank, ranks):
         "tail_lost",
         fails=("flat/cut",),
         read="handbook/sharding-and-zero.md#an-all-reduce-is-two-halves",
-        explanation="""P // N rounds down, so that N parts hold fewer than P numbers and the last few belong to nobody. They
-        would never be updated, and not be saved. Round up, and fill.""",
+        explanation="""P // N rounds down, so that N parts hold fewer than P numbers and the last few belong to nobody.
+        They would never be updated, and not be saved. Round up, and fill.""",
         change="""
 -    size = -(-whole.numel() // ranks)
 +    size = whole.numel() // ranks
@@ -55,8 +55,8 @@ def cut(whole, rank, ranks):
         "part_is_a_view",
         fails=("flat/storage",),
         read="handbook/sharding-and-zero.md#an-all-reduce-is-two-halves",
-        explanation="""The part is a slice of the padded tensor, and a slice shares its memory. As long as the part lives, the
-        whole does: every rank holds P numbers, as if nothing had been cut. Only a copy lets the rest go.""",
+        explanation="""The part is a slice of the padded tensor, and a slice shares its memory. As long as the part
+        lives, the whole does: every rank holds P numbers, as if nothing had been cut. Only a copy lets the rest go.""",
         definitions="""
 def cut(whole, rank, ranks):
     size = -(-whole.numel() // ranks)
@@ -69,8 +69,8 @@ def cut(whole, rank, ranks):
         "fill_left_in",
         fails=("flat/gather",),
         read="handbook/sharding-and-zero.md#an-all-reduce-is-two-halves",
-        explanation="""The fill is gathered with the parts and left in the whole, which is then longer than the tensor was, and
-        has one dimension. Only the first shape.numel() numbers belong to it.""",
+        explanation="""The fill is gathered with the parts and left in the whole, which is then longer than the tensor
+        was, and has one dimension. Only the first shape.numel() numbers belong to it.""",
         change="""
 -    return whole[: shape.numel()].view(shape)
 +    return whole
@@ -80,8 +80,8 @@ def cut(whole, rank, ranks):
         "gradient_divided_in_place",
         fails=("flat/mean",),
         read="handbook/sharding-and-zero.md#an-all-reduce-is-two-halves",
-        explanation="""The caller's gradient is divided where it lies. The part that comes back is right, but p.grad is N times
-        too small afterwards: a norm in the log, or a second use of it, is wrong.""",
+        explanation="""The caller's gradient is divided where it lies. The part that comes back is right, but p.grad is
+        N times too small afterwards: a norm in the log, or a second use of it, is wrong.""",
         change="""
      part = gradient.new_empty(-(-gradient.numel() // ranks))
 +    gradient /= ranks
@@ -94,8 +94,9 @@ def cut(whole, rank, ranks):
         "sum_of_gradients",
         fails=("flat/mean",),
         read="handbook/sharding-and-zero.md#an-all-reduce-is-two-halves",
-        explanation="""A reduce-scatter sums. Each rank's loss is a mean over its own share of the batch, so the batch's gradient
-        is the mean over ranks, and this one is N times too long. AdamW hides that; clipping and SGD do not.""",
+        explanation="""A reduce-scatter sums. Each rank's loss is a mean over its own share of the batch, so the
+        batch's gradient is the mean over ranks, and this one is N times too long. AdamW hides that; clipping and
+        SGD do not.""",
         change="""
 -    return part / ranks
 +    return part
@@ -105,8 +106,8 @@ def cut(whole, rank, ranks):
         "gathered_by_broadcasts",
         fails=("flat/gathers-once",),
         read="handbook/sharding-and-zero.md#an-all-reduce-is-two-halves",
-        explanation="""Each rank in turn broadcasts its part: the same whole, in N collectives instead of one. They wait for each
-        other, and while one rank sends the others' links are idle.""",
+        explanation="""Each rank in turn broadcasts its part: the same whole, in N collectives instead of one. They wait
+        for each other, and while one rank sends the others' links are idle.""",
         definitions="""
 def gather(part, shape):
     parts = [
@@ -121,9 +122,9 @@ def gather(part, shape):
         "all_reduced_then_cut",
         fails=("flat/reduces-once",),
         read="handbook/sharding-and-zero.md#an-all-reduce-is-two-halves",
-        explanation="""An all-reduce gives every rank the whole sum, of which it throws away all but its part. The numbers are
-        right. A ring sends twice the bytes of a reduce-scatter for it, and each rank needs room for the whole
-        once more.""",
+        explanation="""An all-reduce gives every rank the whole sum, of which it throws away all but its part. The
+        numbers are right. A ring sends twice the bytes of a reduce-scatter for it, and each rank needs room for the
+        whole once more.""",
         definitions="""
 def reduce_gradient(gradient):
     total = gradient.flatten().clone()
@@ -135,8 +136,8 @@ def reduce_gradient(gradient):
         "fill_in_the_norm",
         fails=("clip/norm", "clip/direction"),
         read="handbook/sharding-and-zero.md#what-changes-in-the-loop",
-        explanation="""The fill is squared and summed with the rest. Where it is 0 nobody notices. Where it is memory that nobody
-        wrote, the norm is anything, nan included, and a norm of nan clips nothing.""",
+        explanation="""The fill is squared and summed with the rest. Where it is 0 nobody notices. Where it is memory
+        that nobody wrote, the norm is anything, nan included, and a norm of nan clips nothing.""",
         change="""
 -    mine = gradient[: max(0, numel - dist.get_rank() * gradient.numel())]
 +    mine = gradient
@@ -146,8 +147,9 @@ def reduce_gradient(gradient):
         "length_of_the_own_part",
         fails=("clip/norm", "clip/direction"),
         read="handbook/sharding-and-zero.md#what-changes-in-the-loop",
-        explanation="""Each rank takes the length of its own part for the gradient's. It is too short, so too little is clipped;
-        and every rank has another, so that the parts are multiplied by different numbers and the gradient turns.""",
+        explanation="""Each rank takes the length of its own part for the gradient's. It is too short, so too little is
+        clipped; and every rank has another, so that the parts are multiplied by different numbers and the gradient
+        turns.""",
         change="""
 -    dist.all_reduce(squares)
 """,
@@ -156,8 +158,8 @@ def reduce_gradient(gradient):
         "lengths_added_up",
         fails=("clip/norm", "clip/direction"),
         read="handbook/sharding-and-zero.md#what-changes-in-the-loop",
-        explanation="""The ranks' lengths are added. Lengths of parts do not add up, their squares do: 3 and 4 make 5, not 7. The
-        sum is too long, and the gradient is clipped too much.""",
+        explanation="""The ranks' lengths are added. Lengths of parts do not add up, their squares do: 3 and 4 make 5,
+        not 7. The sum is too long, and the gradient is clipped too much.""",
         change="""
 -    squares = mine.square().sum()
 -    dist.all_reduce(squares)
@@ -171,9 +173,9 @@ def reduce_gradient(gradient):
         "only_rank_0_reduces",
         fails=("clip/norm", "clip/direction"),
         read="handbook/sharding-and-zero.md#what-changes-in-the-loop",
-        explanation="""Only rank 0 calls the all-reduce, since only rank 0 logs the norm. A collective is a meeting: rank 0 waits
-        in it for ranks that never come, and they wait in the next one for rank 0. What only one rank prints, all
-        ranks must still compute.""",
+        explanation="""Only rank 0 calls the all-reduce, since only rank 0 logs the norm. A collective is a meeting:
+        rank 0 waits in it for ranks that never come, and they wait in the next one for rank 0. What only one rank
+        prints, all ranks must still compute.""",
         change="""
 -    dist.all_reduce(squares)
 +    if dist.get_rank() == 0:
@@ -184,8 +186,8 @@ def reduce_gradient(gradient):
         "squares_averaged",
         fails=("clip/norm", "clip/direction"),
         read="handbook/sharding-and-zero.md#what-changes-in-the-loop",
-        explanation="""The sum of the squares is divided by the number of ranks, as gradients are. But each rank has other
-        numbers here, not another opinion of the same ones: nothing is to be averaged.""",
+        explanation="""The sum of the squares is divided by the number of ranks, as gradients are. But each rank has
+        other numbers here, not another opinion of the same ones: nothing is to be averaged.""",
         change="""
      dist.all_reduce(squares)
 +    squares /= dist.get_world_size()
@@ -195,8 +197,8 @@ def reduce_gradient(gradient):
         "factor_of_the_own_part",
         fails=("clip/direction",),
         read="handbook/sharding-and-zero.md#what-changes-in-the-loop",
-        explanation="""The norm that comes back is the whole gradient's, and the factor is not: each rank shortens its own part
-        to the limit. The parts get different factors, and all together are longer than the limit.""",
+        explanation="""The norm that comes back is the whole gradient's, and the factor is not: each rank shortens its
+        own part to the limit. The parts get different factors, and all together are longer than the limit.""",
         definitions="""
 def clip_part(gradient, numel, max_norm):
     mine = gradient[: max(0, numel - dist.get_rank() * gradient.numel())]
@@ -212,8 +214,8 @@ def clip_part(gradient, numel, max_norm):
         "lengthened_to_the_limit",
         fails=("clip/limit",),
         read="handbook/sharding-and-zero.md#what-changes-in-the-loop",
-        explanation="""Every gradient is brought to the limit, the short ones too. A run that has nearly converged then makes
-        steps as long as at the start.""",
+        explanation="""Every gradient is brought to the limit, the short ones too. A run that has nearly converged then
+        makes steps as long as at the start.""",
         change="""
 -    if norm > max_norm:
 +    if norm > 0:
@@ -223,8 +225,8 @@ def clip_part(gradient, numel, max_norm):
         "whole_gradient_gathered",
         fails=("clip/one-number",),
         read="handbook/sharding-and-zero.md#what-changes-in-the-loop",
-        explanation="""The whole gradient is gathered on every rank to measure it. The norm is right, and costs as much memory
-        and as many bytes as if the gradient had never been cut. One number a rank is enough.""",
+        explanation="""The whole gradient is gathered on every rank to measure it. The norm is right, and costs as much
+        memory and as many bytes as if the gradient had never been cut. One number a rank is enough.""",
         change="""
 -    mine = gradient[: max(0, numel - dist.get_rank() * gradient.numel())]
 -    squares = mine.square().sum()
@@ -239,8 +241,8 @@ def clip_part(gradient, numel, max_norm):
         "each_parameter_cut_alone",
         fails=("zero1/part", "zero1/state", "zero1/update"),
         read="handbook/sharding-and-zero.md#an-all-reduce-is-two-halves",
-        explanation="""Each parameter is cut by itself, and its parts are laid end to end. That is what fully_shard does, but
-        then gradients must be laid out in the same way, and here they are not: numbers meet the gradients of
+        explanation="""Each parameter is cut by itself, and its parts are laid end to end. That is what fully_shard
+        does, but then gradients must be laid out in the same way, and here they are not: numbers meet the gradients of
         others. It also fills once a parameter, not once in all.""",
         change="""
 -    part.grad = reduce_gradient(torch.cat([gradient.flatten() for gradient in gradients]))
@@ -259,9 +261,9 @@ def make_part(parameters):
         "plain_adamw",
         fails=("zero1/part", "zero1/state", "zero1/memory", "zero1/collectives"),
         read="handbook/sharding-and-zero.md#an-all-reduce-is-two-halves",
-        explanation="""This is an ordinary AdamW that calls itself sharded: every rank hands it all weights, so every rank keeps
-        state for all of them, and the gradients are all-reduced. The weights come out right, which is why no test
-        of numbers notices; counting does. Not one byte is saved.""",
+        explanation="""This is an ordinary AdamW that calls itself sharded: every rank hands it all weights, so every
+        rank keeps state for all of them, and the gradients are all-reduced. The weights come out right, which is why no
+        test of numbers notices; counting does. Not one byte is saved.""",
         definitions="""
 def make_part(parameters):
     return nn.Parameter(torch.cat([p.detach().flatten() for p in parameters]))
@@ -282,8 +284,8 @@ def zero1_step(parameters, part, optimizer):
         "part_holds_all_weights",
         fails=("zero1/state",),
         read="handbook/sharding-and-zero.md#an-all-reduce-is-two-halves",
-        explanation="""The part is a slice of the flat weights, and keeps all of them in memory a second time. The optimizer's
-        state is as small as it should be; a full copy of the weights has come with it.""",
+        explanation="""The part is a slice of the flat weights, and keeps all of them in memory a second time. The
+        optimizer's state is as small as it should be; a full copy of the weights has come with it.""",
         change="""
 -    return nn.Parameter(cut(flat, dist.get_rank(), dist.get_world_size()))
 +    size = -(-len(flat) // dist.get_world_size())
@@ -295,8 +297,8 @@ def zero1_step(parameters, part, optimizer):
         "gradient_of_this_rank",
         fails=("zero1/update",),
         read="handbook/sharding-and-zero.md#an-all-reduce-is-two-halves",
-        explanation="""The update follows this rank's own gradient, of which it takes its part. Nothing is averaged: N - 1 of N
-        sequences have been computed for nothing.""",
+        explanation="""The update follows this rank's own gradient, of which it takes its part. Nothing is averaged: N -
+        1 of N sequences have been computed for nothing.""",
         change="""
 -    part.grad = reduce_gradient(torch.cat([gradient.flatten() for gradient in gradients]))
 +    flat = torch.cat([gradient.flatten() for gradient in gradients])
@@ -307,9 +309,9 @@ def zero1_step(parameters, part, optimizer):
         "gradients_added_up",
         fails=("zero1/update",),
         read="handbook/sharding-and-zero.md#an-all-reduce-is-two-halves",
-        explanation="""The gradients are summed over the ranks and not divided. AdamW divides each gradient by its own size, so
-        that the losses look right with one eps; the norm in the log is N times too long, and with SGD every step
-        is.""",
+        explanation="""The gradients are summed over the ranks and not divided. AdamW divides each gradient by its own
+        size, so that the losses look right with one eps; the norm in the log is N times too long, and with SGD every
+        step is.""",
         change="""
      part.grad = reduce_gradient(torch.cat([gradient.flatten() for gradient in gradients]))
 +    part.grad *= dist.get_world_size()
@@ -319,9 +321,9 @@ def zero1_step(parameters, part, optimizer):
         "new_tensors_for_weights",
         fails=("zero1/update",),
         read="handbook/sharding-and-zero.md#an-all-reduce-is-two-halves",
-        explanation="""p.data is pointed at the gathered tensor. The numbers are right, but the parameters have moved: views of
-        the old memory, as tied weights or an optimizer's flat buffer have, keep the old numbers, and the gathered
-        tensor stays alive.""",
+        explanation="""p.data is pointed at the gathered tensor. The numbers are right, but the parameters have moved:
+        views of the old memory, as tied weights or an optimizer's flat buffer have, keep the old numbers, and the
+        gathered tensor stays alive.""",
         change="""
 -            p.copy_(new.view_as(p))
 +            p.data = new.view_as(p)
@@ -331,8 +333,8 @@ def zero1_step(parameters, part, optimizer):
         "own_part_alone_is_updated",
         fails=("zero1/update",),
         read="handbook/sharding-and-zero.md#an-all-reduce-is-two-halves",
-        explanation="""Each rank writes its own part back and nobody gathers. From the first update on every rank has another
-        model, in which only its own part has been trained.""",
+        explanation="""Each rank writes its own part back and nobody gathers. From the first update on every rank has
+        another model, in which only its own part has been trained.""",
         change="""
 -    flat = gather(part.detach(), torch.Size([sum(sizes)]))
 +    flat = torch.cat([p.detach().flatten() for p in parameters])
@@ -344,8 +346,8 @@ def zero1_step(parameters, part, optimizer):
         "zeros_put_into_gradients",
         fails=("zero1/missing",),
         read="handbook/sharding-and-zero.md#an-all-reduce-is-two-halves",
-        explanation="""Where a gradient is missing zeros are put into p.grad, which stays so. Whoever asks later whether this
-        parameter took part is told that it did, and an optimizer that skips missing gradients decays it.""",
+        explanation="""Where a gradient is missing zeros are put into p.grad, which stays so. Whoever asks later whether
+        this parameter took part is told that it did, and an optimizer that skips missing gradients decays it.""",
         change="""
 -    gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in parameters]
 +    for p in parameters:
@@ -357,9 +359,9 @@ def zero1_step(parameters, part, optimizer):
         "adamw_of_all_weights_hidden",
         fails=("zero1/memory",),
         read="handbook/sharding-and-zero.md#sixteen-bytes-n-times",
-        explanation="""The collectives are ZeRO-1's, and so is the optimizer that is handed in; the update is not theirs. What is
-        gathered is the mean gradient, and every rank gives it to an AdamW of its own that it keeps for all
-        weights. Right numbers, right calls, and all of the state on every rank: each number of the optimizer's
+        explanation="""The collectives are ZeRO-1's, and so is the optimizer that is handed in; the update is not
+        theirs. What is gathered is the mean gradient, and every rank gives it to an AdamW of its own that it keeps for
+        all weights. Right numbers, right calls, and all of the state on every rank: each number of the optimizer's
         memory is there N times, as before.""",
         definitions="""
 HIDDEN = {}
@@ -394,8 +396,8 @@ def zero1_step(parameters, part, optimizer):
         "a_broadcast_each_part",
         fails=("zero1/collectives",),
         read="handbook/sharding-and-zero.md#an-all-reduce-is-two-halves",
-        explanation="""Each rank broadcasts its new part in turn. The weights are right, in N collectives that wait for each
-        other; one all-gather keeps every rank's link busy at the same time.""",
+        explanation="""Each rank broadcasts its new part in turn. The weights are right, in N collectives that wait for
+        each other; one all-gather keeps every rank's link busy at the same time.""",
         change="""
 -    flat = gather(part.detach(), torch.Size([sum(sizes)]))
 +    parts = [part.detach().clone() for _ in range(dist.get_world_size())]
@@ -408,8 +410,8 @@ def zero1_step(parameters, part, optimizer):
         "gradients_all_reduced",
         fails=("zero1/collectives",),
         read="handbook/sharding-and-zero.md#an-all-reduce-is-two-halves",
-        explanation="""All gradients are all-reduced, and each rank uses its part of the mean. That is ZeRO-1 as it was first
-        built, and right. The all-gather of the weights comes on top, so that a ring sends 3 times the bytes of
+        explanation="""All gradients are all-reduced, and each rank uses its part of the mean. That is ZeRO-1 as it was
+        first built, and right. The all-gather of the weights comes on top, so that a ring sends 3 times the bytes of
         the model where 2 are enough.""",
         change="""
 -    part.grad = reduce_gradient(torch.cat([gradient.flatten() for gradient in gradients]))
@@ -422,8 +424,9 @@ def zero1_step(parameters, part, optimizer):
         "not_gathered_again",
         fails=("sharded_forward/output",),
         read="handbook/sharding-and-zero.md#fully_shard",
-        explanation="""The weights are freed after forward, and backward finds no memory behind them: autograd kept the tensors,
-        not their numbers. Whoever frees must gather again before the first gradient of the module is computed.""",
+        explanation="""The weights are freed after forward, and backward finds no memory behind them: autograd kept
+        the tensors, not their numbers. Whoever frees must gather again before the first gradient of the module is
+        computed.""",
         change="""
 -    room = memory.nbytes()
 @@
@@ -440,8 +443,8 @@ def zero1_step(parameters, part, optimizer):
         "one_gather_a_parameter",
         fails=("sharded_forward/output",),
         read="handbook/sharding-and-zero.md#fully_shard",
-        explanation="""Each parameter takes its numbers from this rank's part alone, as if all were there. The rest is somebody
-        else's, so that what the module computes with is its own part, repeated.""",
+        explanation="""Each parameter takes its numbers from this rank's part alone, as if all were there. The rest is
+        somebody else's, so that what the module computes with is its own part, repeated.""",
         change="""
 -    dist.all_gather_into_tensor(full, part.detach())
 +    full.copy_(part.detach().repeat(ranks))
@@ -451,8 +454,8 @@ def zero1_step(parameters, part, optimizer):
         "gradient_never_reduced",
         fails=("sharded_forward/gradient", "sharded_forward/frees", "sharded_forward/collectives"),
         read="handbook/sharding-and-zero.md#fully_shard",
-        explanation="""Nothing is done when the whole gradient is complete: it stays in full.grad on each rank, whole, and
-        part.grad, which is all that an optimizer sees, stays None. Nobody trains.""",
+        explanation="""Nothing is done when the whole gradient is complete: it stays in full.grad on each rank, whole,
+        and part.grad, which is all that an optimizer sees, stays None. Nobody trains.""",
         change="""
 -    def after_backward(_: Tensor) -> None:
 -        mean = torch.empty_like(part)
@@ -475,8 +478,8 @@ def zero1_step(parameters, part, optimizer):
         "gradients_summed",
         fails=("sharded_forward/gradient",),
         read="handbook/sharding-and-zero.md#fully_shard",
-        explanation="""The reduce-scatter sums and nobody divides: the gradient is N times too long. Change the number of ranks,
-        and the same learning rate makes other steps.""",
+        explanation="""The reduce-scatter sums and nobody divides: the gradient is N times too long. Change the number
+        of ranks, and the same learning rate makes other steps.""",
         change="""
 -        mean /= ranks
 """,
@@ -485,8 +488,8 @@ def zero1_step(parameters, part, optimizer):
         "always_reshards",
         fails=("sharded_forward/frees", "sharded_forward/collectives"),
         read="handbook/sharding-and-zero.md#fully_shard",
-        explanation="""`reshard` is not looked at: the weights are freed after every forward and gathered again in backward.
-        Where memory allows to keep them, that is a third of the communication for nothing.""",
+        explanation="""`reshard` is not looked at: the weights are freed after every forward and gathered again in
+        backward. Where memory allows to keep them, that is a third of the communication for nothing.""",
         change="""
 -    if reshard:
 +    if True:
@@ -500,8 +503,8 @@ def zero1_step(parameters, part, optimizer):
         "copy_kept_for_backward",
         fails=("sharded_forward/frees", "sharded_forward/collectives", "sharded_forward/chain"),
         read="handbook/sharding-and-zero.md#fully_shard",
-        explanation="""The gathered weights are freed, after a copy of them was put aside for backward. That saves the second
-        gather, and holds the whole weights all the same, under another name.""",
+        explanation="""The gathered weights are freed, after a copy of them was put aside for backward. That saves the
+        second gather, and holds the whole weights all the same, under another name.""",
         change="""
      dist.all_gather_into_tensor(full, part.detach())
 +    copy = full.clone()
@@ -514,8 +517,8 @@ def zero1_step(parameters, part, optimizer):
         "freed_after_backward_only",
         fails=("sharded_forward/frees", "sharded_forward/collectives", "sharded_forward/chain"),
         read="handbook/sharding-and-zero.md#fully_shard",
-        explanation="""`reshard` is not looked at: the whole weights stay from forward to backward, and are freed then. That is
-        reshard_after_forward=False, ZeRO-2: in the middle of a step, when the last forward is done, all modules
+        explanation="""`reshard` is not looked at: the whole weights stay from forward to backward, and are freed then.
+        That is reshard_after_forward=False, ZeRO-2: in the middle of a step, when the last forward is done, all modules
         are whole on every rank.""",
         change="""
 -    room = memory.nbytes()
@@ -536,8 +539,8 @@ def zero1_step(parameters, part, optimizer):
         "never_freed",
         fails=("sharded_forward/frees", "sharded_forward/collectives", "sharded_forward/chain"),
         read="handbook/sharding-and-zero.md#fully_shard",
-        explanation="""The weights are gathered for the first use and never given back: after one step every rank holds the whole
-        model. All numbers are right, and it is even faster, until the model does not fit. This is data
+        explanation="""The weights are gathered for the first use and never given back: after one step every rank holds
+        the whole model. All numbers are right, and it is even faster, until the model does not fit. This is data
         parallelism with a detour.""",
         change="""
 -    memory = full.untyped_storage()
@@ -562,8 +565,8 @@ def zero1_step(parameters, part, optimizer):
         "not_freed_after_forward",
         fails=("sharded_forward/frees", "sharded_forward/chain"),
         read="handbook/sharding-and-zero.md#fully_shard",
-        explanation="""The weights are gathered again in backward, into memory that was never given back: both the memory of
-        keeping them and the communication of freeing them.""",
+        explanation="""The weights are gathered again in backward, into memory that was never given back: both the
+        memory of keeping them and the communication of freeing them.""",
         change="""
 -    if reshard:
 -        memory.resize_(0)
@@ -573,9 +576,9 @@ def zero1_step(parameters, part, optimizer):
         "pieces_copied",
         fails=("sharded_forward/frees", "sharded_forward/chain"),
         read="handbook/sharding-and-zero.md#fully_shard",
-        explanation="""Each parameter's piece is copied out of the gathered tensor, which is then freed. But autograd keeps the
-        copies for backward: the weights are as whole as before, in as many tensors as the module has parameters.
-        Views share the memory that is freed.""",
+        explanation="""Each parameter's piece is copied out of the gathered tensor, which is then freed. But autograd
+        keeps the copies for backward: the weights are as whole as before, in as many tensors as the module has
+        parameters. Views share the memory that is freed.""",
         change="""
 -    weights = {name: piece.view(shape) for (name, shape), piece in zip(shapes.items(), pieces, strict=True)}
 +    weights = {name: piece.view(shape).clone() for (name, shape), piece in zip(shapes.items(), pieces, strict=True)}
@@ -591,10 +594,10 @@ def zero1_step(parameters, part, optimizer):
             "sharded_forward/no-grad",
         ),
         read="handbook/sharding-and-zero.md#fully_shard",
-        explanation="""A replicated model that passes for a sharded one: the first forward makes the module whole and it stays
-        so, and gradients are all-reduced, of which each rank keeps its part. Outputs and gradients are right.
-        What every rank holds, and what it calls, are data parallelism's; and after an update of the parts it
-        computes with old weights.""",
+        explanation="""A replicated model that passes for a sharded one: the first forward makes the module whole and it
+        stays so, and gradients are all-reduced, of which each rank keeps its part. Outputs and gradients are right.
+        What every rank holds, and what it calls, are data parallelism's; and after an update of the parts it computes
+        with old weights.""",
         definitions="""
 def sharded_forward(module, part, x, reshard):
     ranks, shapes = dist.get_world_size(), {name: p.shape for name, p in module.named_parameters()}
@@ -622,8 +625,8 @@ def sharded_forward(module, part, x, reshard):
         "whole_after_backward",
         fails=("sharded_forward/frees", "sharded_forward/chain"),
         read="handbook/sharding-and-zero.md#fully_shard",
-        explanation="""Backward gathers the weights again and nobody frees them after it. Each module is whole from its backward
-        on, and when the first one's backward is done the whole model is there, on every rank, beside the
+        explanation="""Backward gathers the weights again and nobody frees them after it. Each module is whole from its
+        backward on, and when the first one's backward is done the whole model is there, on every rank, beside the
         optimizer's state.""",
         change="""
          full.grad = None
@@ -634,9 +637,9 @@ def sharded_forward(module, part, x, reshard):
         "whole_gradient_kept",
         fails=("sharded_forward/frees",),
         read="handbook/sharding-and-zero.md#fully_shard",
-        explanation="""The reduce-scatter has made this rank's part of the gradient, and the whole one stays in full.grad. The
-        hook and its tensor hold each other, so Python frees them only when its collector comes round: P numbers a
-        module, for some unknown time.""",
+        explanation="""The reduce-scatter has made this rank's part of the gradient, and the whole one stays in
+        full.grad. The hook and its tensor hold each other, so Python frees them only when its collector comes round: P
+        numbers a module, for some unknown time.""",
         change="""
 -        full.grad = None
 """,
@@ -645,8 +648,8 @@ def sharded_forward(module, part, x, reshard):
         "gradients_all_reduced_whole",
         fails=("sharded_forward/collectives",),
         read="handbook/sharding-and-zero.md#fully_shard",
-        explanation="""The whole gradient is all-reduced and each rank keeps its part. Right, and twice the bytes on a ring: a
-        rank needs the sum of its own part only, and that is what a reduce-scatter is.""",
+        explanation="""The whole gradient is all-reduced and each rank keeps its part. Right, and twice the bytes on a
+        ring: a rank needs the sum of its own part only, and that is what a reduce-scatter is.""",
         change="""
 -        mean = torch.empty_like(part)
 -        dist.reduce_scatter_tensor(mean, full.grad)
@@ -659,8 +662,8 @@ def sharded_forward(module, part, x, reshard):
         "gradient_replaced",
         fails=("sharded_forward/adds",),
         read="handbook/sharding-and-zero.md#fully_shard",
-        explanation="""Each backward puts a new gradient in the place of the old one. backward adds everywhere else in PyTorch:
-        with two micro-batches, the first one's gradient is lost.""",
+        explanation="""Each backward puts a new gradient in the place of the old one. backward adds everywhere else in
+        PyTorch: with two micro-batches, the first one's gradient is lost.""",
         change="""
 -        part.grad = mean if part.grad is None else part.grad + mean
 +        part.grad = mean
@@ -670,8 +673,8 @@ def sharded_forward(module, part, x, reshard):
         "hooks_without_a_backward",
         fails=("sharded_forward/no-grad",),
         read="handbook/sharding-and-zero.md#fully_shard",
-        explanation="""The hooks are registered whether or not a backward will come. Under no_grad the output belongs to no
-        graph, and torch refuses to hook it: the first evaluation ends the run.""",
+        explanation="""The hooks are registered whether or not a backward will come. Under no_grad the output belongs to
+        no graph, and torch refuses to hook it: the first evaluation ends the run.""",
         change="""
 -    if y.requires_grad:
 +    if True:
@@ -681,8 +684,8 @@ def sharded_forward(module, part, x, reshard):
         "a_new_part",
         fails=("mixed_step/update", "mixed_step/master"),
         read="handbook/sharding-and-zero.md#what-changes-in-the-loop",
-        explanation="""`part = part - ...` makes a new tensor and gives it the name inside the function. The caller's part, and
-        with it the model, never changes.""",
+        explanation="""`part = part - ...` makes a new tensor and gives it the name inside the function. The caller's
+        part, and with it the model, never changes.""",
         change="""
 -    part -= lr * (mean / ranks).float()
 +    part = part - lr * (mean / ranks).float()
@@ -692,8 +695,8 @@ def sharded_forward(module, part, x, reshard):
         "always_reduced_in_fp32",
         fails=("mixed_step/update", "mixed_step/master", "mixed_step/bytes"),
         read="handbook/sharding-and-zero.md#what-changes-in-the-loop",
-        explanation="""The reduction is in fp32 whatever was asked for. That is the careful choice, and somebody has chosen
-        otherwise: bf16 halves the bytes of the gradients.""",
+        explanation="""The reduction is in fp32 whatever was asked for. That is the careful choice, and somebody has
+        chosen otherwise: bf16 halves the bytes of the gradients.""",
         change="""
 -    mean = torch.empty(part.numel(), dtype=reduce_dtype)
 -    dist.reduce_scatter_tensor(mean, full.grad.to(reduce_dtype))
@@ -705,8 +708,8 @@ def sharded_forward(module, part, x, reshard):
         "gradient_sum_followed",
         fails=("mixed_step/update", "mixed_step/master"),
         read="handbook/sharding-and-zero.md#what-changes-in-the-loop",
-        explanation="""The step follows the sum over the ranks, not their mean. With SGD it is N times as long, and with twice
-        the ranks twice that.""",
+        explanation="""The step follows the sum over the ranks, not their mean. With SGD it is N times as long, and with
+        twice the ranks twice that.""",
         change="""
 -    part -= lr * (mean / ranks).float()
 +    part -= lr * mean.float()
@@ -716,8 +719,8 @@ def sharded_forward(module, part, x, reshard):
         "master_rounded",
         fails=("mixed_step/update", "mixed_step/master"),
         read="handbook/sharding-and-zero.md#what-changes-in-the-loop",
-        explanation="""The updated part is rounded to param_dtype. Near 1 the next number that bf16 knows is 1.0078, and most
-        updates are smaller than half of that: they are rounded away, and those weights stand still.""",
+        explanation="""The updated part is rounded to param_dtype. Near 1 the next number that bf16 knows is 1.0078, and
+        most updates are smaller than half of that: they are rounded away, and those weights stand still.""",
         change="""
 -    part -= lr * (mean / ranks).float()
 +    part.copy_((part - lr * (mean / ranks).float()).to(param_dtype))
@@ -727,9 +730,9 @@ def sharded_forward(module, part, x, reshard):
         "rate_multiplied_in_bf16",
         fails=("mixed_step/update", "mixed_step/master"),
         read="handbook/sharding-and-zero.md#what-changes-in-the-loop",
-        explanation="""The mean is still in reduce_dtype when it is multiplied by the learning rate: the product is rounded to
-        the 8 bits of bf16 once more, before it meets the fp32 part. An update of a few parts in a thousand is off
-        by as much.""",
+        explanation="""The mean is still in reduce_dtype when it is multiplied by the learning rate: the product is
+        rounded to the 8 bits of bf16 once more, before it meets the fp32 part. An update of a few parts in a thousand
+        is off by as much.""",
         change="""
 -    part -= lr * (mean / ranks).float()
 +    part -= lr * (mean / ranks)
@@ -739,8 +742,9 @@ def sharded_forward(module, part, x, reshard):
         "reduced_as_computed",
         fails=("mixed_step/update", "mixed_step/master", "mixed_step/bytes"),
         read="handbook/sharding-and-zero.md#what-changes-in-the-loop",
-        explanation="""The gradient is reduced in the precision it was computed in. bf16 keeps 8 bits: at each addition of a
-        reduction digits are lost, more with every rank. Casting before the reduction costs bytes and keeps them.""",
+        explanation="""The gradient is reduced in the precision it was computed in. bf16 keeps 8 bits: at each
+        addition of a reduction digits are lost, more with every rank. Casting before the reduction costs bytes and
+        keeps them.""",
         change="""
 -    mean = torch.empty(part.numel(), dtype=reduce_dtype)
 -    dist.reduce_scatter_tensor(mean, full.grad.to(reduce_dtype))
@@ -752,8 +756,8 @@ def sharded_forward(module, part, x, reshard):
         "gathered_in_fp32",
         fails=("mixed_step/bytes",),
         read="handbook/sharding-and-zero.md#what-changes-in-the-loop",
-        explanation="""The fp32 parts are gathered and cast on arrival. The numbers are the same, and twice the bytes have
-        travelled: cast first, then send.""",
+        explanation="""The fp32 parts are gathered and cast on arrival. The numbers are the same, and twice the bytes
+        have travelled: cast first, then send.""",
         change="""
 -    full = torch.empty(part.numel() * ranks, dtype=param_dtype)
 -    dist.all_gather_into_tensor(full, part.to(param_dtype))
@@ -766,8 +770,8 @@ def sharded_forward(module, part, x, reshard):
         "every_rank_writes_the_manifest",
         fails=("save_and_load/files",),
         read="handbook/sharding-and-zero.md#checkpoints",
-        explanation="""All ranks write the same manifest to the same place at the same time. Most often that ends well. Two
-        writers of one file can also leave one that is neither's: what is one for all is one rank's to write.""",
+        explanation="""All ranks write the same manifest to the same place at the same time. Most often that ends well.
+        Two writers of one file can also leave one that is neither's: what is one for all is one rank's to write.""",
         change="""
      (partial / f"part-{rank}.bin").write_bytes(part.numpy()[: counts[rank]].tobytes())
 -    if rank == 0:
@@ -778,8 +782,8 @@ def sharded_forward(module, part, x, reshard):
         "everybody_writes_everything",
         fails=("save_and_load/files", "save_and_load/sends-none"),
         read="handbook/sharding-and-zero.md#checkpoints",
-        explanation="""Every rank gathers the whole and writes it: full state on every rank. N times the bytes on the disk, and
-        the one moment of the run at which the model must fit into one rank's memory.""",
+        explanation="""Every rank gathers the whole and writes it: full state on every rank. N times the bytes on the
+        disk, and the one moment of the run at which the model must fit into one rank's memory.""",
         change="""
 -    (partial / f"part-{rank}.bin").write_bytes(part.numpy()[: counts[rank]].tobytes())
 +    whole = part.new_empty(size * ranks)
@@ -791,8 +795,8 @@ def sharded_forward(module, part, x, reshard):
         "fill_saved",
         fails=("save_and_load/files",),
         read="handbook/sharding-and-zero.md#checkpoints",
-        explanation="""The fill is written with the part, and counted. It belongs to this number of ranks: loaded on another
-        number it stands in the middle of the weights.""",
+        explanation="""The fill is written with the part, and counted. It belongs to this number of ranks: loaded on
+        another number it stands in the middle of the weights.""",
         change="""
 -    counts = [min(size, max(0, numel - r * size)) for r in range(ranks)]
 +    counts = [size] * ranks
@@ -802,8 +806,8 @@ def sharded_forward(module, part, x, reshard):
         "rank_0_writes_everything",
         fails=("save_and_load/files", "save_and_load/sends-none"),
         read="handbook/sharding-and-zero.md#checkpoints",
-        explanation="""Rank 0 gathers all parts and writes one file. The others wait for one disk and one link, and rank 0 needs
-        room for the whole, which sharding was to avoid.""",
+        explanation="""Rank 0 gathers all parts and writes one file. The others wait for one disk and one link, and rank
+        0 needs room for the whole, which sharding was to avoid.""",
         change="""
 -    (partial / f"part-{rank}.bin").write_bytes(part.numpy()[: counts[rank]].tobytes())
 +    whole = part.new_empty(size * ranks)
@@ -816,8 +820,8 @@ def sharded_forward(module, part, x, reshard):
         "renamed_before_all_have_written",
         fails=("save_and_load/files", "save_and_load/complete"),
         read="handbook/sharding-and-zero.md#checkpoints",
-        explanation="""Rank 0 renames the folder when rank 0 has written. The others may still be writing: their files are
-        missing, or end up in a folder that nobody renames.""",
+        explanation="""Rank 0 renames the folder when rank 0 has written. The others may still be writing: their files
+        are missing, or end up in a folder that nobody renames.""",
         change="""
 -    dist.barrier()
 """,
@@ -826,8 +830,8 @@ def sharded_forward(module, part, x, reshard):
         "written_under_its_name",
         fails=("save_and_load/files", "save_and_load/complete"),
         read="handbook/sharding-and-zero.md#checkpoints",
-        explanation="""Everything is written straight into the folder, under the name it is looked for. Killed in the middle it
-        leaves a folder that looks like a save and is none, and a resume takes it for the newest.""",
+        explanation="""Everything is written straight into the folder, under the name it is looked for. Killed in the
+        middle it leaves a folder that looks like a save and is none, and a resume takes it for the newest.""",
         change="""
 -    partial = folder.with_name(folder.name + ".partial")
 +    partial = folder
@@ -840,8 +844,8 @@ def sharded_forward(module, part, x, reshard):
         "manifest_after_the_rename",
         fails=("save_and_load/complete",),
         read="handbook/sharding-and-zero.md#checkpoints",
-        explanation="""The manifest is written when the folder has its name, as a seal on it. Killed between the two, the run
-        leaves a folder with a good name and all parts, which nobody can load. What says that a save is complete
+        explanation="""The manifest is written when the folder has its name, as a seal on it. Killed between the two,
+        the run leaves a folder with a good name and all parts, which nobody can load. What says that a save is complete
         is the name, so all that belongs to it is written before.""",
         change="""
 -    if rank == 0:
@@ -857,8 +861,8 @@ def sharded_forward(module, part, x, reshard):
         "dtype_taken_for_granted",
         fails=("save_and_load/load",),
         read="handbook/sharding-and-zero.md#checkpoints",
-        explanation="""The bytes are read as float64, whatever the manifest says. Two float32 numbers make one float64, which is
-        neither of them.""",
+        explanation="""The bytes are read as float64, whatever the manifest says. Two float32 numbers make one float64,
+        which is neither of them.""",
         change="""
 -    dtype, size = np.dtype(manifest["dtype"]), -(-manifest["numel"] // ranks)
 +    dtype, size = np.dtype("float64"), -(-manifest["numel"] // ranks)
@@ -868,8 +872,8 @@ def sharded_forward(module, part, x, reshard):
         "loaded_without_fill",
         fails=("save_and_load/load",),
         read="handbook/sharding-and-zero.md#checkpoints",
-        explanation="""The last rank's part ends where the numbers end, and is shorter than the others'. The next all-gather
-        wants the same size from every rank.""",
+        explanation="""The last rank's part ends where the numbers end, and is shorter than the others'. The next
+        all-gather wants the same size from every rank.""",
         change="""
 -    return torch.from_numpy(part)
 +    return torch.from_numpy(part[: max(0, min(size, start - rank * size))])
@@ -879,8 +883,8 @@ def sharded_forward(module, part, x, reshard):
         "offset_in_numbers",
         fails=("save_and_load/load",),
         read="handbook/sharding-and-zero.md#checkpoints",
-        explanation="""The place in the file is counted in numbers, and a file is read in bytes. What is read begins 8 times too
-        early, in the middle of another number.""",
+        explanation="""The place in the file is counted in numbers, and a file is read in bytes. What is read begins 8
+        times too early, in the middle of another number.""",
         change="""
 -            file, offset = folder / f"part-{saved}.bin", (first - start) * dtype.itemsize
 +            file, offset = folder / f"part-{saved}.bin", first - start
@@ -890,8 +894,8 @@ def sharded_forward(module, part, x, reshard):
         "the_file_of_this_rank",
         fails=("save_and_load/load",),
         read="handbook/sharding-and-zero.md#checkpoints",
-        explanation="""Rank r reads part r. That is right as long as the run goes on with as many ranks as it was saved with;
-        with more there is no such file, and with fewer the end of the model is lost.""",
+        explanation="""Rank r reads part r. That is right as long as the run goes on with as many ranks as it was saved
+        with; with more there is no such file, and with fewer the end of the model is lost.""",
         definitions="""
 def load_part(folder, rank, ranks):
     manifest = json.loads((folder / "manifest.json").read_text())
@@ -906,8 +910,8 @@ def load_part(folder, rank, ranks):
         "whole_files_read",
         fails=("save_and_load/reads",),
         read="handbook/sharding-and-zero.md#checkpoints",
-        explanation="""Each file that has something of the part is read from end to end, and cut in memory. With many ranks every
-        rank reads nearly everything there is, at the same time, from the same disk.""",
+        explanation="""Each file that has something of the part is read from end to end, and cut in memory. With many
+        ranks every rank reads nearly everything there is, at the same time, from the same disk.""",
         change="""
 -            file, offset = folder / f"part-{saved}.bin", (first - start) * dtype.itemsize
 -            numbers = np.fromfile(file, dtype, count=last - first, offset=offset)

@@ -95,8 +95,9 @@ def changed_reference(lab: Lab, exercise: str, change: str, where: str, *, defin
     """
     reference = lab.reference.read_text(encoding="utf-8")
     lines, functions = reference.splitlines(), _functions(lab)[exercise]
-    end = functions[-1].stop
-    places = [(end, [], ["", "", *definitions.strip().splitlines()])] if definitions else []
+    places: list[tuple[int, list[str], list[str]]] = []
+    if definitions:
+        places.append((functions[-1].stop, [], ["", "", *definitions.strip().splitlines()]))
     for old, new in _hunks(change):
         found = [
             start

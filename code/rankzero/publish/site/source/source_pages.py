@@ -63,7 +63,7 @@ def first_sentence(file: Path) -> str:
         return ""
     try:
         return (ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or "").split("\n")[0]
-    except (SyntaxError, ValueError):  # known-wrong code and forged files need not be Python
+    except (SyntaxError, ValueError):  # forged files need not be Python
         return ""
 
 
