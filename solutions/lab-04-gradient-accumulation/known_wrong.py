@@ -181,10 +181,9 @@ def accumulate(model, x, y, k):
 -    total = 0.0
 +    total, scored = 0.0, 0
      for x, y in micro_batches:
--        summed = F.cross_entropy(model(x).flatten(0, 1), y.flatten(), ignore_index=-100, reduction="sum")
--        (summed / scored).backward()
 +        scored += int((y != -100).sum())
-+        summed = F.cross_entropy(model(x).flatten(0, 1), y.flatten(), reduction="sum")
+         summed = F.cross_entropy(model(x).flatten(0, 1), y.flatten(), ignore_index=-100, reduction="sum")
+-        (summed / scored).backward()
 +        (summed / max(1, scored)).backward()
 """,
     ),
@@ -259,9 +258,6 @@ def accumulate_tokens(model, micro_batches):
         change="""
 -    scored = sum(int((y != -100).sum()) for _, y in micro_batches)
 +    scored = sum(int((y > 0).sum()) for _, y in micro_batches)
-@@
--        summed = F.cross_entropy(model(x).flatten(0, 1), y.flatten(), ignore_index=-100, reduction="sum")
-+        summed = F.cross_entropy(model(x).flatten(0, 1), y.flatten(), reduction="sum")
 """,
     ),
     KnownWrong(
@@ -311,9 +307,6 @@ def accumulate_tokens(model, micro_batches):
         change="""
 -    scored = sum(int((y != -100).sum()) for _, y in micro_batches)
 +    scored = sum(max(1, int((y != -100).sum())) for _, y in micro_batches)
-@@
--        summed = F.cross_entropy(model(x).flatten(0, 1), y.flatten(), ignore_index=-100, reduction="sum")
-+        summed = F.cross_entropy(model(x).flatten(0, 1), y.flatten(), reduction="sum")
 """,
     ),
     KnownWrong(
@@ -343,9 +336,6 @@ def accumulate_tokens(model, micro_batches):
         behind is added in, and is divided by nothing.""",
         change="""
 -    model.zero_grad(set_to_none=True)
-@@
--        summed = F.cross_entropy(model(x).flatten(0, 1), y.flatten(), ignore_index=-100, reduction="sum")
-+        summed = F.cross_entropy(model(x).flatten(0, 1), y.flatten(), reduction="sum")
 """,
     ),
     KnownWrong(
@@ -372,7 +362,7 @@ def accumulate_tokens(model, micro_batches):
         fails=("train_epoch/update",),
         read="handbook/gradient-mechanics.md#a-batch-in-parts",
         explanation="""zero_grad stands before each backward, as in a loop without accumulation. Each update then
-        follows the last micro- batch of its group, divided by k; the others were computed and thrown away.""",
+        follows the last micro-batch of its group, divided by k; the others were computed and thrown away.""",
         change="""
 -        optimizer.zero_grad(set_to_none=True)
 @@

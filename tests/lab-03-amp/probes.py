@@ -265,6 +265,7 @@ def by_default(learner: ModuleType, seed: int) -> dict[str, Any]:
     draw = random.Random(seed)
     before = [draw.randrange(5, 90), 99, 499, 999, 1998, 1999]
     starts = [2.0 ** draw.randrange(-60, 200) for _ in before]
+    starts[-1] = 2.0 ** draw.randrange(200)  # below 1e-9 a diagnosis cannot see whether this step doubles the scale
     found = [learner.update_scale(start, good, True) for start, good in zip(starts, before, strict=True)]
     return {"before": before, "starts": starts, "scales": [plain_number(scale) for scale, _ in found]}
 

@@ -12,7 +12,7 @@ from rankzero.curriculum import Lab, all_labs, find_lab, path_from_here
 from rankzero.errors import UserError
 
 if TYPE_CHECKING:
-    from rankzero.exercises.checks.check import Exercise, exercises_of
+    from rankzero.exercises.checks.check import Exercise
 
 commands = typer.Typer()
 Number = Annotated[str, typer.Argument(metavar="LAB", help="The lab's number, such as 02.")]
@@ -106,6 +106,7 @@ def hint(
 @commands.command()
 def status(as_json: Json = False) -> None:
     """Shows your progress over all labs: the best of each exercise."""
+    from rankzero.exercises.checks.check import exercises_of
     from rankzero.exercises.study.progress import LabProgress, read_progress
 
     with sentences():
@@ -149,6 +150,7 @@ def reset(
 
 
 def _exercises(number: str, name: str | None) -> "tuple[Lab, tuple[Exercise, ...]]":
+    from rankzero.exercises.checks.check import exercises_of
 
     lab = _lab_with_exercises(number)
     exercises = exercises_of(lab)
