@@ -1,4 +1,4 @@
-"""Pytest setup: the distribution of tests among processes, and the worker and sandbox that the tests of one process share."""
+"""Pytest setup: the distribution of tests among processes, and the worker and sandbox that a process's tests share."""
 
 import os
 import re
@@ -9,10 +9,10 @@ import cpu_times
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
-from rankzero.exercises.probes.probe_client import Worker
 from rankzero.learn.machine.lazy_dynamo import import_dynamo_lazily
 
 if TYPE_CHECKING:
+    from rankzero.exercises.probes.probe_client import Worker
     from rankzero.grading.attack_corpus import Canaries
     from rankzero.grading.grader import Grader
 
@@ -45,8 +45,10 @@ def pytest_xdist_auto_num_workers() -> int:
 
 
 @pytest.fixture(scope="session")
-def worker() -> Iterator[Worker]:
+def worker() -> "Iterator[Worker]":
     """A warm process for probes, one per process of pytest."""
+    from rankzero.exercises.probes.probe_client import Worker
+
     with Worker() as running:
         yield running
 
