@@ -98,7 +98,7 @@ def test_an_endless_loop_is_waited_for_once_and_its_line_is_named(tmp_path: Path
     statuses = {e.name: [r.status for r in report.results if r.exercise == e.name] for e in EXERCISES}
     assert statuses["train_step"] == ["timeout", "timeout", "skipped", "skipped", "skipped"]
     assert re.search(r"no answer after [\d.]+ s; exercises.py, line 2[56] was running", report.results[0].text)
-    assert "waits: the check before ran out of time" in report.results[2].text
+    assert "blocked by the check before, which ran out of time" in report.results[2].text
     assert set(statuses["overfit_one_batch"]) == {"skipped"}
     assert report.points == 30
     assert check(LAB.reference, worker).points == 50, "the worker lives on"
@@ -292,11 +292,11 @@ def test_counts_are_told_as_counts(tmp_path: Path, worker: Worker) -> None:
     assert "None" not in texts
 
 
-def test_a_check_that_waits_says_for_what(tmp_path: Path, worker: Worker) -> None:
+def test_a_blocked_check_says_by_what(tmp_path: Path, worker: Worker) -> None:
     report = check(altered(tmp_path, ("optimizer.step()", "pass")), worker)
     texts = [result.text for result in report.results if result.exercise == "overfit_one_batch"]
-    assert set(texts) == {"waits until train_step moves the weights once, along this batch's gradient"}
-    assert "waits    until train_step moves the weights once" in shown(report)
+    assert set(texts) == {"blocked until train_step moves the weights once, along this batch's gradient"}
+    assert "blocked  until train_step moves the weights once" in shown(report)
 
 
 def test_the_file_is_imported_afresh(tmp_path: Path, worker: Worker) -> None:

@@ -104,7 +104,7 @@ class _Run:
         missing = next((name for name in check.requires if self.status.get(name, "pass") != "pass"), "")
         if missing:
             ours = missing in self.late and missing.startswith(f"{exercise.name}/")
-            waits = LATE if ours else self.waits.get(missing, f"waits until {says[missing]}")
+            waits = LATE if ours else self.waits.get(missing, f"blocked until {says[missing]}")
             if not ours:
                 self.waits[check.name] = waits
         if missing in self.late:

@@ -23,7 +23,7 @@ STATUSES = ("answered", "todo", "error", "timeout", "oom", "killed")
 # of random numbers: an answer and the reference's are computed with the same.
 INSTRUCTION_SETS = ("ATEN_CPU_CAPABILITY", "DNNL_MAX_CPU_ISA", "MKL_CBWR", "MKL_ENABLE_INSTRUCTIONS")
 PLAIN = ("PATH", "PYTHONPATH", "LANG", "LC_ALL", "TZ", *INSTRUCTION_SETS)  # of the environment, what keeps no secret
-LATE = "waits: the check before ran out of time"
+LATE = "blocked by the check before, which ran out of time"
 
 
 @dataclass(frozen=True)

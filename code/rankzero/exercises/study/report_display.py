@@ -15,12 +15,12 @@ from rankzero.exercises.study.progress import first_open, of_lab
 
 WORDS = {
     "pass": ("ok", "green"),
-    "fail": ("no", "red"),
+    "fail": ("FAIL", "red"),
     "error": ("error", "red"),
     "timeout": ("too slow", "red"),
     "oom": ("memory", "red"),
     "killed": ("died", "red"),
-    "skipped": ("waits", "dim"),
+    "skipped": ("blocked", "dim"),
 }
 INDENT = 11
 
@@ -55,7 +55,7 @@ def _show_exercise(exercise: Exercise, results: list[Result], console: Console) 
     for (status, text), alike in itertools.groupby(results, lambda result: (result.status, result.text)):
         group = list(alike)
         if text and len(group) == len(results):  # one cause for all of it, such as a function that is not written yet
-            _line(status, text.removeprefix("waits "), console)
+            _line(status, text.removeprefix("blocked "), console)
             continue
         for result in group:
             _line(status, says[result.check], console)

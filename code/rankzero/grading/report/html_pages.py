@@ -33,7 +33,7 @@ WORDS = {
     "timeout": "too slow",
     "oom": "out of memory",
     "killed": "crashed",
-    "skipped": "waits",
+    "skipped": "blocked",
 }
 
 
