@@ -26,7 +26,7 @@ from rankzero.learn.models.llama import LlamaConfig
 from rankzero.ledger.hardware import HARDWARE
 from rankzero.ledger.ledger import Kind
 from rankzero.ledger.models import PRESETS, Config, build, find_preset
-from rankzero.ledger.plan import pipeline_schedule as schedule
+from rankzero.ledger.plan import pipeline_schedule
 from rankzero.ledger.plan.collective_traffic import ddp_buckets
 from rankzero.ledger.plan.layout import Layout
 from rankzero.ledger.plan.plan import Plan
@@ -253,26 +253,26 @@ def test_70b_over_1024_ranks_is_planned_and_counted_in_little_memory() -> None:
 # ----------------------------------------------------------------------------------------------------------- schedules
 @pytest.mark.parametrize(("stages", "micro", "runs"), [(2, 1, 1), (4, 8, 1), (8, 32, 1), (4, 8, 2), (8, 16, 3)])
 def test_replayed_schedules_have_the_planned_bubble(stages: int, micro: int, runs: int) -> None:
-    orders = [schedule.order(stage, stages, micro, runs) for stage in range(stages)]
+    orders = [pipeline_schedule.order(stage, stages, micro, runs) for stage in range(stages)]
     ideal = 3 * micro
-    seconds = schedule.replay(orders, 1 / runs, 2 / runs)
-    assert 1 - ideal / seconds == pytest.approx(schedule.bubble(stages, micro, runs))
+    seconds = pipeline_schedule.replay(orders, 1 / runs, 2 / runs)
+    assert 1 - ideal / seconds == pytest.approx(pipeline_schedule.bubble(stages, micro, runs))
     if runs == 1:
-        assert schedule.replay([schedule.gpipe(micro)] * stages) == pytest.approx(seconds)
+        assert pipeline_schedule.replay([pipeline_schedule.gpipe(micro)] * stages) == pytest.approx(seconds)
 
 
 def test_1f1b_holds_as_many_micro_batches_as_there_are_stages_ahead() -> None:
     def most(stage: int) -> int:
-        return max(sum(state.values()) for state in schedule.in_flight(schedule.order(stage, 4, 16)))
+        return max(sum(state.values()) for state in pipeline_schedule.in_flight(pipeline_schedule.order(stage, 4, 16)))
 
     assert [most(stage) for stage in range(4)] == [4, 3, 2, 1]
-    assert max(sum(state.values()) for state in schedule.in_flight(schedule.gpipe(16))) == 16
+    assert max(sum(state.values()) for state in pipeline_schedule.in_flight(pipeline_schedule.gpipe(16))) == 16
 
 
 def test_orders_that_wait_for_one_another_are_found() -> None:
-    backwards_first = [schedule.Action(False, 0), schedule.Action(True, 0)]
+    backwards_first = [pipeline_schedule.Action(False, 0), pipeline_schedule.Action(True, 0)]
     with pytest.raises(ValueError, match="no rank can go on"):
-        schedule.replay([backwards_first])
+        pipeline_schedule.replay([backwards_first])
 
 
 # -------------------------------------------------------------------------------------------------- published figures

@@ -21,8 +21,7 @@ from rankzero.learn.models.llama import LlamaConfig
 from rankzero.ledger.hardware import HARDWARE
 from rankzero.ledger.ledger import Kind
 from rankzero.ledger.models import PRESETS, Config, build, parameter_count
-from rankzero.ledger.plan import model_stages as stages
-from rankzero.ledger.plan import pipeline_schedule as schedule
+from rankzero.ledger.plan import model_stages, pipeline_schedule
 from rankzero.ledger.plan.collective_traffic import totals
 from rankzero.ledger.plan.layout import Layout
 from rankzero.ledger.plan.plan import Plan
@@ -202,15 +201,15 @@ def tensor_collectives() -> Mapping[str, float]:
 def bubble() -> Mapping[str, float]:
     """Replays the schedules action by action, each when its inputs are there, a backward twice as long as a forward."""
 
-    def idle(orders: list[list[schedule.Action]], runs: int = 1) -> float:
+    def idle(orders: list[list[pipeline_schedule.Action]], runs: int = 1) -> float:
         busy = sum(1 if action.forward else 2 for action in orders[0]) / runs
-        return 100 * (1 - busy / schedule.replay(orders, 1 / runs, 2 / runs))
+        return 100 * (1 - busy / pipeline_schedule.replay(orders, 1 / runs, 2 / runs))
 
     return {
-        "1F1B": idle([schedule.order(stage, 4, 8) for stage in range(4)]),
-        "GPipe": idle([schedule.gpipe(8)] * 4),
-        "interleaved": idle([schedule.order(stage, 4, 8, 2) for stage in range(4)], 2),
-        "1F1B, 32 micro-batches": idle([schedule.order(stage, 4, 32) for stage in range(4)]),
+        "1F1B": idle([pipeline_schedule.order(stage, 4, 8) for stage in range(4)]),
+        "GPipe": idle([pipeline_schedule.gpipe(8)] * 4),
+        "interleaved": idle([pipeline_schedule.order(stage, 4, 8, 2) for stage in range(4)], 2),
+        "1F1B, 32 micro-batches": idle([pipeline_schedule.order(stage, 4, 32) for stage in range(4)]),
     }
 
 
@@ -243,14 +242,14 @@ def held_under_way() -> Mapping[str, float]:
 def useless_gathers() -> Mapping[str, float]:
     """Counts all-gathers of the first of 2 stages, 2 runs of 2 blocks and 2 micro-batches: prefetch named, or not."""
     made = plan(DEEP, Layout(data=4, zero=3, pipeline=2, micro_batches=2, interleave=2))
-    told = calls(counted(made))["all_gather"]
-    shard = stages.shard_weights
+    named = calls(counted(made))["all_gather"]
+    shard = model_stages.shard_weights
 
-    def untold(*arguments: object) -> None:
-        shard(*arguments, told=False)  # type: ignore[arg-type]
+    def without_prefetch(*arguments: object) -> None:
+        shard(*arguments, prefetch=False)  # type: ignore[arg-type]
 
-    with patch.object(stages, "shard_weights", untold):
-        return {"left to guess": calls(counted(made))["all_gather"], "told": told}
+    with patch.object(model_stages, "shard_weights", without_prefetch):
+        return {"left to guess": calls(counted(made))["all_gather"], "told": named}
 
 
 @claim(
@@ -293,9 +292,9 @@ def tracked(made: Plan) -> int:
     with fake_world(made.layout.world_size), warnings.catch_warnings(action="ignore"):
         mesh = mesh_of(made.layout)
         with torch.device("meta"):
-            runs = stages.parallelize(made.config, made.recipe, made.layout, mesh, 0).bfloat16()
+            runs = model_stages.parallelize(made.config, made.recipe, made.layout, mesh, 0).bfloat16()
         with FakeTensorMode(allow_non_fake_inputs=True):
-            stages.off_meta(runs)
+            model_stages.off_meta(runs)
             optimizer = AdamW(runs.parameters(), foreach=False)
             x, y = torch.randint(made.config.vocab_size, (2, made.batch_size, made.seq_len))
             tracker = FSDPMemTracker(runs[0], optimizer)

@@ -1,6 +1,6 @@
-"""What autograd keeps of each token: the activations, component by component.
+"""Activations that autograd keeps for backward, component by component.
 
-These are the tensors of `learn.gpt.GPT` and `learn.llama.Llama` without dropout, with PyTorch's fused attention, on the
+These are the tensors of `GPT` and `Llama` in `learn.models` without dropout, with PyTorch's fused attention, on the
 CPU. CUDA's kernels differ in small things: LayerNorm's statistics are fp32 there whatever its input, and RMSNorm keeps
 no second copy of its input.
 """
@@ -18,12 +18,12 @@ from rankzero.ledger.recipes import Recipe
 
 @dataclass(frozen=True)
 class Kept:
-    """One tensor that autograd keeps: `count` numbers of `size` bytes for each of `per`."""
+    """One tensor that autograd keeps: `count` numbers of `size` bytes per token, position or batch."""
 
     name: str
     symbols: str  # the count, written with C, H, V ...
     count: int
-    size: int  # bytes a number
+    size: int  # bytes per number
     where: Literal["block", "first", "last", "run"] = "block"  # each block; the model's ends; each run of blocks
     # Tensor parallelism divides it; or only with sequence parallelism; or nothing does: what goes into split products
     # is gathered first, and DTensor keeps it so. (Megatron-LM keeps the part, and gathers again in backward.)
@@ -33,17 +33,17 @@ class Kept:
 
 @dataclass(frozen=True)
 class Sizes:
-    """Bytes of a number, by where it arises."""
+    """Bytes per number, by the place in the model where it is computed."""
 
     compute: int  # what matrix products read and write
     residual: int  # the residual stream, and what norms read
     statistic: int  # LayerNorm's mean and 1/std
     loss: int  # log-probabilities
-    casts: bool  # each product that reads the fp32 output of a norm casts it anew, and keeps its own copy
+    casts: bool  # each product that reads the fp32 output of a norm casts it again, and keeps its own copy
 
 
 def sizes_of(recipe: Recipe) -> Sizes:
-    """Under autocast products are in bf16, while sums, norms and the loss stay in fp32."""
+    """Returns the sizes of a recipe. Under autocast products are in bf16; sums, norms and the loss stay in fp32."""
     if recipe.copy:
         return Sizes(compute=2, residual=4, statistic=4, loss=4, casts=True)
     own = recipe.weight
@@ -51,7 +51,7 @@ def sizes_of(recipe: Recipe) -> Sizes:
 
 
 def kept_tensors(config: Config, recipe: Recipe) -> list[Kept]:
-    """Every tensor that one forward pass, loss included, leaves for backward."""
+    """Returns every tensor that one forward pass, loss included, keeps for backward."""
     sizes = sizes_of(recipe)
     loss = [
         Kept("output layer: input", "C", config.hidden_dim, sizes.compute, where="last", split="nothing"),
@@ -64,7 +64,7 @@ def kept_tensors(config: Config, recipe: Recipe) -> list[Kept]:
 
 
 def kept_bytes(kept: Kept, batch_size: int, seq_len: int, layout: Layout) -> int:
-    """Bytes of it that one tensor-parallel rank keeps, in one place."""
+    """Returns the bytes of one instance of a kept tensor on one tensor-parallel rank."""
     times = {"token": batch_size * seq_len, "position": seq_len, "batch": 1}[kept.per]
     if kept.split == "tensor":
         return -(-kept.count // layout.tensor) * times * kept.size

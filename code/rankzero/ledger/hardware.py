@@ -1,4 +1,4 @@
-"""Accelerators as their data sheets have them: what a plan divides by. Peaks are those of `learn.device`.
+"""Accelerators by their data sheets: peak FLOP/s, memory, bandwidths. Peaks come from `learn.machine.device`.
 
 Rates are one way: a sheet's "900 GB/s NVLink" is 450 out and 450 in. The network is one port for each GPU, as in
 NVIDIA's DGX machines: 200 Gbit/s InfiniBand with an A100, 400 Gbit/s with an H100 or H200.
@@ -24,11 +24,11 @@ class Hardware:
     source: str
 
     def flops(self, weight_bytes: int, autocast: bool) -> float:
-        """Dense peak for products of that width: bf16's, or fp32's without tensor cores."""
+        """Returns the dense peak FLOP/s for weights of that width: of bf16, or of fp32 without tensor cores."""
         return self.peaks[2] if weight_bytes == 2 or autocast else self.peaks[0]
 
     def bandwidth(self, ranks: int, stride: int, per_node: int, world_size: int) -> float:
-        """Bytes/s, one way, of a rank in a ring of `ranks` that are `stride` apart, `per_node` GPUs to a node.
+        """Returns the bytes/s, one way, of a rank in a ring of `ranks`, `stride` apart, on nodes of `per_node` GPUs.
 
         A ring within a node has NVLink. One that leaves the node crosses the network; k ranks of it in each node make
         k rings, each through another port, so that together they have k ports, and never more than NVLink. Where
@@ -66,7 +66,7 @@ HARDWARE = {
 
 
 def find_hardware(name: str) -> Hardware:
-    """UserError for a name that there is not."""
+    """Returns the hardware called `name`. UserError for an unknown name."""
     if name not in HARDWARE:
         raise UserError(f"there is no hardware {name!r}: use one of {', '.join(HARDWARE)}.")
     return HARDWARE[name]

@@ -1,7 +1,7 @@
-"""A ledger: what one rank holds, row by row, in whole bytes. Predictions and measurements both make one.
+"""Memory ledger: the bytes that one rank holds, row by row, predicted or measured.
 
-A row knows what kind of memory it is and in which phases of a step it is there. Rows of different kinds do not add,
-and bytes are whole and never negative: a formula with a slip in it fails here and not on the cluster.
+A row has a kind of memory and the phases of a step in which it is held. Rows of different kinds do not add, and bytes
+are whole and never negative, so that a wrong formula fails here and not on the cluster.
 """
 
 from collections.abc import Iterable
@@ -11,11 +11,11 @@ from typing import Any
 
 
 class LedgerError(ValueError):
-    """Rows that cannot be: a fraction of a byte, or two kinds of memory in one sum."""
+    """An impossible row or sum: a fraction of a byte, or two kinds of memory in one sum."""
 
 
 class Kind(StrEnum):
-    """What memory is for."""
+    """The use of memory."""
 
     WEIGHTS = "weights"
     GRADIENTS = "gradients"
@@ -45,13 +45,13 @@ NOTES = {Kind.KV_CACHE: " (of generation, not of training)"}
 
 @dataclass(frozen=True)
 class Row:
-    """Some bytes of one kind. `formula` says in words or symbols where the number comes from."""
+    """Bytes of one kind. `formula` gives the source of the number in words or symbols."""
 
     kind: Kind
     name: str
     bytes: int
     formula: str = ""
-    phases: tuple[str, ...] | None = None  # None: as PRESENT says for the kind
+    phases: tuple[str, ...] | None = None  # None: the phases of the kind in PRESENT
 
     def __post_init__(self) -> None:
         if type(self.bytes) is not int or self.bytes < 0:
@@ -77,13 +77,13 @@ class Row:
 
 @dataclass(frozen=True)
 class Ledger:
-    """All that one rank holds."""
+    """All memory that one rank holds."""
 
     title: str
     rows: tuple[Row, ...]
 
     def __add__(self, other: "Ledger") -> "Ledger":
-        """Both together; rows of the same kind and name become one."""
+        """Returns the sum of two ledgers; rows of the same kind and name become one row."""
         merged: dict[tuple[Kind, str], Row] = {}
         for row in (*self.rows, *other.rows):
             key = row.kind, row.name
@@ -91,12 +91,12 @@ class Ledger:
         return Ledger(self.title, tuple(merged.values()))
 
     def total(self, *kinds: Kind) -> int:
-        """Bytes of the given kinds; of every kind that training holds without any."""
-        wanted = kinds or tuple(kind for kind in Kind if kind is not Kind.KV_CACHE)
-        return sum(row.bytes for row in self.rows if row.kind in wanted)
+        """Returns the bytes of the given kinds; without arguments, of every kind that training holds."""
+        summed_kinds = kinds or tuple(kind for kind in Kind if kind is not Kind.KV_CACHE)
+        return sum(row.bytes for row in self.rows if row.kind in summed_kinds)
 
     def at(self, phase: str) -> dict[Kind, int]:
-        """Bytes by kind at that moment of a step."""
+        """Returns the bytes by kind at a moment of a step, one of PHASES."""
         if phase not in PHASES:
             raise LedgerError(f"{phase!r} is no phase of a step: use one of {', '.join(PHASES)}.")
         return {
@@ -105,13 +105,13 @@ class Ledger:
         }
 
     def peak(self) -> tuple[str, int]:
-        """The fullest moment of a step, and its bytes."""
+        """Returns the moment of a step with the most bytes, and those bytes."""
         totals = {phase: sum(self.at(phase).values()) for phase in PHASES}
         phase = max(totals, key=lambda name: totals[name])
         return phase, totals[phase]
 
     def as_json(self) -> dict[str, Any]:
-        """Plain data: the rows, the totals by kind, and the moments of a step."""
+        """Returns plain data: the rows, the totals by kind, and the moments of a step."""
         return {
             "title": self.title,
             "rows": [
@@ -123,7 +123,7 @@ class Ledger:
         }
 
     def table(self) -> str:
-        """The rows as text: kind, name, bytes, formula."""
+        """Returns the rows as text: kind, name, bytes, formula."""
         lines = [self.title] if self.title else []
         for kind in Kind:
             of_kind = [row for row in self.rows if row.kind is kind]
@@ -140,7 +140,7 @@ class Ledger:
 
 @dataclass(frozen=True)
 class Line:
-    """One kind, twice."""
+    """Bytes of one kind, predicted and measured."""
 
     kind: Kind
     predicted: int
@@ -153,20 +153,20 @@ class Line:
 
 
 def compare(predicted: Ledger, measured: Ledger) -> list[Line]:
-    """One line for each kind that either of the two has."""
+    """Returns a line for each kind in either ledger."""
     kinds = {row.kind for row in (*predicted.rows, *measured.rows)}
     return [Line(kind, predicted.total(kind), measured.total(kind)) for kind in Kind if kind in kinds]
 
 
 def comparison_table(lines: Iterable[Line], names: tuple[str, str] = ("predicted", "measured")) -> str:
-    """The lines as text."""
+    """Returns the lines as text."""
     head = f"{'bytes':<17}{names[0]:>20}{names[1]:>20}{'difference':>16}"
     body = [f"{line.kind:<17}{line.predicted:>20,}{line.measured:>20,}{line.difference:>+16,}" for line in lines]
     return "\n".join([head, *body])
 
 
 def human(size: int) -> str:
-    """Bytes in a unit that reads well. Decimal, as papers and data sheets count: 1 GB = 10^9 bytes."""
+    """Returns bytes as text in a fitting decimal unit, as in papers and data sheets: 1 GB = 10^9 bytes."""
     for unit, factor in (("TB", 10**12), ("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
         if size >= factor:
             return f"{size / factor:,.2f} {unit}"

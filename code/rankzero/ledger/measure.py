@@ -1,4 +1,4 @@
-"""The measured ledger: builds the model, runs two training steps, and counts the bytes of every tensor that is held.
+"""Measured ledger: the bytes of every tensor that two training steps of a real model hold.
 
 With fake tensors (`device="fake"`) PyTorch runs the same step with shapes and dtypes but no data, so a model of 70
 billion parameters is measured without its memory.
@@ -32,38 +32,38 @@ BYTES_TO_DTYPE = {2: torch.bfloat16, 4: torch.float32}
 
 
 def storage_bytes(tensors: Iterable[Tensor]) -> int:
-    """Bytes behind `tensors`; memory that several of them share counts once. Works on fake tensors too.
+    """Returns the bytes behind `tensors`, fake or real; memory that several tensors share counts once.
 
-    Of a DTensor it is this rank's part.
+    Of a DTensor, this rank's part counts.
     """
     storages = {storage._cdata: storage for storage in map(storage_of, tensors)}
     return sum(storage.nbytes() for storage in storages.values())
 
 
 def local_part(tensor: Tensor) -> Tensor:
-    """Of a DTensor this rank's part; any other tensor as it is."""
+    """Returns this rank's part of a DTensor, and any other tensor itself."""
     return tensor._local_tensor if isinstance(tensor, DTensor) else tensor
 
 
 def storage_of(tensor: Tensor) -> torch.UntypedStorage:
-    """What holds its numbers on this rank."""
+    """Returns the storage of a tensor's numbers on this rank."""
     return local_part(tensor).untyped_storage()
 
 
 class SavedTensors:
-    """While active, notes what autograd saves for backward: bytes by the module that was running."""
+    """Counts, while active, the bytes that autograd saves for backward, by the module that was running."""
 
     def __init__(self, model: nn.Module) -> None:
         self.by_module: dict[str, int] = {}
         self._names = {module: name for name, module in model.named_modules()}
         self._running = [""]
         self._seen = {storage_of(p)._cdata for p in model.parameters()}
-        self._alive: list[Any] = []  # keeps storages, so that no address is used twice
+        self._alive: list[Any] = []  # keeps storages alive, so that no address is used twice
         self.storages: set[int] = set()
 
     @contextlib.contextmanager
     def active(self, left_out: Callable[[], set[int]] = set) -> Iterator["SavedTensors"]:
-        """`left_out` gives storages that are not activations, such as copies of weights."""
+        """Counts in the context. `left_out` returns storages that are not activations, such as copies of weights."""
         hooks = [
             nn.modules.module.register_module_forward_pre_hook(self._enter),
             nn.modules.module.register_module_forward_hook(self._leave),
@@ -95,7 +95,7 @@ class SavedTensors:
 
 
 class WeightCopies(TorchDispatchMode):
-    """While active, notes the copies of parameters in another dtype: autocast makes them."""
+    """Notes, while active, the copies of parameters in another dtype, which autocast makes."""
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
@@ -112,16 +112,16 @@ class WeightCopies(TorchDispatchMode):
         return out
 
     def storages(self) -> set[int]:
-        """Which storages they are."""
+        """Returns the storages of the copies."""
         return set(self._copies)
 
     def bytes(self) -> int:
-        """How large they are together."""
+        """Returns the bytes of all copies."""
         return sum(storage.nbytes() for storage in self._copies.values())
 
 
 class KeysAndValues(TorchFunctionMode):
-    """While active, counts the bytes of keys and values that attention is called with: what a KV cache must keep."""
+    """Counts, while active, the bytes of keys and values in calls of attention, which a KV cache must keep."""
 
     bytes = 0
 
@@ -132,7 +132,7 @@ class KeysAndValues(TorchFunctionMode):
 
 
 class RecipeOptimizer:
-    """Updates a model as a recipe says: on its own weights, or on fp32 master copies of them."""
+    """Updates a model by a recipe: on the model's weights, or on fp32 master copies of them."""
 
     def __init__(self, model: nn.Module, recipe: Recipe, optimizer: Optimizer) -> None:
         self.recipe = recipe
@@ -164,7 +164,7 @@ class RecipeOptimizer:
         raise UserError(f"{optimizer.name} is not in PyTorch, so it is predicted only: measure sgd, momentum or adamw.")
 
     def step(self) -> None:
-        """One update; the gradients of the model's own dtype stay until `zero_grad`."""
+        """Takes one update; the gradients of the model's own dtype stay until `zero_grad`."""
         updated = self.masters or self.parameters
         own = [parameter.grad for parameter in self.parameters]
         for target, gradient in zip(updated, self.accumulators or own, strict=True):
@@ -178,36 +178,36 @@ class RecipeOptimizer:
                 master.grad = None
 
     def zero_grad(self) -> None:
-        """Ready for the next step."""
+        """Drops the gradients and zeroes the fp32 sums."""
         for parameter in self.parameters:
             parameter.grad = None
         for accumulator in self.accumulators:
             accumulator.zero_()
 
     def gradient_tensors(self) -> list[Tensor]:
-        """The gradients in the model's own dtype."""
+        """Returns the gradients in the model's own dtype."""
         return [parameter.grad for parameter in self.parameters if parameter.grad is not None]
 
     def gradient_of(self, parameter: Tensor) -> Tensor:
-        """The gradient that data-parallel ranks sum up: the parameter's, or the fp32 sum that stands for it."""
+        """Returns the gradient that data-parallel ranks sum: the parameter's, or its fp32 sum over micro-batches."""
         if parameter.grad is not None:
             return parameter.grad
         return next(a for a, p in zip(self.accumulators, self.parameters, strict=True) if p is parameter)
 
     def state_tensors(self, name: str) -> list[Tensor]:
-        """What the optimizer keeps under `name`, such as "exp_avg"."""
+        """Returns the optimizer's state tensors called `name`, such as "exp_avg"."""
         return [state[name] for state in self.torch.state.values() if isinstance(state.get(name), Tensor)]
 
 
 class RunAgain(nn.Module):
-    """A block that keeps its inputs only, and runs again in backward."""
+    """A block that keeps only its inputs and runs again in backward."""
 
     def __init__(self, block: nn.Module) -> None:
         super().__init__()
         self.block = block
 
     def forward(self, *inputs: Tensor) -> Tensor:
-        """What the block gives."""
+        """Returns the block's output."""
         return checkpoint(self.block, *inputs, use_reentrant=False)
 
 
@@ -226,16 +226,18 @@ def measure(
     peaks: bool = True,
     after: Callable[[str], None] = lambda phase: None,
 ) -> Ledger:
-    """Counts one training step of the model. `device` is "cpu", "fake" or a CUDA device; `checkpointing` as in Layout.
+    """Returns the bytes of one training step of the model.
+
+    `device` is "cpu", "fake" or a CUDA device; `checkpointing` is as in Layout.
 
     `peaks` also lets PyTorch's memory tracker find the temporary buffers, which takes a second step and more time.
-    `after` is called with the name of each phase of the counted step when it ends: what an allocator says then can be
-    laid beside the ledger.
+    `after` is called with the name of each phase of the counted step when the phase ends, for comparisons with an
+    allocator. UserError for impossible sizes, and for an optimizer that PyTorch lacks.
     """
     Layout(checkpointing=checkpointing).check(config)
     mode = FakeTensorMode() if device == "fake" else contextlib.nullcontext()
-    where = torch.device("cpu" if device == "fake" else device)
-    with mode, where:
+    torch_device = torch.device("cpu" if device == "fake" else device)
+    with mode, torch_device:
         default = torch.get_default_dtype()
         torch.set_default_dtype(BYTES_TO_DTYPE[recipe.weight])
         try:
@@ -253,7 +255,7 @@ def measure(
 
 
 def loss_of(model: nn.Module, recipe: Recipe, x: Tensor, y: Tensor) -> Tensor:
-    """Mean cross-entropy; under autocast if the recipe says so."""
+    """Returns the mean cross-entropy; under autocast if the recipe has bf16 copies."""
     with torch.autocast(x.device.type, dtype=torch.bfloat16, enabled=bool(recipe.copy)):
         return F.cross_entropy(model(x).flatten(0, 1), y.flatten())
 
@@ -265,10 +267,10 @@ def _count(
     with copies, cache, saved.active(left_out=copies.storages):
         loss = loss_of(model, recipe, x, y)  # from here on autograd holds the activations
     after(FORWARD)
-    loss.backward()  # turns them into gradients, and lets go of them
+    loss.backward()  # turns activations into gradients, and frees them
     after(END)
     gradients = storage_bytes(updater.gradient_tensors())
-    updater.step()  # the first time, the optimizer makes its state
+    updater.step()  # at the first step the optimizer makes its state
     after(UPDATE)
     rows = [
         *rows_of_states(model, updater, gradients),
@@ -281,7 +283,7 @@ def _count(
 
 
 def rows_of_states(model: nn.Module, updater: RecipeOptimizer, gradients: int) -> list[Row]:
-    """What follows the parameters, after an update: weights, gradients, the optimizer's state."""
+    """Returns weights, gradients and the optimizer's state after an update."""
     return [
         Row(Kind.WEIGHTS, "parameters", storage_bytes(model.parameters())),
         Row(Kind.GRADIENTS, "of this backward", gradients),
@@ -292,16 +294,16 @@ def rows_of_states(model: nn.Module, updater: RecipeOptimizer, gradients: int) -
 
 
 def _temporary(model: nn.Module, updater: RecipeOptimizer, recipe: Recipe, x: Tensor, y: Tensor) -> list[Row]:
-    """How far the tracked total rises above what the forward pass left, and above what the update leaves.
+    """Returns the rise of tracked memory in backward above the end of forward, and in the update above its end.
 
-    Backward's gradients are no temporary buffers: of the time after the loss, what is finished of them is taken off.
+    Gradients are no temporary buffers: finished gradients are subtracted.
     """
     tracker = MemTracker()
     tracker.track_external(model, updater.torch, x, y, *updater.masters, *updater.accumulators)
 
     def total(which: str, *kinds: str) -> int:
         snapshots = tracker.get_tracker_snapshot(which).values()
-        return sum(size for found in snapshots for kind, size in found.items() if str(kind).split(".")[-1] in kinds)
+        return sum(size for sizes in snapshots for kind, size in sizes.items() if str(kind).split(".")[-1] in kinds)
 
     def above(base: int) -> int:
         peak = total("peak", "Total") - total("peak", "GRAD") - base

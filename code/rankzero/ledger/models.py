@@ -1,4 +1,4 @@
-"""Models by their sizes: presets, and the list of weight matrices that the prediction works from."""
+"""Models by their sizes: presets, and the weight matrices from which memory and FLOPs are predicted."""
 
 import math
 from dataclasses import dataclass
@@ -30,20 +30,20 @@ PRESETS: dict[str, Config] = {
 
 
 def find_preset(name: str) -> Config:
-    """UserError for a name that there is not."""
+    """Returns the preset called `name`. UserError for an unknown name."""
     if name not in PRESETS:
         raise UserError(f"there is no preset {name!r}: use one of {', '.join(PRESETS)}.")
     return PRESETS[name]
 
 
 def build(config: Config) -> nn.Module:
-    """The model, in torch's default dtype."""
+    """Returns the model, in torch's default dtype."""
     return GPT(config) if isinstance(config, GPTConfig) else Llama(config)
 
 
 @dataclass(frozen=True)
 class Part:
-    """What of a model one pipeline rank has: some blocks, and perhaps an end."""
+    """The part of a model on one pipeline rank: some blocks, and perhaps the model's first or last layers."""
 
     blocks: int
     first: bool = True  # has the embeddings
@@ -52,33 +52,33 @@ class Part:
 
 @dataclass(frozen=True)
 class Weight:
-    """One kind of parameter tensor, and how often the model has it."""
+    """One kind of parameter tensor, and the number of its copies in the model."""
 
     group: str
     shape: tuple[int, ...]
     copies: int = 1
-    matmul: bool = True  # multiplied with, so that autocast makes a bf16 copy; a lookup or a norm is not
+    matmul: bool = True  # used in a matrix product, so that autocast makes a bf16 copy; lookups and norms are not
     split: int | None = 0  # the dimension that tensor parallelism divides; None: each rank has all of it
     in_block: bool = False
 
     def local_shape(self, tensor_ranks: int = 1) -> tuple[int, ...]:
-        """Of one copy on the first of `tensor_ranks` ranks, which has the largest part."""
+        """Returns the shape of one copy on the first of `tensor_ranks` ranks, which has the largest part."""
         return tuple(
             -(-length // tensor_ranks) if dim == self.split else length for dim, length in enumerate(self.shape)
         )
 
     def numbers(self, tensor_ranks: int = 1) -> int:
-        """Elements of one copy on that rank."""
+        """Returns the elements of one copy on that rank."""
         return math.prod(self.local_shape(tensor_ranks))
 
     def shard(self, tensor_ranks: int, shards: int) -> int:
-        """Elements of one copy where `shards` ranks share its rows, as `fully_shard` does; the last rows are padded."""
+        """Returns the elements of one copy if `shards` ranks share its rows as in `fully_shard`, with padding."""
         rows, *rest = self.local_shape(tensor_ranks)
         return -(-rows // shards) * math.prod(rest)
 
 
 def weights_of(config: Config, part: Part | None = None) -> list[Weight]:
-    """Every parameter tensor of the model, or of a part of it, in the order of forward; a tied one once."""
+    """Returns every parameter tensor of the model, or of a part of it, in forward order; a tied tensor once."""
     part = part or Part(config.n_layer)
     C, V, L = config.hidden_dim, config.vocab_size, part.blocks
     gpt = isinstance(config, GPTConfig)
@@ -108,7 +108,7 @@ def weights_of(config: Config, part: Part | None = None) -> list[Weight]:
             *2 * [matrix("MLP", F, C, 0)],
             matrix("MLP", C, F, 1),
         ]
-    # GPT's token embedding is also its output layer, where it is multiplied with: at both ends of a pipeline.
+    # GPT's token embedding is also its output layer, a matrix product: it is at both ends of a pipeline.
     embedding = Weight("token embedding", (V, C), matmul=gpt and part.last)
     return [
         *([embedding] if part.first or (gpt and part.last) else []),
@@ -120,12 +120,12 @@ def weights_of(config: Config, part: Part | None = None) -> list[Weight]:
 
 
 def parameter_count(config: Config) -> int:
-    """Learned numbers in the model."""
+    """Returns the number of parameters in the model."""
     return sum(weight.numbers() * weight.copies for weight in weights_of(config))
 
 
 def multiplied(config: Config, part: Part | None = None) -> int:
-    """The N of 6N: all parameters but embeddings that are only looked up. A tied one is multiplied with at the end."""
+    """Returns N of 6N: all parameters except embeddings that are only looked up. A tied embedding counts."""
     looked_up = ("token embedding", "position embedding")
     weights = weights_of(config, part)
     return sum(w.numbers() * w.copies for w in weights if w.matmul or w.group not in looked_up)

@@ -1,4 +1,4 @@
-"""The ledger as a picture: one stacked bar for each moment of a training step. A plan: beside it, where time goes."""
+"""Plots of a ledger, a stacked bar per moment of a step, and of a plan, with the time of a step beside the bars."""
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -18,14 +18,14 @@ COLORS = {
 
 
 def plot_ledgers(*ledgers: Ledger) -> Figure:
-    """Bars in GB (10^9 bytes); with several ledgers, they stand side by side at each moment."""
+    """Draws bars in GB (10^9 bytes); with several ledgers, side by side at each moment."""
     figure = Figure(figsize=(8, 4.2), layout="constrained")
     draw_ledgers(figure.subplots(), *ledgers)
     return figure
 
 
 def draw_ledgers(axes: Axes, *ledgers: Ledger) -> None:
-    """Those bars into given axes."""
+    """Draws the bars of `plot_ledgers` into given axes."""
     width = 0.8 / len(ledgers)
     for index, ledger in enumerate(ledgers):
         places = [moment - 0.4 + width * (index + 0.5) for moment in range(len(PHASES))]
@@ -47,7 +47,7 @@ def draw_ledgers(axes: Axes, *ledgers: Ledger) -> None:
 
 
 def plot_plan(plan: Plan) -> Figure:
-    """Left, GB on the fullest rank at each moment, under what its GPU has; right, the time of a step."""
+    """Draws GB on the fullest rank at each moment under the GPU's memory, and beside it the time of a step."""
     figure = Figure(figsize=(12.5, 4.4), layout="constrained")
     left, right = figure.subplots(1, 2, width_ratios=(1.45, 1))
     draw_ledgers(left, plan.ledger)
@@ -63,7 +63,7 @@ def plot_plan(plan: Plan) -> Figure:
 
 
 def draw_time(axes: Axes, plan: Plan) -> None:
-    """The parts of a step end to end, and what is hidden beneath them."""
+    """Draws the parts of a step end to end, and hidden communication below them."""
     step = plan.estimate
     factor, unit = (1.0, "s") if step.seconds >= 0.1 else (1e3, "ms")
     names: list[str] = []

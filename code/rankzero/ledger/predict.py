@@ -1,4 +1,4 @@
-"""The predicted ledger: from sizes alone, without a model.
+"""Predicted ledger: the memory of one rank, computed from sizes alone, without a model.
 
 Weights, gradients, optimizer state, KV cache and activations are exact for the models of `learn` on the CPU
 (`tests/test_ledger.py` holds them against measurements, to the byte). Temporary and communication buffers depend on the
@@ -26,10 +26,10 @@ def predict(
     layout: Layout | None = None,
     stage: int = 0,
 ) -> Ledger:
-    """What one rank holds while it trains on micro-batches of `batch_size` sequences of `seq_len` tokens.
+    """Returns the memory of one rank that trains on micro-batches of `batch_size` sequences of `seq_len` tokens.
 
-    The rank is the first of pipeline rank `stage`; where parts are unequal the first one is the largest.
-    UserError for sizes that cannot be.
+    The rank is the first rank of pipeline stage `stage`; where parts are unequal, the first part is the largest.
+    UserError for impossible sizes.
     """
     layout = layout or Layout()
     layout.check(config)
@@ -57,10 +57,10 @@ def predict(
 def backward_rows(
     config: Config, recipe: Recipe, optimizer: Optimizer, batch_size: int, seq_len: int, layout: Layout, stage: int
 ) -> list[Row]:
-    """Activations, temporary and communication buffers, where backward holds most of them.
+    """Returns activations, temporary and communication buffers at the moment of backward that holds most of them.
 
-    That is where it begins, in the loss; or, with sharded weights, in a block, whose buffers may be larger: by then
-    what the end of the model kept is gone.
+    That moment is the beginning, in the loss; or, with sharded weights, in a block, whose buffers may be larger: by
+    then the tensors that the end of the model kept are freed.
     """
     weights = weights_of(config, layout.part(config, stage))
     sizes = batch_size, seq_len, layout, stage
@@ -80,7 +80,7 @@ def backward_rows(
 
 
 def held(weight: Weight, layout: Layout, stage: int) -> int:
-    """Numbers of all copies of `weight` that one rank holds, if ZeRO shards them from `stage` on."""
+    """Returns the numbers of all copies of `weight` that one rank holds, if ZeRO shards them from `stage` on."""
     if layout.zero == 3:  # each tensor row by row
         return weight.shard(layout.tensor, layout.shards) * weight.copies
     numbers = weight.numbers(layout.tensor)
@@ -90,14 +90,16 @@ def held(weight: Weight, layout: Layout, stage: int) -> int:
 
 
 def held_gradient(weight: Weight, layout: Layout) -> int:
-    """The same of its gradient. DTensor makes that of a split embedding whole on every rank, unless it is sharded."""
+    """Returns the numbers of the gradient on one rank. DTensor makes the gradient of a split embedding whole on every
+    rank, unless it is sharded.
+    """
     if layout.zero < 2 and weight.split is not None and not weight.matmul:
         return weight.numbers() * weight.copies
     return held(weight, layout, 2)
 
 
 def weight_rows(weights: list[Weight], recipe: Recipe, layout: Layout) -> list[Row]:
-    """The parameters, and autocast's copies of those that are multiplied with: of whole ones, if they are gathered."""
+    """Returns the parameters and autocast's copies of the matrices; gathered weights are copied whole."""
     rows = [
         Row(
             Kind.WEIGHTS,
@@ -119,9 +121,9 @@ def weight_rows(weights: list[Weight], recipe: Recipe, layout: Layout) -> list[R
 
 
 def gradient_rows(weights: list[Weight], recipe: Recipe, layout: Layout) -> list[Row]:
-    """One gradient a parameter, and the fp32 sum over micro-batches if the recipe keeps one.
+    """Returns one gradient per parameter, and the fp32 sum over micro-batches if the recipe keeps one.
 
-    With several micro-batches a step, gradients are there from the first one's backward on: they add up.
+    With several micro-batches a step, gradients are held from the first backward on: they add up.
     """
     numbers = sum(held_gradient(weight, layout) for weight in weights)
     summed = sum(held(weight, layout, 2) for weight in weights)
@@ -139,7 +141,7 @@ def gradient_rows(weights: list[Weight], recipe: Recipe, layout: Layout) -> list
 
 
 def optimizer_rows(weights: list[Weight], recipe: Recipe, optimizer: Optimizer, layout: Layout) -> list[Row]:
-    """Master weights, the optimizer's averages, its step counts."""
+    """Returns master weights, the optimizer's averages, and its step counts."""
     numbers = sum(held(weight, layout, 1) for weight in weights)
     rows = [Row(Kind.OPTIMIZER, "master weights", numbers * recipe.master, f"{recipe.master} B a parameter")]
     for moment in optimizer.moments:
@@ -158,7 +160,9 @@ def optimizer_rows(weights: list[Weight], recipe: Recipe, optimizer: Optimizer, 
 
 
 def _eight_bit(numbers: int) -> int:
-    """Bytes of one 8-bit average of a tensor: a byte each and an fp32 scale a block; small tensors stay in fp32."""
+    """Returns the bytes of one 8-bit average of a tensor: a byte per number and an fp32 scale per block; small tensors
+    stay in fp32.
+    """
     if numbers < EIGHT_BIT_SMALLEST:
         return 4 * numbers
     return numbers + 4 * -(-numbers // EIGHT_BIT_BLOCK)
@@ -167,7 +171,7 @@ def _eight_bit(numbers: int) -> int:
 def activation_rows(
     config: Config, recipe: Recipe, batch_size: int, seq_len: int, layout: Layout, stage: int = 0
 ) -> list[Row]:
-    """What forward passes leave for backward, component by component; in a pipeline, of all micro-batches under way."""
+    """Returns the tensors kept for backward, component by component; in a pipeline, of all micro-batches in flight."""
     tensors = kept_tensors(config, recipe)
     if layout.checkpointing == "block":
         stream = Kept("block inputs", "C", config.hidden_dim, sizes_of(recipe).residual)
@@ -192,7 +196,7 @@ def activation_rows(
 
 
 def _times(config: Config, kept: Kept, layout: Layout, stage: int, under_way: dict[int, int]) -> int:
-    """How many of it are held while so many micro-batches of each run of blocks are under way."""
+    """Returns the instances of a kept tensor while `under_way[chunk]` micro-batches of each chunk are in flight."""
     parts = {chunk: layout.part(config, stage, chunk) for chunk in under_way}
     each = {
         "run": lambda part: 1,
@@ -204,14 +208,14 @@ def _times(config: Config, kept: Kept, layout: Layout, stage: int, under_way: di
 
 
 def loss_bytes(config: Config, recipe: Recipe, batch_size: int, seq_len: int, layout: Layout, stage: int = 0) -> int:
-    """Bytes of the two gradients that backward begins with: of the log-probabilities, and of the logits."""
+    """Returns the bytes of the two gradients with which backward begins: of the log-probabilities and the logits."""
     if not layout.part(config, stage).last:
         return 0
     return 2 * -(-config.vocab_size // layout.tensor) * batch_size * seq_len * sizes_of(recipe).loss
 
 
 def block_again(config: Config, recipe: Recipe, batch_size: int, seq_len: int, layout: Layout) -> Row:
-    """All that a block keeps, when it runs again in backward; nothing without checkpointing."""
+    """Returns all tensors that a block keeps when it runs again in backward; 0 bytes without checkpointing."""
     block = [kept for kept in kept_tensors(config, recipe) if kept.where == "block" and layout.checkpointing == "block"]
     size = sum(kept_bytes(kept, batch_size, seq_len, layout) for kept in block)
     return Row(Kind.TEMPORARY, "one block, run again", size, "all that it keeps")
@@ -226,9 +230,9 @@ def temporary_rows(
     layout: Layout,
     stage: int = 0,
 ) -> list[Row]:
-    """The largest short-lived buffers: in backward, and in the update.
+    """Returns the largest short-lived buffers of backward and of the update.
 
-    Backward's are the loss's, or a block that runs again if that is more: by then the loss is done.
+    In backward these are the buffers of the loss, or a block that runs again if it is larger.
     Exact for AdamW and PyTorch's CPU kernels where the loss has the largest tensors, that is with vocabularies of
     thousands. On CUDA, AdamW's default (foreach) takes its two buffers for all weights at once.
     """
@@ -251,9 +255,9 @@ def temporary_rows(
 
 
 def communication_rows(weights: list[Weight], recipe: Recipe, layout: Layout) -> list[Row]:
-    """Buffers of data parallelism with ZeRO 0 to 2; for 3 see `sharding`. None with one data rank.
+    """Returns the buffers of data parallelism with ZeRO 0 to 2; none with one data rank. `shard_buffers` has ZeRO 3.
 
-    ZeRO 0 and 1 as DDP has it: buckets as large as all gradients, kept from step to step
+    ZeRO 0 and 1 are as in DDP: buckets as large as all gradients, kept from step to step
     (`gradient_as_bucket_view=True` saves them). ZeRO 2: whole gradients of one block.
     """
     if layout.data == 1 or layout.zero == 3:
@@ -268,7 +272,7 @@ def communication_rows(weights: list[Weight], recipe: Recipe, layout: Layout) ->
 
 
 def kv_cache_row(config: Config, batch_size: int, seq_len: int, size: int, tensor_ranks: int = 1) -> Row:
-    """Keys and values of `seq_len` tokens, which generation keeps so as not to compute them again."""
+    """Returns the keys and values of `seq_len` tokens, which generation keeps so as not to compute them again."""
     heads = getattr(config, "n_kv_head", config.n_head) // tensor_ranks
     head_dim = config.hidden_dim // config.n_head
     total = 2 * config.n_layer * heads * head_dim * size * batch_size * seq_len
@@ -285,7 +289,7 @@ def largest_micro_batch(
     layout: Layout | None = None,
     stage: int = 0,
 ) -> int:
-    """Sequences in the largest micro-batch whose predicted peak fits into `budget` bytes; 0 if none does."""
+    """Returns the sequences in the largest micro-batch whose predicted peak is at most `budget` bytes; 0 if none is."""
 
     def fits(batch_size: int) -> bool:
         sizes = {"batch_size": batch_size, "seq_len": seq_len, "stage": stage}
@@ -304,7 +308,7 @@ def largest_micro_batch(
 
 
 def states_per_rank(parameters: float, recipe: Recipe, optimizer: Optimizer, *, zero: int, ranks: int) -> float:
-    """Bytes of weights, gradients and optimizer state a rank, as the ZeRO paper counts (arXiv 1910.02054, figure 1).
+    """Returns the bytes of weights, gradients and optimizer state per rank by arXiv 1910.02054 (ZeRO), figure 1.
 
     Each role is divided by `ranks` from its stage on: optimizer 1, gradients 2, weights 3. No padding, no step counts.
     """

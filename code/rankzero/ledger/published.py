@@ -1,4 +1,4 @@
-"""Activation memory as a paper prints it, and the layer that the paper counts.
+"""Activation memory by a published formula, and the layer that the paper counts.
 
 Korthikanti and others, "Reducing Activation Recomputation in Large Transformer Models" (arXiv 2205.05198), table 2.
 Their symbols: s tokens in a sequence, b sequences, h = width, a heads, t tensor-parallel ranks. Numbers are 16-bit,
@@ -18,7 +18,7 @@ Recompute = Literal["none", "selective", "full"]
 def korthikanti(
     s: int, b: int, h: int, a: int, *, t: int = 1, sequence_parallel: bool = False, recompute: Recompute = "none"
 ) -> float:
-    """Bytes that one layer keeps for backward on one rank, by table 2 of the paper.
+    """Returns the bytes that one layer keeps for backward on one rank, by table 2 of the paper.
 
     "selective" recomputes the squares of attention, "full" all but the input of the layer.
     """
@@ -28,8 +28,8 @@ def korthikanti(
     if recompute == "full":
         return 2 * sbh
     squares = 5 * a * s / h if recompute == "none" else 0
-    whole, split = (0, 34) if sequence_parallel else (10, 24)  # what tensor parallelism leaves whole, and what not
-    return sbh * (whole + split / t + squares / t)
+    replicated, split = (0, 34) if sequence_parallel else (10, 24)  # bytes per sbh, under tensor parallelism
+    return sbh * (replicated + split / t + squares / t)
 
 
 class ReferenceLayer(nn.Module):
@@ -56,4 +56,4 @@ class ReferenceLayer(nn.Module):
         return self.proj((self._drop(scores.softmax(-1)) @ v).transpose(1, 2).reshape(b, s, h))
 
     def _drop(self, x: Tensor) -> Tensor:
-        return torch.native_dropout(x, self.dropout, True)[0]  # keeps a mask of one byte a number
+        return torch.native_dropout(x, self.dropout, True)[0]  # keeps a mask of one byte per number

@@ -1,6 +1,6 @@
-"""Recipes: which numbers a parameter has, and how many bytes each of them takes.
+"""Precision recipes and optimizers: the numbers stored per parameter, and the bytes of each.
 
-"Bytes per parameter" means nothing without its recipe: 8, 12, 16, 18 and 20 are all right, each for another one.
+"Bytes per parameter" depends on the recipe: 8, 12, 16, 18 and 20 are all correct, each for another recipe.
 """
 
 from dataclasses import dataclass
@@ -10,13 +10,13 @@ from rankzero.errors import UserError
 
 @dataclass(frozen=True)
 class Recipe:
-    """Bytes that one parameter takes, by role. Optimizer numbers are counted by `Optimizer`."""
+    """Bytes per parameter, by role. `Optimizer` gives the count of the optimizer's numbers."""
 
     name: str
     says: str
     weight: int  # the parameter that the model computes with
     gradient: int  # its .grad, from backward to the update; 0 if it is added to the accumulator at once
-    state: int  # each number of the optimizer's
+    state: int  # of each number of the optimizer
     copy: int = 0  # bf16 copy that autocast makes of a matrix, from forward to the end of backward
     master: int = 0  # fp32 copy that the optimizer updates
     accumulator: int = 0  # fp32 sum of the gradients of micro-batches
@@ -61,12 +61,12 @@ RECIPES = {
 
 @dataclass(frozen=True)
 class Optimizer:
-    """What an optimizer remembers of each parameter."""
+    """The state that an optimizer keeps per parameter."""
 
     name: str
-    moments: tuple[str, ...]  # numbers a parameter
-    counts_steps: bool = False  # a 4-byte step count for each tensor
-    eight_bit: bool = False  # 1 byte a number, and an fp32 scale for each block of 256
+    moments: tuple[str, ...]  # numbers per parameter
+    counts_steps: bool = False  # a 4-byte step count per tensor
+    eight_bit: bool = False  # 1 byte per number, and an fp32 scale per block of 256
 
 
 OPTIMIZERS = {
@@ -79,25 +79,25 @@ OPTIMIZERS = {
     )
 }
 EIGHT_BIT_BLOCK = 256  # bitsandbytes, optim/optimizer.py, Optimizer2State.init_state
-EIGHT_BIT_SMALLEST = 4096  # there too: a tensor with fewer elements keeps its state in fp32
+EIGHT_BIT_SMALLEST = 4096  # same function: a tensor with fewer elements keeps its state in fp32
 
 
 def find_recipe(name: str) -> Recipe:
-    """UserError for a name that there is not."""
+    """Returns the recipe called `name`. UserError for an unknown name."""
     if name not in RECIPES:
         raise UserError(f"there is no recipe {name!r}: use one of {', '.join(RECIPES)}.")
     return RECIPES[name]
 
 
 def find_optimizer(name: str) -> Optimizer:
-    """UserError for a name that there is not."""
+    """Returns the optimizer called `name`. UserError for an unknown name."""
     if name not in OPTIMIZERS:
         raise UserError(f"there is no optimizer {name!r}: use one of {', '.join(OPTIMIZERS)}.")
     return OPTIMIZERS[name]
 
 
 def bytes_per_parameter(recipe: Recipe, optimizer: Optimizer) -> float:
-    """Weights, gradients and optimizer state of one parameter; step counts left out, autocast's copy counted."""
+    """Returns the bytes of weight, gradient and optimizer state per parameter. Step counts are left out."""
     own = recipe.weight + recipe.gradient + recipe.copy + recipe.master + recipe.accumulator
     each = 1 + 4 / EIGHT_BIT_BLOCK if optimizer.eight_bit else recipe.state
     return own + each * len(optimizer.moments)

@@ -1,6 +1,6 @@
-"""What one optimizer step sends: every collective of one rank, how often, how many bytes, and with whom.
+"""Collective traffic of one optimizer step: the calls and bytes of every collective of one rank.
 
-As PyTorch does it: `DistributedDataParallel` (ZeRO 0), `fully_shard` on each block and then on the model (ZeRO 3, on a
+As in PyTorch: `DistributedDataParallel` (ZeRO 0), `fully_shard` on each block and then on the model (ZeRO 3, on a
 two-dimensional mesh with replicas), DTensor's tensor and sequence parallelism, point-to-point pipelines. ZeRO 1 and 2
 are the paper's: gradients reduce-scattered, updated weights all-gathered; no PyTorch class does just that.
 """
@@ -13,7 +13,7 @@ from rankzero.learn.distributed.collectives import RING
 from rankzero.learn.models.gpt import GPTConfig
 from rankzero.ledger.activations import sizes_of
 from rankzero.ledger.models import Config, Part, Weight, weights_of
-from rankzero.ledger.plan import pipeline_schedule as schedule
+from rankzero.ledger.plan import pipeline_schedule
 from rankzero.ledger.plan.layout import Layout
 from rankzero.ledger.plan.shard_buffers import units_of
 from rankzero.ledger.predict import held_gradient
@@ -28,11 +28,11 @@ Window = Literal["", "forward", "backward", "last backward"]
 
 @dataclass(frozen=True)
 class Collective:
-    """One kind of collective in one step. A call's bytes are those of its larger tensor: what is gathered, reduced."""
+    """One kind of collective in one step. A call's bytes are those of its larger tensor."""
 
     operation: Operation
     group: Group
-    what: str
+    what: str  # the key of `rankzero plan --json`
     ranks: int
     calls: int
     bytes: int  # of all calls
@@ -41,41 +41,42 @@ class Collective:
 
     @property
     def sent(self) -> int:
-        """Bytes that a rank sends in a ring: of n parts n-1, in an all-reduce twice; point to point all of them."""
+        """Bytes that a rank sends in a ring: n-1 of n parts, in an all-reduce twice; point to point all n."""
         return round(self.bytes * RING[self.operation](self.ranks))
 
 
 def collectives(
     config: Config, recipe: Recipe, layout: Layout, *, batch_size: int, seq_len: int, stage: int = 0
 ) -> list[Collective]:
-    """Those of one optimizer step, on a rank of pipeline rank `stage`: all micro-batches, and the update."""
+    """Returns the collectives of one optimizer step on a rank of `stage`: all micro-batches, and the update."""
     part = layout.part(config, stage)
-    found = [
+    candidates = [
         *_of_data(config, recipe, layout, part, stage),
         *_of_tensor(config, recipe, layout, part, batch_size * seq_len),
         *_of_pipeline(config, recipe, layout, stage, batch_size * seq_len),
     ]
-    return [collective for collective in found if collective.calls and collective.ranks > 1]
+    return [collective for collective in candidates if collective.calls and collective.ranks > 1]
 
 
 Totals = dict[tuple[str, int], tuple[int, int]]
 
 
-def totals(found: Iterable[Collective]) -> Totals:
-    """Calls and bytes by operation and number of ranks: groups of one size are one row."""
+def totals(collectives: Iterable[Collective]) -> Totals:
+    """Returns calls and bytes by operation and number of ranks: groups of one size are one row."""
     sums: Totals = {}
-    for one in found:
-        calls, size = sums.get((one.operation, one.ranks), (0, 0))
-        sums[one.operation, one.ranks] = calls + one.calls, size + one.bytes
+    for collective in collectives:
+        key = collective.operation, collective.ranks
+        calls, size = sums.get(key, (0, 0))
+        sums[key] = calls + collective.calls, size + collective.bytes
     return sums
 
 
 # ------------------------------------------------------------------------------------------------------- data and shard
 def ddp_buckets(gradients: Iterable[int], first: int = FIRST_BUCKET, then: int = BUCKET) -> list[int]:
-    """Bytes of DDP's buckets for gradients of these bytes, in the order in which backward makes them.
+    """Returns the bytes of DDP's buckets for gradients of these bytes, in the order in which backward makes them.
 
-    A bucket is closed by the gradient that fills it: the cap is no maximum. From the second step on; before, the order
-    is that of the parameters, reversed.
+    A bucket is closed by the gradient that fills it: the cap is no maximum. Holds from the second step on; in the first
+    step the order is the reversed order of the parameters.
     """
     buckets, filling, cap = [], 0, first
     for size in gradients:
@@ -87,7 +88,7 @@ def ddp_buckets(gradients: Iterable[int], first: int = FIRST_BUCKET, then: int =
 
 
 def in_order_of_backward(weights: list[Weight]) -> Iterator[Weight]:
-    """One for each tensor, as gradients become ready: from the end of the model to its beginning."""
+    """Yields each tensor in the order in which gradients become ready: from the end of the model to its beginning."""
     blocks = [weight for weight in weights if weight.in_block]
     after = [weight for weight in weights if not weight.in_block and weight.group in ("norms", "output layer")]
     yield from reversed(after)
@@ -138,11 +139,11 @@ def _of_data(config: Config, recipe: Recipe, layout: Layout, part: Part, stage: 
 def _of_fully_shard(
     recipe: Recipe, layout: Layout, weights: list[Weight], stage: int, size: int
 ) -> Iterator[Collective]:
-    order = schedule.order(stage, layout.pipeline, layout.micro_batches, layout.interleave)
+    order = pipeline_schedule.order(stage, layout.pipeline, layout.micro_batches, layout.interleave)
     for unit in units_of(weights, layout):
         block = unit.name == "block"
         name = "blocks" if block else "embeddings and output layer"
-        times = schedule.gathers(order, keeps=not (block and layout.reshard))
+        times = pipeline_schedule.gathers(order, keeps=not (block and layout.reshard))
         chunks = range(layout.interleave) if block else [0 if stage == 0 else layout.interleave - 1]
         directions: tuple[Window, ...] = ("forward", "backward")
         for hides in directions:
@@ -171,9 +172,9 @@ def _of_tensor(config: Config, recipe: Recipe, layout: Layout, part: Part, token
     stream = tokens * config.hidden_dim * sizes.compute
     again = layout.checkpointing == "block"  # the second run stops at the last tensor that backward needs
 
-    def make(operation: Operation, what: str, times: int, size: int, formula: str) -> Collective:
+    def make(operation: Operation, purpose: str, times: int, size: int, formula: str) -> Collective:
         return Collective(
-            operation, "tensor", what, layout.tensor, m * times, m * times * size, f"{m * times} · {formula}"
+            operation, "tensor", purpose, layout.tensor, m * times, m * times * size, f"{m * times} · {formula}"
         )
 
     symbols = f"B·T·C·{sizes.compute}"
@@ -201,7 +202,7 @@ def _of_pipeline(config: Config, recipe: Recipe, layout: Layout, stage: int, tok
     sizes, runs, last = sizes_of(recipe), layout.interleave, stage == layout.pipeline - 1
     split = layout.tensor if layout.sequence_parallel else 1
     size = -(-tokens // split) * config.hidden_dim * sizes.residual
-    for what, times in (("activations", runs - last), ("their gradients", runs - (stage == 0))):
+    for purpose, times in (("activations", runs - last), ("their gradients", runs - (stage == 0))):
         calls = layout.micro_batches * times
         formula = f"{calls} · B·T·C·{sizes.residual}" + (f"/{split}" if split > 1 else "")
-        yield Collective("send", "pipeline", what, layout.pipeline, calls, calls * size, formula)
+        yield Collective("send", "pipeline", purpose, layout.pipeline, calls, calls * size, formula)

@@ -1,11 +1,11 @@
-"""How a model is spread over ranks, and what is recomputed."""
+"""Layout of a model over ranks: data, tensor and pipeline parallelism, ZeRO stage, checkpointing."""
 
 from dataclasses import dataclass
 from functools import cached_property
 
 from rankzero.errors import UserError
 from rankzero.ledger.models import Config, Part, parameter_count
-from rankzero.ledger.plan import pipeline_schedule as schedule
+from rankzero.ledger.plan import pipeline_schedule
 
 CHECKPOINTING = ("none", "block")
 MOST_MICRO_BATCHES = 100_000  # a schedule is a list of them
@@ -13,11 +13,12 @@ MOST_MICRO_BATCHES = 100_000  # a schedule is a list of them
 
 @dataclass(frozen=True)
 class Layout:
-    """One rank holds its part. Ranks in all: data * tensor * pipeline.
+    """The division of a model and its batches among data * tensor * pipeline ranks.
 
     `data` ranks see different batches; `zero` is ZeRO's stage over them: 1 shards the optimizer's state, 2 the
     gradients too, 3 the weights too, which are gathered before use and dropped after it (`reshard`) or kept until
-    backward. `shard` says over how many of the data ranks, if not over all: the rest are replicas (hybrid sharding).
+    backward. `shard` is the number of data ranks that share one copy; None means all. More copies are replicas (hybrid
+    sharding).
     `tensor` ranks share every matrix product. `pipeline` ranks have blocks of their own, in `interleave` runs each,
     and pass `micro_batches` on. Without a pipeline the micro-batches follow one another, and gradients add up.
     `checkpointing` "block" keeps each block's input only and runs the block again in backward.
@@ -36,12 +37,12 @@ class Layout:
 
     @property
     def shards(self) -> int:
-        """Ranks that share one copy of what ZeRO shards."""
+        """Ranks that share one copy of the sharded state."""
         return (self.shard or self.data) if self.zero else 1
 
     @property
     def replicas(self) -> int:
-        """Copies of it, held by as many groups of ranks."""
+        """Copies of the sharded state, each held by one group of ranks."""
         return self.data // self.shards
 
     @property
@@ -50,7 +51,7 @@ class Layout:
         return self.data * self.tensor * self.pipeline
 
     def part(self, config: Config, stage: int, chunk: int = -1) -> Part:
-        """What of the model pipeline rank `stage` has; of its runs of blocks all, or only number `chunk`."""
+        """Returns the part of the model on pipeline rank `stage`: all its runs of blocks, or only run `chunk`."""
         blocks = config.n_layer // self.pipeline // (1 if chunk < 0 else self.interleave)
         first = stage == 0 and chunk <= 0
         last = stage == self.pipeline - 1 and chunk in (-1, self.interleave - 1)
@@ -58,13 +59,13 @@ class Layout:
 
     @cached_property
     def _in_flight(self) -> tuple[list[dict[int, int]], ...]:
-        # After the first few the micro-batches repeat what is under way at once.
+        # After the first few micro-batches the states repeat.
         few = min(self.micro_batches, 4 * self.pipeline)
-        orders = (schedule.order(stage, self.pipeline, few, self.interleave) for stage in range(self.pipeline))
-        return tuple(schedule.in_flight(order) for order in orders)
+        orders = (pipeline_schedule.order(stage, self.pipeline, few, self.interleave) for stage in range(self.pipeline))
+        return tuple(pipeline_schedule.in_flight(order) for order in orders)
 
     def in_flight(self, stage: int) -> list[dict[int, int]]:
-        """Micro-batches whose activations are there at once, by the stage's run of blocks: all states of a step."""
+        """Returns all states of a step: micro-batches whose activations are held, by the stage's run of blocks."""
         return [{0: 1}] if self.pipeline == 1 else self._in_flight[stage]
 
     def check(self, config: Config) -> None:
@@ -108,9 +109,9 @@ class Layout:
     def _check_pipeline(self, config: Config) -> None:
         runs = self.pipeline * self.interleave
         if config.n_layer % runs:
-            what = "pipeline ranks" if self.interleave == 1 else "runs of blocks (pipeline ranks times interleaving)"
+            name = "pipeline ranks" if self.interleave == 1 else "runs of blocks (pipeline ranks times interleaving)"
             raise UserError(
-                f"{runs} {what} cannot share {config.n_layer} blocks evenly: use a divisor of {config.n_layer}."
+                f"{runs} {name} cannot share {config.n_layer} blocks evenly: use a divisor of {config.n_layer}."
             )
         if self.interleave > 1 and self.pipeline == 1:
             raise UserError(

@@ -1,4 +1,4 @@
-"""The model as a layout cuts it: pipeline stages, tensor-parallel products, sharded weights. PyTorch does the cutting.
+"""Model stages: a model divided by PyTorch as a layout asks, into pipeline stages, tensor-parallel products, shards.
 
 `build_part` makes a run of blocks; `split_products` and `shard_weights` apply DTensor's tensor parallelism and
 `fully_shard` to it. On meta tensors that takes a second for 70 billion parameters over 1,024 ranks; on fake or real
@@ -29,16 +29,16 @@ from rankzero.ledger.plan.layout import Layout
 from rankzero.ledger.recipes import Recipe
 
 
-class Nothing(nn.Module):
-    """Adds nothing: stands where another pipeline stage adds the positions."""
+class NoPositions(nn.Module):
+    """Replaces the position embedding on stages after the first, which adds the positions."""
 
     def forward(self, positions: Tensor) -> float:
         """0, whatever the positions."""
         return 0.0
 
 
-class Arrived(nn.Module):
-    """Passes on what came from the stage before; of a DTensor, whose shape is that of all tokens, this rank's part."""
+class StageInput(nn.Module):
+    """Replaces the token embedding on later stages: returns received activations, of a DTensor this rank's part."""
 
     def forward(self, x: Tensor) -> Tensor:
         """[B, T, C] -> [B, T, C], or [B, T / ranks, C]"""
@@ -46,12 +46,12 @@ class Arrived(nn.Module):
 
 
 def build_part(config: Config, part: Part, checkpointing: str = "none") -> nn.Module:
-    """The blocks of `part` and its ends: tokens [B, T] or, behind the first stage, activations [B, T, C] go in."""
+    """Returns the blocks of `part` and its ends, for tokens [B, T], or on later stages for activations [B, T, C]."""
     model = build(dataclasses.replace(config, n_layer=part.blocks))
     if not part.first:
-        model.token_embedding = Arrived()
+        model.token_embedding = StageInput()
         if isinstance(config, GPTConfig):
-            model.position_embedding = Nothing()
+            model.position_embedding = NoPositions()
     if not part.last:
         model.norm, model.head = nn.Identity(), nn.Identity()
     if checkpointing == "block":
@@ -60,7 +60,7 @@ def build_part(config: Config, part: Part, checkpointing: str = "none") -> nn.Mo
 
 
 def split_products(model: nn.Module, mesh: DeviceMesh, part: Part, *, sequence: bool = False) -> None:
-    """Tensor parallelism over `mesh` for a Llama; with `sequence` its norms and residual stream are split by tokens."""
+    """Applies tensor parallelism over `mesh` to a Llama; `sequence` splits norms and residual stream by tokens."""
     stream = Shard(1) if sequence else Replicate()
     norm: dict[str, ParallelStyle] = {"norm": SequenceParallel()} if sequence else {}
     ends: dict[str, ParallelStyle] = {}
@@ -76,7 +76,7 @@ def split_products(model: nn.Module, mesh: DeviceMesh, part: Part, *, sequence: 
 
 
 def _in_block(stream: Any, sequence: bool) -> dict[str, ParallelStyle]:
-    """Column by column, then row by row: one collective before and one after each pair of products."""
+    """Returns the styles of a block: columns, then rows, so that two products need one collective before and after."""
     norms: dict[str, ParallelStyle] = {"norm1": SequenceParallel(), "norm2": SequenceParallel()} if sequence else {}
     return norms | {
         # Made a DTensor once, so that the gradients of q, k, v are summed before they are reduced, and not after.
@@ -91,24 +91,24 @@ def _in_block(stream: Any, sequence: bool) -> dict[str, ParallelStyle]:
     }
 
 
-def shard_weights(model: nn.Module, mesh: DeviceMesh, layout: Layout, recipe: Recipe, *, told: bool = True) -> None:
-    """`fully_shard` on each block, then on the rest; `mesh` has one dimension, or two: replicas, shards.
+def shard_weights(model: nn.Module, mesh: DeviceMesh, layout: Layout, recipe: Recipe, *, prefetch: bool = True) -> None:
+    """Applies `fully_shard` to each block, then to the model; `mesh` has one dimension, or two: replicas, shards.
 
-    In backward PyTorch gathers ahead the unit that ran before this one in forward. A pipeline mixes the forwards of
-    several micro-batches, and some of those guesses are wrong; with `told` each unit names the one before it.
+    In backward PyTorch prefetches the unit that ran before the present unit in forward. A pipeline mixes the forwards
+    of several micro-batches, so some of those guesses are wrong; with `prefetch` each unit names its predecessor.
     """
     # A recipe without gradients in the dtype of its weights wants their sum over ranks in fp32 as well.
     policy = MixedPrecisionPolicy(reduce_dtype=None if recipe.gradient else torch.float32)
     blocks = list(model.get_submodule("blocks").children())
     units = [fully_shard(block, mesh=mesh, reshard_after_forward=layout.reshard, mp_policy=policy) for block in blocks]
     units.append(fully_shard(model, mesh=mesh, reshard_after_forward=False, mp_policy=policy))
-    if told:
+    if prefetch:
         for index, unit in enumerate(units):
             unit.set_modules_to_backward_prefetch([units[max(0, index - 1)]])
 
 
 def parallelize(config: Config, recipe: Recipe, layout: Layout, mesh: DeviceMesh, stage: int) -> nn.ModuleList:
-    """The runs of blocks of pipeline rank `stage`, cut for this rank. `mesh`: replica, shard and tensor."""
+    """Returns the runs of blocks of pipeline rank `stage`, divided for this rank. `mesh`: replica, shard and tensor."""
     runs = nn.ModuleList()
     for chunk in range(layout.interleave):
         part = layout.part(config, stage, chunk)
@@ -122,7 +122,7 @@ def parallelize(config: Config, recipe: Recipe, layout: Layout, mesh: DeviceMesh
 
 
 def off_meta(runs: nn.ModuleList) -> None:
-    """Gives meta tensors a place on the CPU, uninitialized; in a fake mode, a fake place."""
+    """Moves meta tensors to the CPU, uninitialized; in a fake mode they become fake tensors."""
     tied = [run for run in runs if getattr(run.head, "weight", None) is getattr(run.token_embedding, "weight", 0)]
     runs._apply(lambda tensor: torch.empty_like(tensor, device="cpu"))
     for run in tied:

@@ -1,8 +1,8 @@
-"""Pipeline schedules: in which order a rank runs forward and backward of which micro-batch, and who waits for whom.
+"""Pipeline schedules: the order in which a rank runs forward and backward of its micro-batches, and their replay.
 
 One forward, one backward (1F1B, PipeDream and Megatron-LM): a rank first runs as many forwards as it takes until the
 first gradient can come back, then alternates. With interleaving a rank has several runs of blocks ("chunks"), and
-micro-batches come round several times (arXiv 2104.04473).
+micro-batches pass each rank several times (arXiv 2104.04473).
 """
 
 from collections import Counter
@@ -19,7 +19,7 @@ class Action:
 
 
 def order(stage: int, stages: int, micro_batches: int, interleave: int = 1) -> list[Action]:
-    """The actions of pipeline rank `stage`, 1F1B; interleaved, `micro_batches` must be a multiple of `stages`."""
+    """Returns the 1F1B actions of pipeline rank `stage`; interleaved, `micro_batches` is a multiple of `stages`."""
     total = micro_batches * interleave
     ahead = stages - stage - 1
     if interleave > 1:
@@ -32,7 +32,7 @@ def order(stage: int, stages: int, micro_batches: int, interleave: int = 1) -> l
 
 
 def gpipe(micro_batches: int) -> list[Action]:
-    """All forwards, then all backwards: the same bubble, and every micro-batch's activations at once."""
+    """Returns all forwards, then all backwards: the same bubble, and every micro-batch's activations at once."""
     return [Action(forward, index) for forward in (True, False) for index in range(micro_batches)]
 
 
@@ -45,7 +45,7 @@ def _action(forward: bool, index: int, stages: int, interleave: int) -> Action:
 
 
 def in_flight(actions: list[Action]) -> list[dict[int, int]]:
-    """How many forwards wait for their backward, by chunk: every state that there is after a forward."""
+    """Returns every state after a forward: the number of forwards that wait for their backward, by chunk."""
     now: Counter[int] = Counter()
     states: dict[frozenset[tuple[int, int]], dict[int, int]] = {}
     for action in actions:
@@ -56,9 +56,9 @@ def in_flight(actions: list[Action]) -> list[dict[int, int]]:
 
 
 def replay(orders: list[list[Action]], forward: float = 1.0, backward: float = 2.0) -> float:
-    """When the last rank is done, if a chunk's forward and backward take so long and passing on takes no time.
+    """Returns the time at which the last rank is done, if a chunk takes `forward` and `backward` and a transfer none.
 
-    Rank s runs `orders[s]` as they stand. Chunk c of rank s is the model's run number c * ranks + s: its forward waits
+    Rank s runs `orders[s]` in order. Chunk c of rank s is the model's run number c * ranks + s: its forward waits
     for the run before, its backward for its own forward and for the backward of the run after.
     """
     stages = len(orders)
@@ -87,21 +87,21 @@ def replay(orders: list[list[Action]], forward: float = 1.0, backward: float = 2
 
 
 def bubble(stages: int, micro_batches: int, interleave: int = 1) -> float:
-    """Share of the step in which a rank is idle: (p-1) / (vm + p-1), the same for GPipe and 1F1B."""
+    """Returns the share of the step in which a rank is idle: (p-1) / (vm + p-1), the same for GPipe and 1F1B."""
     return (stages - 1) / (interleave * micro_batches + stages - 1)
 
 
 def gathers(actions: list[Action], *, keeps: bool) -> Counter[tuple[bool, int]]:
-    """How often a chunk's sharded weights are gathered, by forward or backward and chunk.
+    """Returns the number of gathers of a chunk's sharded weights, by (forward or not, chunk).
 
-    `keeps`: from a forward until the next backward has used them; otherwise they are dropped after each use.
+    With `keeps` weights stay gathered from a forward until the next backward; otherwise they are freed after each use.
     """
-    whole: set[int] = set()
+    gathered: set[int] = set()
     counts: Counter[tuple[bool, int]] = Counter()
     for action in actions:
-        counts[action.forward, action.chunk] += action.chunk not in whole
+        counts[action.forward, action.chunk] += action.chunk not in gathered
         if keeps and action.forward:
-            whole.add(action.chunk)
+            gathered.add(action.chunk)
         else:
-            whole.discard(action.chunk)
+            gathered.discard(action.chunk)
     return counts

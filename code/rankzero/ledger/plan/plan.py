@@ -1,7 +1,7 @@
-"""A plan: what each rank of a cluster holds, sends and waits for in one optimizer step, from sizes alone.
+"""Plan of a training step on a cluster: memory, collectives and time of each rank, from sizes alone.
 
-The bytes are those of `predict`, the collectives those of `traffic`, the seconds those of `estimate`; `simulate` runs
-the same step and counts. Here they are put together for one model, one layout and one kind of hardware.
+A plan combines the bytes of `predict.py`, the collectives of `collective_traffic.py` and the seconds of `step_time.py`
+for one model, one layout and one kind of hardware. `simulate.py` runs the same step and counts.
 """
 
 import dataclasses
@@ -12,7 +12,7 @@ from typing import Any
 from rankzero.ledger.hardware import Hardware, find_hardware
 from rankzero.ledger.ledger import Ledger
 from rankzero.ledger.models import Config, find_preset, parameter_count, weights_of
-from rankzero.ledger.plan import pipeline_schedule as schedule
+from rankzero.ledger.plan import pipeline_schedule
 from rankzero.ledger.plan.collective_traffic import Collective, collectives
 from rankzero.ledger.plan.layout import Layout
 from rankzero.ledger.plan.shard_buffers import units_of
@@ -23,7 +23,7 @@ from rankzero.ledger.recipes import Optimizer, Recipe, find_optimizer, find_reci
 
 @dataclass(frozen=True)
 class Plan:
-    """One model, laid out. `efficiency` is the share of the peak that products are assumed to reach."""
+    """One model in one layout. `efficiency` is the share of the peak that matrix products are assumed to reach."""
 
     name: str
     config: Config
@@ -38,7 +38,7 @@ class Plan:
 
     @cached_property
     def ledgers(self) -> tuple[Ledger, ...]:
-        """Of the first rank of each pipeline stage."""
+        """Ledgers of the first rank of each pipeline stage."""
         return tuple(
             predict(
                 self.config,
@@ -59,23 +59,23 @@ class Plan:
 
     @property
     def ledger(self) -> Ledger:
-        """Of the fullest stage."""
+        """Ledger of the fullest stage."""
         return self.ledgers[self.stage]
 
     @cached_property
     def collectives(self) -> list[Collective]:
-        """Of a rank of the fullest stage, in one optimizer step."""
+        """Collectives of a rank of the fullest stage, in one optimizer step."""
         return self.collectives_of(self.stage)
 
     def collectives_of(self, stage: int) -> list[Collective]:
-        """Of a rank of that stage."""
+        """Returns the collectives of a rank of one stage."""
         return collectives(
             self.config, self.recipe, self.layout, batch_size=self.batch_size, seq_len=self.seq_len, stage=stage
         )
 
     @cached_property
     def estimate(self) -> Estimate:
-        """How long a step takes."""
+        """Time of a step, part by part."""
         return estimate(
             self.config,
             self.recipe,
@@ -98,36 +98,36 @@ class Plan:
     @property
     def bubble(self) -> float:
         """Share of the pipeline's time in which a rank is idle."""
-        return schedule.bubble(self.layout.pipeline, self.layout.micro_batches, self.layout.interleave)
+        return pipeline_schedule.bubble(self.layout.pipeline, self.layout.micro_batches, self.layout.interleave)
 
     @property
     def flops(self) -> int:
-        """Of the model, for a step, by 6N + 12LHQT."""
+        """FLOPs of the model for a step, by 6N + 12LHQT."""
         return model_flops(self.config, self.tokens, self.seq_len)
 
     @property
     def hardware_flops(self) -> int:
-        """With what is recomputed."""
+        """FLOPs for a step, recomputation included."""
         return self.flops + recomputed_flops(self.config, self.layout, self.tokens, self.seq_len)
 
     @property
     def room(self) -> int:
-        """Bytes left on a GPU at the peak; below 0 it does not fit."""
+        """Bytes left on a GPU at the peak; below 0 the plan does not fit."""
         return self.hardware.memory - self.ledger.peak()[1]
 
     @property
     def warnings(self) -> list[str]:
-        """What is allowed, and costs something."""
-        layout, found = self.layout, []
+        """Sentences about choices that are possible and cost memory or time."""
+        layout, warnings = self.layout, []
         if layout.micro_batches < layout.pipeline:
-            found.append(
+            warnings.append(
                 f"{layout.pipeline} pipeline stages are more than can be filled by {layout.micro_batches} micro-batch"
                 f"{'es' * (layout.micro_batches > 1)}: "
                 f"{self.bubble:.0%} of each rank's time is bubble."
             )
         if self.config.vocab_size % layout.tensor:
             padded = -(-self.config.vocab_size // layout.tensor)
-            found.append(
+            warnings.append(
                 f"a vocabulary of {self.config.vocab_size:,} does not divide by {layout.tensor} tensor ranks: "
                 f"the first ones hold {padded:,} rows."
             )
@@ -135,23 +135,23 @@ class Plan:
         gathered = sum(unit.numbers * unit.copies for unit in units_of(weights, layout))
         padding = 1 - sum(weight.numbers(layout.tensor) * weight.copies for weight in weights) / gathered
         if padding > 0.05:
-            found.append(
+            warnings.append(
                 f"rows do not divide by {layout.shards:,} shards: {padding:.0%} of what is gathered is padding."
             )
         if 0 <= self.room < self.hardware.memory / 10:
-            found.append(
+            warnings.append(
                 "less than a tenth of the memory is left; the CUDA context, NCCL's buffers and fragmentation, which no "
                 "plan knows, may take that."
             )
         if layout.world_size > self.per_node and self.per_node % layout.tensor:
-            found.append(
+            warnings.append(
                 f"groups of {layout.tensor} tensor ranks leave a node of {self.per_node}: "
                 "their products wait for the network."
             )
-        return found
+        return warnings
 
     def largest_batch(self) -> int:
-        """Sequences of the largest micro-batch that fits on every stage; 0 if none does."""
+        """Returns the sequences of the largest micro-batch that fits on every stage; 0 if none fits."""
         return min(
             largest_micro_batch(
                 self.config,
@@ -166,7 +166,7 @@ class Plan:
         )
 
     def as_json(self) -> dict[str, Any]:
-        """Plain data."""
+        """Returns plain data."""
         peak = self.ledger.peak()
         step = self.estimate
         return {
@@ -216,7 +216,7 @@ def make_plan(
     per_node: int = 8,
     efficiency: float = 0.5,
 ) -> Plan:
-    """By names. Without `seq_len`, sequences as long as the preset takes. UserError for what cannot be."""
+    """Returns a plan by names. Without `seq_len`, sequences have the preset's length. UserError if impossible."""
     config, layout = find_preset(preset), layout or Layout()
     layout.check(config)
     return Plan(

@@ -1,4 +1,4 @@
-"""A plan as text: what one rank holds, what it sends, how long a step takes; and what was counted, beside it."""
+"""Plan as text: memory of one rank, its collectives, the time of a step, and the counts of a simulated step."""
 
 from rankzero.ledger.ledger import BEGIN, END, FORWARD, UPDATE, Kind, comparison_table, human
 from rankzero.ledger.models import parameter_count
@@ -17,13 +17,13 @@ MOMENTS = {
 
 
 def plan_text(plan: Plan) -> str:
-    """The whole plan."""
+    """Returns the whole plan as text."""
     parts = [head(plan), holds(plan), sends(plan), takes(plan), *(f"note    {warning}" for warning in plan.warnings)]
     return "\n\n".join(parts)
 
 
 def head(plan: Plan) -> str:
-    """Model, ranks, step, recipe."""
+    """Returns the lines about model, ranks, step and recipe."""
     layout, config = plan.layout, plan.config
     sizes = {
         "replicas": layout.replicas,
@@ -51,7 +51,7 @@ def _many(count: int, thing: str, ending: str = "s") -> str:
 
 
 def holds(plan: Plan) -> str:
-    """The ledger of the fullest rank, its peak, and whether that fits."""
+    """Returns the ledger of the fullest rank, its peak, and whether the peak fits."""
     moment, peak = plan.ledger.peak()
     where = f", of pipeline stage {plan.stage}, the fullest" if plan.layout.pipeline > 1 else ""
     lines = [f"ONE RANK HOLDS{where}"]
@@ -70,7 +70,7 @@ def holds(plan: Plan) -> str:
 
 
 def sends(plan: Plan) -> str:
-    """The collectives of a step."""
+    """Returns the collectives of a step, with their bytes."""
     if not plan.collectives:
         return "ONE RANK SENDS nothing: it is alone"
     lines = [f"{'ONE RANK SENDS IN A STEP':<40}{'calls':>10}{'tensors':>14}{'on the wire':>14}"]
@@ -83,7 +83,7 @@ def sends(plan: Plan) -> str:
 
 
 def takes(plan: Plan) -> str:
-    """Seconds, part by part."""
+    """Returns the seconds of a step, part by part."""
     step = plan.estimate
     lines = [
         f"A STEP TAKES at least (products at {plan.efficiency:.0%} of the peak, links as on their sheets)",
@@ -105,15 +105,18 @@ def takes(plan: Plan) -> str:
 
 # ------------------------------------------------------------------------------------------------------------- counted
 def counted_text(plan: Plan, counted: Counted) -> str:
-    """Planned and counted, row by row, with the difference."""
+    """Returns planned and counted bytes and calls, row by row, with their differences."""
     table = comparison_table(counted.lines(plan.ledger), ("planned", "counted"))
     lines = ["COUNTED on fake tensors as one rank of a fake world", table, ""]
     lines.append(f"{'collectives':<24}{'calls':>10}{'counted':>10}{'bytes':>22}{'counted':>22}{'difference':>12}")
-    planned, found = totals(plan.collectives), counted.totals()
-    for key in sorted(planned | found):
-        (calls, size), (calls_found, size_found) = planned.get(key, (0, 0)), found.get(key, (0, 0))
+    planned_totals, counted_totals = totals(plan.collectives), counted.totals()
+    for key in sorted(planned_totals | counted_totals):
+        calls, size = planned_totals.get(key, (0, 0))
+        counted_calls, counted_size = counted_totals.get(key, (0, 0))
         name = f"{key[0]}, {key[1]:,} ranks"
-        lines.append(f"{name:<24}{calls:>10,}{calls_found:>10,}{size:>22,}{size_found:>22,}{size_found - size:>+12,}")
+        lines.append(
+            f"{name:<24}{calls:>10,}{counted_calls:>10,}{size:>22,}{counted_size:>22,}{counted_size - size:>+12,}"
+        )
     lines.append(
         "only computed: temporary and communication buffers, bytes on the wire (by the rule of the ring), seconds"
     )

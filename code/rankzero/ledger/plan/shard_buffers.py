@@ -1,7 +1,7 @@
-"""What `fully_shard` gathers and scatters at once, and the buffers that it takes.
+"""Buffers of `fully_shard`: the weights and gradients that are gathered and reduced together.
 
-The units are those of the usual calls: on each block, then on the model, whose unit ("root") is all that is in no
-block. When which buffers are there was read off PyTorch's `FSDPMemTracker`: see handbook/planning.md.
+The units are those of the usual calls: on each block, then on the model, whose unit ("root") holds all weights outside
+blocks. The time at which each buffer is held was read off PyTorch's `FSDPMemTracker`: see handbook/planning.md.
 """
 
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from rankzero.ledger.recipes import Recipe
 
 @dataclass(frozen=True)
 class Unit:
-    """Weights that travel in one collective: a block, or the root, which is all that is in no block."""
+    """Weights that travel in one collective: those of a block, or of the root, which are those in no block."""
 
     name: str
     copies: int
@@ -22,7 +22,7 @@ class Unit:
 
 
 def units_of(weights: list[Weight], layout: Layout) -> list[Unit]:
-    """What `fully_shard` gathers at once, if it is called on each block and then on the model."""
+    """Returns the units that `fully_shard` gathers, if it is called on each block and then on the model."""
     units = []
     for name, inside in (("root", False), ("block", True)):
         chosen = [weight for weight in weights if weight.in_block is inside]
@@ -37,7 +37,7 @@ def units_of(weights: list[Weight], layout: Layout) -> list[Unit]:
 
 @dataclass(frozen=True)
 class Buffers:
-    """Rows by when they are there: forward and backward; while backward is in a block; when it ends."""
+    """Rows by the time they are held: forward and backward; while backward is in a block; when backward ends."""
 
     always: list[Row]
     in_block: list[Row]
@@ -45,14 +45,14 @@ class Buffers:
 
 
 def buffers_of(weights: list[Weight], recipe: Recipe, layout: Layout) -> Buffers:
-    """Whole weights and gradients of some units. The root is gathered from forward's beginning to backward's end."""
+    """Returns gathered weights and whole gradients of units. The root stays gathered through forward and backward."""
     units = {unit.name: unit for unit in units_of(weights, layout)}
     block, blocks = units["block"].numbers, units["block"].copies
     root = units["root"].numbers if "root" in units else 0
     own, reduced = recipe.weight, recipe.gradient or recipe.accumulator
     head = next((w for w in reversed(weights) if w.matmul and not w.in_block), None)  # None on earlier pipeline ranks
     tied = head is not None and head.group == "token embedding"
-    whole = head.numbers(layout.tensor) * own if head else 0
+    head_bytes = head.numbers(layout.tensor) * own if head else 0
 
     def row(name: str, size: int, formula: str, *phases: str) -> Row:
         return Row(Kind.COMMUNICATION, name, size, formula, phases)
@@ -68,12 +68,12 @@ def buffers_of(weights: list[Weight], recipe: Recipe, layout: Layout) -> Buffers
         gathered,
         row("gradients of a block, whole", block * own, each, BEGIN),
         row("reduce-scatter of a block", block * reduced, f"{reduced} B a parameter", BEGIN),
-        row("gradient of the output layer", whole, each, BEGIN),
+        row("gradient of the output layer", head_bytes, each, BEGIN),
     ]
     if tied:  # the gradients of its two uses, and their sum; the root is still gathered
         at_end = [
             row("weights of the root, still", root * own, each, END),
-            row("gradients of the tied matrix", 3 * whole, f"3·V·C·{own}", END),
+            row("gradients of the tied matrix", 3 * head_bytes, f"3·V·C·{own}", END),
             row("reduce-scatter of the first block", block * reduced, f"{reduced} B a parameter", END),
         ]
     else:

@@ -1,8 +1,8 @@
-"""A plan, run: one step of the real model as one rank of many, counted. The other ranks do not exist.
+"""Simulation of a plan: one step of the real model as one rank of many, with its bytes and collectives counted.
 
-PyTorch's fake process group answers every collective at once, with as many ranks as one likes, and fake tensors have
-shapes and no data. All else is real: `fully_shard`, DTensor, autograd, the optimizer. What is counted is what this
-rank holds, class by class, and every collective that it calls, where it enters the process group.
+PyTorch's fake process group answers every collective at once, for any number of ranks, and fake tensors have shapes and
+no data. Everything else is real: `fully_shard`, DTensor, autograd, the optimizer. The bytes on this rank are counted by
+kind, and every collective where it enters the process group.
 """
 
 import contextlib
@@ -38,31 +38,31 @@ from rankzero.ledger.measure import (
     storage_bytes,
 )
 from rankzero.ledger.models import Config
-from rankzero.ledger.plan import pipeline_schedule as schedule
+from rankzero.ledger.plan import pipeline_schedule
 from rankzero.ledger.plan.collective_traffic import BUCKET, FIRST_BUCKET, Collective, Totals, totals
 from rankzero.ledger.plan.layout import Layout
 from rankzero.ledger.plan.model_stages import off_meta, parallelize
 from rankzero.ledger.recipes import Optimizer, Recipe
 
-AXES = ("pipeline", "replica", "shard", "tensor")  # the last one is the nearest: its ranks are neighbors
+AXES = ("pipeline", "replica", "shard", "tensor")  # ranks along the last axis are neighbors
 
 
-EXACT = (Kind.WEIGHTS, Kind.GRADIENTS, Kind.OPTIMIZER, Kind.ACTIVATIONS)  # the kinds that are counted
+EXACT = (Kind.WEIGHTS, Kind.GRADIENTS, Kind.OPTIMIZER, Kind.ACTIVATIONS)  # the counted kinds
 
 
 @dataclass(frozen=True)
 class Counted:
-    """What one rank held and called in one step."""
+    """The bytes and the collectives of one rank in one step."""
 
     ledger: Ledger
     records: tuple[Record, ...]
 
     def lines(self, planned: Ledger) -> list[Line]:
-        """Planned and counted bytes of the kinds that are counted."""
+        """Returns planned and counted bytes of the kinds in EXACT."""
         return compare(Ledger("", tuple(row for row in planned.rows if row.kind in EXACT)), self.ledger)
 
     def totals(self) -> Totals:
-        """Calls and bytes by operation and number of ranks; what is received was sent by another rank."""
+        """Returns calls and bytes by operation and number of ranks; receives count on the rank that sends."""
         sums: Totals = {}
         for record in self.records:
             if record.collective != "recv":
@@ -71,11 +71,11 @@ class Counted:
         return sums
 
     def agrees(self, planned: Ledger, sent: list[Collective]) -> bool:
-        """Whether every byte and every call is as planned."""
+        """Returns whether every byte and every call is as planned."""
         return all(line.difference == 0 for line in self.lines(planned)) and totals(sent) == self.totals()
 
     def as_json(self) -> dict[str, Any]:
-        """Plain data."""
+        """Returns plain data."""
         sums = self.totals().items()
         return {
             "ledger": self.ledger.as_json(),
@@ -88,8 +88,8 @@ class Counted:
 
 @contextlib.contextmanager
 def fake_world(ranks: int, rank: int = 0) -> Iterator[None]:
-    """A process group of `ranks` of which only this one exists: collectives return at once."""
-    hook = sys.excepthook  # which init_process_group replaces
+    """Makes a process group of `ranks` of which only this rank exists: collectives return at once."""
+    hook = sys.excepthook  # replaced by init_process_group
     _clear_sharding_prop_cache()  # it may name groups of an earlier world
     dist.init_process_group("fake", rank=rank, world_size=ranks, store=FakeStore())
     try:
@@ -100,13 +100,13 @@ def fake_world(ranks: int, rank: int = 0) -> Iterator[None]:
 
 
 def mesh_of(layout: Layout) -> DeviceMesh:
-    """All ranks of the process group, by what they share."""
+    """Returns the mesh of all ranks of the process group, by the axes of a layout."""
     sizes = (layout.pipeline, layout.replicas, layout.shards, layout.tensor)
     return init_device_mesh("cpu", sizes, mesh_dim_names=AXES)
 
 
 def check(config: Config, recipe: Recipe, layout: Layout) -> None:
-    """UserError for what can be planned and not run."""
+    """UserError for layouts that can be planned and not run."""
     layout.check(config)
     if layout.zero in (1, 2):
         raise UserError(f"ZeRO-{layout.zero} is computed only: no class of PyTorch does just that. Simulate 0 or 3.")
@@ -126,7 +126,7 @@ def simulate(
     seq_len: int,
     stage: int = 0,
 ) -> Counted:
-    """One optimizer step of the first rank of pipeline rank `stage`, on fake tensors in a fake world."""
+    """Counts one optimizer step of the first rank of pipeline stage `stage`, on fake tensors in a fake world."""
     check(config, recipe, layout)
     with (
         fake_world(layout.world_size, stage * layout.data * layout.tensor),
@@ -145,8 +145,8 @@ def count_step(
     seq_len: int,
     fake: bool = False,
 ) -> Counted:
-    """One optimizer step of this rank of the process group, fake or real; weights are whatever was in memory."""
-    mesh = mesh_of(layout)  # before there are fake tensors: it reads a real one
+    """Counts one optimizer step of this rank of the process group, fake or real; weights are uninitialized."""
+    mesh = mesh_of(layout)  # before there are fake tensors: init_device_mesh reads a real tensor
     stage = dist.get_rank() // (layout.data * layout.tensor)
     with _dtype(recipe), torch.device("meta"):
         runs = parallelize(config, recipe, layout, mesh, stage)
@@ -176,19 +176,19 @@ def run_step(
     seq_len: int,
     stage: int,
 ) -> Counted:
-    """Forward and backward of every micro-batch in the order of the schedule, then the update. Fake ranks or real."""
+    """Runs forward and backward of every micro-batch by the schedule, then the update; returns the counts."""
     updater = RecipeOptimizer(runs, recipe, optimizer)
     step = _Step(config, recipe, layout, runs, mesh, batch_size, seq_len, stage)
     counter = CollectiveCounter()
     with counter:
-        for action in schedule.order(stage, layout.pipeline, layout.micro_batches, layout.interleave):
+        for action in pipeline_schedule.order(stage, layout.pipeline, layout.micro_batches, layout.interleave):
             (step.forward if action.forward else step.backward)(action)
         step.finish()
         if layout.zero == 0 and layout.data > 1:
             _all_reduce_in_buckets([updater.gradient_of(p) for p in step.ready], mesh["replica"].get_group())
-        _settle(updater)
+        _reduce_partial_gradients(updater)
         if isinstance(config, GPTConfig) and layout.pipeline > 1 and stage in (0, layout.pipeline - 1):
-            _add_up_ends(runs, updater, layout, mesh)
+            _all_reduce_tied_embedding(runs, updater, layout, mesh)
         gradients = storage_bytes(updater.gradient_tensors())
         updater.step()
     rows = [
@@ -200,7 +200,7 @@ def run_step(
 
 
 class _Step:
-    """The micro-batches of one step on one rank: what they left, and which gradients are there."""
+    """The micro-batches of one step on one rank: their activations, and the order of finished gradients."""
 
     def __init__(
         self,
@@ -218,7 +218,7 @@ class _Step:
         self.under_way: dict[tuple[int, int], tuple[Tensor, Tensor, Counter[str]]] = {}
         self.most: Counter[str] = Counter()  # bytes by module, when most activations are held
         self.copies = 0
-        self.ready: dict[Tensor, None] = {}  # weights in the order in which their gradients came last
+        self.ready: dict[Tensor, None] = {}  # weights in the order in which their gradients were finished
         self.sending: list[tuple[dist.Work | None, Tensor]] = []
         for parameter in runs.parameters():
             parameter.register_post_accumulate_grad_hook(self._note)
@@ -227,7 +227,7 @@ class _Step:
         self.ready.pop(weight, None)
         self.ready[weight] = None
 
-    def forward(self, action: schedule.Action) -> None:
+    def forward(self, action: pipeline_schedule.Action) -> None:
         part = self.layout.part(self.config, self.stage, action.chunk)
         model = self.runs[action.chunk]
         x = (
@@ -251,7 +251,7 @@ class _Step:
         if total.total() > self.most.total():
             self.most = total
 
-    def backward(self, action: schedule.Action) -> None:
+    def backward(self, action: pipeline_schedule.Action) -> None:
         part = self.layout.part(self.config, self.stage, action.chunk)
         x, out, _ = self.under_way.pop((action.micro_batch, action.chunk))
         with self._loss_parallel():
@@ -269,13 +269,13 @@ class _Step:
         return (self.stage + step) % self.layout.pipeline
 
     def _send(self, tensor: Tensor, step: int) -> None:
-        # Nobody waits here for the other side: two ranks that both send first would wait forever.
+        # Does not wait for the receiver: two ranks that both send first would wait forever.
         tensor = tensor.contiguous()
         work = dist.isend(tensor, group=self.mesh["pipeline"].get_group(), group_dst=self._peer(step))
         self.sending.append((work, tensor))
 
     def finish(self) -> None:
-        """Waits until all that was sent has left."""
+        """Waits until all tensors are sent."""
         for work, _ in self.sending:
             if work is not None:
                 work.wait()
@@ -289,11 +289,11 @@ class _Step:
         return tensor.requires_grad_(like is None)
 
 
-def _settle(updater: RecipeOptimizer) -> None:
-    """Adds up gradients that are still parts of a sum: those of norms whose tokens are split over tensor ranks.
+def _reduce_partial_gradients(updater: RecipeOptimizer) -> None:
+    """Reduces gradients that are still partial sums: those of norms whose tokens are split over tensor ranks.
 
-    `fully_shard` has done so by now, or adding to fp32 sums has. Left to the optimizer they would be added up each time
-    that it reads them.
+    Gradients under `fully_shard` or in fp32 sums are reduced by now. The optimizer would reduce them at
+    each read.
     """
     for parameter in [] if updater.accumulators else updater.parameters:
         gradient = parameter.grad
@@ -301,8 +301,8 @@ def _settle(updater: RecipeOptimizer) -> None:
             parameter.grad = gradient.redistribute(placements=parameter.placements)  # type: ignore[attr-defined]
 
 
-def _add_up_ends(runs: nn.ModuleList, updater: RecipeOptimizer, layout: Layout, mesh: DeviceMesh) -> None:
-    """A GPT's token embedding is its output layer too: the first and the last pipeline rank add up its gradients."""
+def _all_reduce_tied_embedding(runs: nn.ModuleList, updater: RecipeOptimizer, layout: Layout, mesh: DeviceMesh) -> None:
+    """Sums the gradients of a GPT's token embedding, also its output layer, over the first and last pipeline rank."""
     per_stage = layout.data * layout.tensor
     column = dist.get_rank() % per_stage
     ends = [column, column + (layout.pipeline - 1) * per_stage]
@@ -314,7 +314,7 @@ def _add_up_ends(runs: nn.ModuleList, updater: RecipeOptimizer, layout: Layout, 
 
 
 def _all_reduce_in_buckets(gradients: list[Tensor], group: dist.ProcessGroup) -> None:
-    """What DDP sends: PyTorch's own function fills the buckets, with gradients in the order in which they came."""
+    """Sends gradients as DDP does: PyTorch's own function fills the buckets, in the order of finished gradients."""
     local = [local_part(gradient) for gradient in gradients]
     buckets, _ = dist._compute_bucket_assignment_by_size(local, [FIRST_BUCKET, BUCKET])  # type: ignore[attr-defined]
     for bucket in buckets:

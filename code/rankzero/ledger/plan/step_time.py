@@ -1,4 +1,4 @@
-"""How long a step takes: a lower bound with its parts, from FLOPs, bytes, data sheets and one assumption.
+"""Step time: a lower bound with its parts, from FLOPs, bytes, data sheets and one assumption.
 
 The assumption is the share of the peak that products reach when nothing is in their way (`efficiency`). All else
 is division. What overlaps is taken to overlap wholly, links are taken to carry what their sheets say, and no kernel
@@ -16,16 +16,16 @@ from rankzero.ledger.recipes import Optimizer, Recipe
 
 
 def model_flops(config: Config, tokens: int, seq_len: int, part: Part | None = None) -> int:
-    """FLOPs of forward and backward by PaLM's 6N + 12LHQT a token (arXiv 2204.02311, appendix B); HQ is the width.
+    """Returns the FLOPs of forward and backward by PaLM's 6N + 12LHQT per token (arXiv 2204.02311, appendix B).
 
-    N leaves out embeddings that are only looked up. Causality is not discounted.
+    HQ is the width. N leaves out embeddings that are only looked up. Causality is not discounted.
     """
     blocks = config.n_layer if part is None else part.blocks
     return tokens * (6 * multiplied(config, part) + 12 * blocks * config.hidden_dim * seq_len)
 
 
 def recomputed_flops(config: Config, layout: Layout, tokens: int, seq_len: int, part: Part | None = None) -> int:
-    """FLOPs of running the blocks' forward again: a third of theirs. The output layer does not run again."""
+    """Returns the FLOPs of the blocks' second forward, a third of the blocks' FLOPs. The output layer runs once."""
     if layout.checkpointing == "none":
         return 0
     blocks = config.n_layer if part is None else part.blocks
@@ -50,8 +50,8 @@ class Estimate:
 
     compute: float
     recompute: float
-    tensor: float  # exposed: products wait for it
-    data: float  # exposed: what computation does not cover
+    tensor: float  # exposed: matrix products wait for it
+    data: float  # exposed: not covered by computation
     pipeline: float
     bubble: float
     update: float
@@ -68,7 +68,7 @@ class Estimate:
 
     @property
     def parts(self) -> dict[str, float]:
-        """What adds up to `seconds`."""
+        """The parts that add up to `seconds`."""
         names = ("compute", "recompute", "tensor", "data", "pipeline", "bubble", "update")
         return {name: getattr(self, name) for name in names}
 
@@ -84,7 +84,7 @@ class Estimate:
 
 
 def stride_of(group: str, layout: Layout) -> int:
-    """How far apart the ranks of a group are. Tensor ranks are neighbors, then shards, replicas, pipeline ranks."""
+    """Returns the distance of ranks in a group. Tensor ranks are neighbors, then shards, replicas, pipeline ranks."""
     return {
         "tensor": 1,
         "shard": layout.tensor,
@@ -95,7 +95,7 @@ def stride_of(group: str, layout: Layout) -> int:
 
 
 def seconds_of(collective: Collective, layout: Layout, hardware: Hardware, per_node: int) -> float:
-    """Its bytes over the bandwidth of its ring."""
+    """Returns the seconds of a collective: its bytes over the bandwidth of its ring."""
     stride = stride_of(collective.group, layout)
     if collective.operation == "send" and layout.world_size > per_node:
         return collective.sent / hardware.network  # one port, its own
@@ -116,7 +116,7 @@ def estimate(
     efficiency: float = 0.5,
     per_node: int = 8,
 ) -> Estimate:
-    """The step's parts, for a rank of pipeline rank `stage` and its collectives; computation is the slowest stage's."""
+    """Returns the step's parts for a rank of `stage` and its collectives; computation is that of the slowest stage."""
     rate = hardware.flops(recipe.weight, bool(recipe.copy))
     m, tokens = layout.micro_batches, batch_size * seq_len
     parts = [layout.part(config, number) for number in {0, layout.pipeline - 1}]
