@@ -1,4 +1,4 @@
-"""The look at a submission's text: nothing is found in honest work, something in each of these attacks."""
+"""Static scan and code similarity: honest work has no flags, and each of these attacks has one."""
 
 import ast
 import random
@@ -9,7 +9,7 @@ import pytest
 
 from rankzero.curriculum import Lab, all_labs, find_lab
 from rankzero.exercises.checks.known_wrong import known_wrong, wrong_source
-from rankzero.grading.scan.code_similarity import FREE_NODES, LEAST, shapes, similarity_flags
+from rankzero.grading.scan.code_similarity import FREE_NODES, MIN_SHARED_NODES, shapes, similarity_flags
 from rankzero.grading.scan.static_scan import scan
 
 LABS = all_labs()
@@ -17,7 +17,7 @@ LAB = find_lab("02")
 REFERENCE = LAB.reference.read_text(encoding="utf-8")
 STUB = LAB.stubs.read_text(encoding="utf-8")
 
-# What it does: (the kind it must be flagged as, the line, the text).
+# By purpose: the kind of its flag, and the attacking code.
 ATTACKS = {
     "reads the reference from the caller's frame": ("frames", "import sys\nx = sys._getframe(1).f_back.f_locals"),
     "the same through inspect": ("frames", "from inspect import currentframe as c\nx = c()"),
@@ -356,7 +356,7 @@ def common(one: str, other: str) -> int:
 def test_right_answers_of_several_people_share_little_and_are_not_accused() -> None:
     pairs = [(one, other) for one in CLASS.values() for other in CLASS.values() if one < other]
     amounts = sorted(common(*pair) for pair in pairs)
-    assert amounts[-1] <= LEAST // 2
+    assert amounts[-1] <= MIN_SHARED_NODES // 2
     assert amounts[-1] > 0, "some short function is written alike, or this would prove nothing"
     assert similarity_flags(CLASS, STUB) == {}
 

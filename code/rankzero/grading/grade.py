@@ -1,4 +1,4 @@
-"""The grade of one submission to one lab: plain data, written whole to a file, and the same for the same seed."""
+"""Grade: the result of one submission to one lab, as plain data in a JSON file, the same for the same seed."""
 
 import json
 from dataclasses import asdict, dataclass, replace
@@ -13,7 +13,7 @@ SCHEMA = "rankzero-grade/1"
 
 @dataclass(frozen=True)
 class Student:
-    """One line of the roster. Without a roster, `student_id` is the submission's own name and the rest is empty."""
+    """One line of the roster. Without a roster, `student_id` is the submission's name, and all else is empty."""
 
     student_id: str
     last_name: str = ""
@@ -23,23 +23,23 @@ class Student:
 
 @dataclass(frozen=True)
 class Submission:
-    """What one student handed in for one lab, as collected: nothing of it has been run."""
+    """The file that one student handed in for one lab, as collected: nothing of it has been run."""
 
     student: Student
     lab: str  # the lab's number, two digits
-    file: Path | None  # our copy of exercises.py; None if nothing usable was handed in
+    file: Path | None  # the grader's copy of exercises.py; None if nothing usable was handed in
     sha256: str = ""  # of that copy
-    submitted_at: str = ""  # ISO 8601 with its zone; empty if nobody knows
-    notes: tuple[str, ...] = ()  # what was refused or odd, a sentence each
+    submitted_at: str = ""  # ISO 8601 with its zone; empty if unknown
+    notes: tuple[str, ...] = ()  # sentences on what was refused or unusual
 
 
 @dataclass(frozen=True)
 class Flag:
-    """Something about a submission that a person should look at. It takes no points away."""
+    """A remark on a submission that a person should look at. It costs no points."""
 
     kind: str
     text: str
-    line: int = 0  # of exercises.py; 0 for all of it
+    line: int = 0  # of exercises.py; 0 for the whole file
 
 
 @dataclass(frozen=True)
@@ -54,36 +54,37 @@ class Grade:
     seconds: float  # that grading it took
     max_points: int
     report: Report | None = None
-    trouble: str = ""  # why grading itself failed: then this is no grade, and nobody's zero
+    trouble: str = ""  # why grading itself failed: then this is no grade, and no zero
     late_days: int = 0
     late_penalty: float = 0.0  # points taken away
     flags: tuple[Flag, ...] = ()
 
     @property
     def gradable(self) -> bool:
-        """Whether this is a grade at all."""
+        """Returns whether grading succeeded."""
         return not self.trouble
 
     @property
     def points(self) -> int:
-        """Earned, before any penalty."""
+        """Returns the points before any penalty."""
         return self.report.points if self.report else 0
 
     @property
     def score(self) -> float:
-        """What counts: points less the penalty."""
+        """Returns the points that count: less the penalty, and at least 0."""
         return max(0.0, self.points - self.late_penalty)
 
     def as_dict(self) -> dict[str, Any]:
-        """As it is written to a file."""
+        """Returns the contents of the JSON file."""
         values = asdict(self)
         values["submission"]["file"] = str(self.submission.file) if self.submission.file else None
         derived = {"gradable": self.gradable, "points": self.points, "score": self.score}
         return {"schema": SCHEMA, **values, **derived}
 
     def verdict(self) -> dict[str, Any]:
-        """What must be the same whenever the same submission is graded with the same seed: no times, no places, nothing
-        that it printed, which may be as random as it likes, and nothing of how it compares with others'.
+        """Returns the part that is equal whenever the same submission is graded with the same seed.
+
+        It has no times, no paths, no printed output, which may be random, and no comparison with other submissions.
         """
         values = replace(self, flags=tuple(flag for flag in self.flags if flag.kind != "identical")).as_dict()
         del values["graded_at"], values["seconds"], values["submission"]["file"]
@@ -95,12 +96,12 @@ class Grade:
 
 
 def write_grade(grade: Grade, path: Path) -> None:
-    """Writes the grade whole or not at all."""
+    """Writes the grade atomically."""
     write_atomically(path, json.dumps(grade.as_dict(), indent=1))
 
 
 def read_grade(path: Path) -> Grade:
-    """The grade in a file that `write_grade` has written. ValueError for any other."""
+    """Returns the grade in a file that `write_grade` has written. ValueError for any other file."""
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
         if values.pop("schema") != SCHEMA:
@@ -116,7 +117,7 @@ def read_grade(path: Path) -> Grade:
             }
         )
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
-        raise ValueError(f"{path} is no grade of this version ({error}): delete it, and it is graded anew.") from None
+        raise ValueError(f"{path} is no grade of this version ({error}): delete it, and it is graded again.") from None
 
 
 def _submission(values: dict[str, Any]) -> Submission:

@@ -12,7 +12,7 @@ _RESERVED = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?", re.ASCII) 
 
 
 def printable(text: str, limit: int = 80) -> str:
-    """Returns `text` on one line, cut after `limit` letters, with control characters written as \x1b."""
+    """Returns `text` on one line, cut after `limit` letters, with control characters written as escapes."""
     return escape_text(text, limit, lines=False)
 
 

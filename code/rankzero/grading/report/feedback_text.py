@@ -1,4 +1,4 @@
-"""A grade in plain text, for programs that show text: one place for its wording and for what text may hold."""
+"""Feedback text: the sentences on a grade for Gradescope, GitHub Classroom and the terminal."""
 
 from collections.abc import Iterator
 
@@ -11,7 +11,7 @@ TRUSTED = "Graded without a sandbox: the code that was graded could have changed
 
 
 def summary(grade: Grade) -> Iterator[str]:
-    """What came of grading, a sentence a line."""
+    """Yields the result of grading, a sentence per line."""
     if grade.isolation != "sandbox":
         yield TRUSTED
     if not grade.gradable:
@@ -22,34 +22,34 @@ def summary(grade: Grade) -> Iterator[str]:
     else:
         yield f"{grade.points} of {grade.max_points} points."
         if grade.report.unusable:
-            yield f"{escape_text(grade.report.unusable)} Nothing can be checked before that is mended."
+            yield f"{escape_text(grade.report.unusable)} Nothing can be checked before that is fixed."
     yield from notes(grade)
 
 
 def notes(grade: Grade) -> list[str]:
-    """What collecting found odd, the first of it."""
+    """Returns the first notes of the intake."""
     return [escape_text(note, NOTE_LIMIT) for note in grade.submission.notes[:NOTES]]
 
 
 def penalty(grade: Grade) -> Iterator[str]:
-    """Why the score is less than what was earned, if it is."""
+    """Yields why the score is less than the points earned, if it is."""
     if grade.gradable and grade.report and grade.late_days:
         days = "1 day" if grade.late_days == 1 else f"{grade.late_days} days"
         yield f"Handed in {days} late: {taken_off(grade):g} taken off, which leaves {grade.score:g}."
 
 
 def taken_off(grade: Grade) -> float:
-    """Points that the penalty really takes: no score is below 0."""
+    """Returns the points that the penalty takes, which leave a score of at least 0."""
     return round(grade.points - grade.score, 6)
 
 
 def repeat(grade: Grade) -> str:
-    """How to see the same results again."""
+    """Returns how to get the same results again."""
     return f"To repeat it: rankzero check {grade.submission.lab} --file exercises.py --seed {grade.seed}"
 
 
 def first_failures(report: Report) -> set[str]:
-    """Of each exercise, the first check that does not pass: there goes what is to be said of the whole exercise."""
+    """Returns the first failing check of each exercise, with which remarks on the whole exercise are shown."""
     first: dict[str, str] = {}
     for result in report.results:
         if result.status != "pass":
@@ -57,14 +57,16 @@ def first_failures(report: Report) -> set[str]:
     return set(first.values())
 
 
-def result_text(report: Report, result: Result, whole: bool) -> str:
-    """What is wrong. `whole`: and what is to be said of its exercise, a known mistake and what the code printed."""
+def result_text(report: Report, result: Result, with_exercise: bool) -> str:
+    """Returns why a check fails, and `with_exercise` also the known mistake and the printed output of its exercise."""
     parts = [escape_text(result.text)] if result.text else []
-    if whole:
-        for one in report.diagnoses:
-            if one.exercise == result.exercise:
-                parts.append(f"A known mistake, {one.name.replace('_', ' ')}: {one.explanation}\nRead {one.read}")
-        mine = (other.printed for other in report.results if other.exercise == result.exercise)
-        if printed := next((text for text in mine if text.strip()), ""):
+    if with_exercise:
+        for mistake in report.diagnoses:
+            if mistake.exercise == result.exercise:
+                parts.append(
+                    f"A known mistake, {mistake.name.replace('_', ' ')}: {mistake.explanation}\nRead {mistake.read}"
+                )
+        outputs = (other.printed for other in report.results if other.exercise == result.exercise)
+        if printed := next((text for text in outputs if text.strip()), ""):
             parts.append(f"The code printed:\n{escape_text(printed)}")
     return "\n\n".join(parts)

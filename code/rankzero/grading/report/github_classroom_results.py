@@ -1,4 +1,4 @@
-"""GitHub Classroom's result: what its autograding actions hand to autograding-grading-reporter, as base64 of this JSON.
+"""GitHub Classroom's results: the JSON that autograding-grading-reporter reads from a workflow, base64-encoded.
 
 The reporter's source says what it reads (https://github.com/classroom-resources/autograding-grading-reporter, read
 2026-11-21): it adds up the tests' scores, and prints names, messages and test code into the log of a workflow. A line
@@ -28,13 +28,13 @@ def write(grade: Grade, lab: Lab, out: Path) -> None:
 
 
 def results(grade: Grade, lab: Lab) -> dict[str, Any]:
-    """What the reporter reads. Where grading itself failed, `max_score` is 0: then it reports an error, no points."""
+    """Returns the reporter's input. Where grading itself failed, `max_score` is 0: then it reports an error."""
     if not grade.gradable:
         return _result("error", 0, [_test("grading", "error", 0, "\n".join(summary(grade)))])
     if not grade.report:
         return _result("fail", grade.max_points, [_test("exercises.py", "fail", 0, "\n".join(summary(grade)))])
     tests = _tests(grade.report, lab, repeat(grade))
-    if grade.late_days:  # the reporter knows no penalty: only a test with points below 0 takes some away
+    if grade.late_days:  # the reporter has no penalties, so a test with negative points takes them
         status = "fail" if taken_off(grade) else "pass"
         tests.append(_test("handed in on time", status, -taken_off(grade), "\n".join(penalty(grade))))
     return _result("pass" if grade.points == grade.max_points else "fail", grade.max_points, tests)
@@ -46,7 +46,7 @@ def _tests(report: Report, lab: Lab, command: str) -> list[dict[str, Any]]:
 
     def test(result: Result) -> dict[str, Any]:
         status = result.status if result.status == "pass" else "fail"
-        text = result_text(report, result, whole=result.check in first)
+        text = result_text(report, result, with_exercise=result.check in first)
         code = "" if status == "pass" else f"{text}\n\n{command}"
         return _test(says.get(result.check, result.check), status, result.points, text, code)
 
@@ -58,7 +58,7 @@ def _result(status: str, max_score: int, tests: list[dict[str, Any]]) -> dict[st
 
 
 def _test(name: str, status: str, score: float, message: str, code: str = "") -> dict[str, Any]:
-    """One test. The reporter prints `test_code` of any test, but `message` only of one with the status "error"."""
+    """Returns a test. The reporter prints `test_code` of every test, and `message` only with the status "error"."""
     return {
         "name": _no_command(name),
         "status": status,
@@ -72,5 +72,5 @@ def _test(name: str, status: str, score: float, message: str, code: str = "") ->
 
 
 def _no_command(text: str) -> str:
-    """`text` in which no line is a command to the workflow."""
+    """Returns `text` without commands to the workflow."""
     return "\n".join(f"| {line}" if "::" in line else line for line in text.replace("##[", "##\\[").splitlines())

@@ -1,6 +1,6 @@
-"""grades.csv, with the columns of nbgrader's exporter, so that whatever reads those reads ours.
+"""Gradebook: grades.csv, with the columns of nbgrader's exporter.
 
-A spreadsheet runs a cell that begins like a formula, and these cells come from students. So text cells are one line,
+A spreadsheet runs a cell that begins like a formula, and students choose these texts. So text cells are one line,
 quoted, and begin with an apostrophe where they would begin like a formula. Numbers stay numbers.
 """
 
@@ -28,8 +28,8 @@ COLUMNS = (
     "score",
     "max_score",
 )
-FORMULA = tuple("=+-@\u2212|%")  # the last two: old spreadsheets' ways to start a program
-SKIPPED = " \t\r\n'\"`\u2018\u2019\u201c\u201d"  # what a spreadsheet, or whoever cleans its cells, may take away first
+FORMULA = tuple("=+-@\u2212|%")  # the last two start a program in old spreadsheets
+SKIPPED = " \t\r\n'\"`\u2018\u2019\u201c\u201d"  # that a program may remove from a cell
 
 
 def write_gradebook(grades: Sequence[Grade], path: Path, duedates: Mapping[str, str] | None = None) -> None:
@@ -41,7 +41,7 @@ def write_gradebook(grades: Sequence[Grade], path: Path, duedates: Mapping[str, 
     text = io.StringIO()
     text.write(",".join(COLUMNS) + "\n")
     rows = csv.writer(text, quoting=csv.QUOTE_NONNUMERIC, lineterminator="\n")
-    for grade in sorted(grades, key=lambda one: (one.submission.lab, one.submission.student.student_id)):
+    for grade in sorted(grades, key=lambda grade: (grade.submission.lab, grade.submission.student.student_id)):
         rows.writerow(_row(grade, (duedates or {}).get(grade.submission.lab, "")))
     write_atomically(path, text.getvalue())
 
@@ -61,13 +61,14 @@ def _row(grade: Grade, due: str) -> list[str | float]:
 
 
 def cell(text: str) -> str:
-    """`text` as a cell that no spreadsheet takes for a formula."""
-    return ";".join(map(_tame, escape_name(text).split(";")))  # where `;` is the separator, quotes do not hold cells
+    """Returns `text` as a cell that no spreadsheet takes for a formula."""
+    # A program that separates cells at `;` splits quoted cells too.
+    return ";".join(map(_escape_formula, escape_name(text).split(";")))
 
 
-def _tame(printable: str) -> str:
-    first = unicodedata.normalize("NFKC", "".join(c for c in printable if c.isprintable())).lstrip(SKIPPED)
-    return f"'{printable}" if first.startswith(FORMULA) else printable
+def _escape_formula(text: str) -> str:
+    first = unicodedata.normalize("NFKC", "".join(c for c in text if c.isprintable())).lstrip(SKIPPED)
+    return f"'{text}" if first.startswith(FORMULA) else text
 
 
 def _utc(text: str) -> str:

@@ -1,4 +1,7 @@
-"""Gradescope's results.json, by https://gradescope-autograders.readthedocs.io/en/latest/specs/ (read 2026-11-21)."""
+"""Gradescope's results.json.
+
+Its format: https://gradescope-autograders.readthedocs.io/en/latest/specs/ (read 2026-11-21).
+"""
 
 import json
 from collections.abc import Iterator
@@ -22,9 +25,9 @@ def write(grade: Grade, lab: Lab, out: Path) -> None:
 
 
 def results(grade: Grade, lab: Lab) -> dict[str, Any]:
-    """What Gradescope reads. Where grading itself failed there is no score in it, so that nobody gets a zero."""
+    """Returns the contents of results.json. Where grading itself failed it has no score, so that nobody gets a zero."""
     submission = grade.submission
-    found: dict[str, Any] = {
+    output: dict[str, Any] = {
         "execution_time": round(grade.seconds, 3),
         "output": "\n".join([*summary(grade), *penalty(grade), *([repeat(grade)] if grade.report else [])]),
         "output_format": "text",
@@ -44,9 +47,9 @@ def results(grade: Grade, lab: Lab) -> dict[str, Any]:
         },
     }
     if grade.gradable:
-        found["score"] = grade.score
-        found["tests"] = list(_tests(grade, lab))
-    return found
+        output["score"] = grade.score
+        output["tests"] = list(_tests(grade, lab))
+    return output
 
 
 def _tests(grade: Grade, lab: Lab) -> Iterator[dict[str, Any]]:
@@ -55,15 +58,15 @@ def _tests(grade: Grade, lab: Lab) -> Iterator[dict[str, Any]]:
     first = first_failures(grade.report)
     for number, exercise in enumerate(exercises_of(lab), start=1):
         says = {check.name: check.says for check in exercise.checks}
-        mine = [result for result in grade.report.results if result.exercise == exercise.name]
-        for place, result in enumerate(mine, start=1):
+        results = [result for result in grade.report.results if result.exercise == exercise.name]
+        for place, result in enumerate(results, start=1):
             yield {
                 "name": f"{exercise.name} {says.get(result.check, result.check)}",
                 "number": f"{number}.{place}",
                 "score": result.points,
                 "max_score": result.max_points,
                 "status": "passed" if result.status == "pass" else "failed",
-                "output": result_text(grade.report, result, whole=result.check in first),
+                "output": result_text(grade.report, result, with_exercise=result.check in first),
                 "visibility": lab.grading.visibility,
                 "tags": [exercise.name, result.status],
             }

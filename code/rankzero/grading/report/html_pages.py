@@ -1,7 +1,7 @@
-"""Pages for a browser: one for the class and one for each student. No script, and nothing is fetched from anywhere.
+"""HTML pages: one for the class and one per student, without scripts or external files.
 
-Everything that a student had a say in is hostile. One place deals with it: whatever a template prints is made visible
-(`finalize`) and then escaped (`autoescape`), and templates put no such text into attributes.
+All text that a student can influence is hostile. Everything that a template prints is made visible (`finalize`) and
+then escaped (`autoescape`), and templates put no such text into attributes.
 """
 
 import functools
@@ -39,7 +39,7 @@ WORDS = {
 
 @dataclass(frozen=True)
 class PageSettings:
-    """What pages say beside the grades."""
+    """The facts on the pages beside the grades."""
 
     title: str = "Rank Zero"  # of the class page
     book: str = ""  # where the handbook can be read: references to chapters become links below it
@@ -61,17 +61,17 @@ def write_pages(grades: Sequence[Grade], out: Path, settings: PageSettings | Non
 
 
 def student_page(grades: Sequence[Grade], settings: PageSettings) -> str:
-    """The page of one student, who has these grades."""
+    """Returns the page of one student with these grades."""
     labs = [LabOfStudent(find_lab(grade.submission.lab), grade) for grade in grades]
-    return _render("student.html", grades, settings, student=_fullest(grades), labs=labs)
+    return _render("student.html", grades, settings, student=_student_of(grades), labs=labs)
 
 
 def class_page(
     students: Mapping[str, Sequence[Grade]], labs: Sequence[Lab], grades: Sequence[Grade], settings: PageSettings
 ) -> str:
-    """The page of the class; `students` by id, in the order in which they are listed."""
+    """Returns the page of the class; `students` are grades by id, in the order of the page."""
     rows = [
-        {"student": _fullest(own), "page": f"students/{safe_name(name)}.html", "by_lab": _numbered(own)}
+        {"student": _student_of(own), "page": f"students/{safe_name(name)}.html", "by_lab": _grades_by_lab(own)}
         for name, own in students.items()
     ]
     pages = {name: f"students/{safe_name(name)}.html" for name in students}
@@ -80,7 +80,7 @@ def class_page(
 
 @dataclass(frozen=True)
 class Group:
-    """Checks of one exercise, one after another, that one sentence is about."""
+    """Consecutive checks of one exercise with the same cause."""
 
     results: tuple[Result, ...]
     text: str
@@ -95,42 +95,42 @@ class LabOfStudent:
 
     @property
     def report(self) -> Report | None:
-        """None where nothing could be judged."""
+        """Returns the report, or None where nothing was judged."""
         return self.grade.report if self.grade.gradable else None
 
     @property
     def exercises(self) -> tuple[Exercise, ...]:
-        """With their checks."""
+        """Returns the lab's exercises."""
         return exercises_of(self.lab)
 
     def results(self, exercise: Exercise) -> list[Result]:
-        """Of that exercise's checks."""
-        return [one for one in self.report.results if one.exercise == exercise.name] if self.report else []
+        """Returns the results of an exercise's checks."""
+        return [result for result in self.report.results if result.exercise == exercise.name] if self.report else []
 
     def points(self, exercise: Exercise) -> int:
-        """That the exercise has earned."""
+        """Returns the points that the exercise earned."""
         return sum(result.points for result in self.results(exercise))
 
     def groups(self, exercise: Exercise) -> list[Group]:
-        """Checks with the same cause, together."""
+        """Returns the results, grouped by cause."""
         grouped = itertools.groupby(self.results(exercise), lambda result: (result.status, result.text))
-        return [Group(tuple(alike), text) for (_, text), alike in grouped]
+        return [Group(tuple(results), text) for (_, text), results in grouped]
 
     def printed(self, exercise: Exercise) -> str:
-        """What the learner's code printed, the beginning of it."""
+        """Returns the beginning of the code's printed output."""
         return next((result.printed for result in self.results(exercise) if result.printed.strip()), "")
 
     @property
     def says(self) -> dict[str, str]:
-        """What is true when a check passes, by its name."""
+        """Returns each check's statement, by the check's name."""
         return {check.name: check.says for exercise in self.exercises for check in exercise.checks}
 
     @property
     def begin_with(self) -> Exercise | None:
-        """The first exercise with a check that fails by itself."""
+        """Returns the first exercise with a failing check."""
         results = self.report.results if self.report else ()
-        failing = {one.exercise for one in results if one.status not in ("pass", "skipped")}
-        return next((one for one in self.exercises if one.name in failing), None)
+        failing = {result.exercise for result in results if result.status not in ("pass", "skipped")}
+        return next((exercise for exercise in self.exercises if exercise.name in failing), None)
 
 
 def _render(template: str, grades: Sequence[Grade], settings: PageSettings, **values: Any) -> str:
@@ -164,7 +164,7 @@ def _environment() -> Environment:
 
 
 def heading_of(read: str) -> tuple[str, str]:
-    """Chapter and heading, as a reader sees them, that `read` points to: handbook/training-loop.md#the-order."""
+    """Returns the titles of chapter and heading that a path such as handbook/training-loop.md#the-order points to."""
     page, _, anchor = read.partition("#")
     headings = _headings(page)
     return headings.get("", page), headings.get(anchor, "") if anchor else ""
@@ -172,7 +172,7 @@ def heading_of(read: str) -> tuple[str, str]:
 
 @functools.cache
 def _headings(page: str) -> dict[str, str]:
-    """The page's headings by their anchors; its title has the anchor ''."""
+    """Returns a page's headings by their anchors; the title has the anchor ''."""
     try:
         lines = (ROOT / page).read_text(encoding="utf-8").splitlines()
     except OSError:
@@ -183,23 +183,25 @@ def _headings(page: str) -> dict[str, str]:
 
 
 def _by_student(grades: Sequence[Grade]) -> dict[str, list[Grade]]:
-    """Each student's grades by lab; students by last name, first name, id."""
-    ordered = sorted(grades, key=lambda grade: (*_sorted_by(grade.submission.student), grade.submission.lab))
+    """Returns each student's grades by lab, with students sorted by last name, first name and id."""
+    ordered = sorted(grades, key=lambda grade: (*_sort_key(grade.submission.student), grade.submission.lab))
     students: dict[str, list[Grade]] = {}
     for grade in ordered:
         students.setdefault(grade.submission.student.student_id, []).append(grade)
     return students
 
 
-def _sorted_by(student: Student) -> tuple[str, ...]:
+def _sort_key(student: Student) -> tuple[str, ...]:
     return (student.last_name.casefold(), student.first_name.casefold(), student.student_id.casefold())
 
 
-def _fullest(grades: Sequence[Grade]) -> Student:
-    return max((grade.submission.student for grade in grades), key=lambda one: len(one.last_name + one.email))
+def _student_of(grades: Sequence[Grade]) -> Student:
+    return max(
+        (grade.submission.student for grade in grades), key=lambda student: len(student.last_name + student.email)
+    )
 
 
-def _numbered(grades: Sequence[Grade]) -> dict[str, Grade]:
+def _grades_by_lab(grades: Sequence[Grade]) -> dict[str, Grade]:
     return {grade.submission.lab: grade for grade in grades}
 
 
@@ -209,7 +211,7 @@ def _name(student: Student) -> str:
 
 
 def _prose(text: str) -> Markup:
-    """Text with `code` in it."""
+    """Returns HTML of text with `code` in it."""
     parts = enumerate(escape_text(text).split("`"))
     return Markup("").join(Markup("<code>{}</code>").format(part) if n % 2 else escape(part) for n, part in parts)
 
@@ -219,7 +221,7 @@ def _number(value: float) -> str:
 
 
 def _moment(text: str, like: str = "") -> str:
-    """'18 November 2026, 14:20 +01:00' of an ISO 8601 time, in the zone of `like`; any other text as it is."""
+    """Returns '18 November 2026, 14:20 +01:00' for an ISO 8601 time, in the zone of `like`; other text unchanged."""
     try:
         when = datetime.fromisoformat(text)
         if like and when.tzinfo:

@@ -1,4 +1,4 @@
-"""Submissions that are the same code up to names."""
+"""Code similarity: flags students whose functions are the same code up to names."""
 
 import ast
 import hashlib
@@ -11,15 +11,15 @@ from dataclasses import dataclass
 from rankzero.grading.grade import Flag
 from rankzero.grading.intake.safe_names import printable
 
-FREE_NODES = 20  # of a function: what everybody writes alike
-LEAST = 120  # nodes beyond those, in all functions that two students have in common
-COMMON = 0.1  # what more than this share of a class has written, and more than three, is how one writes it
+FREE_NODES = 20  # of a function: below this, all right answers look alike
+MIN_SHARED_NODES = 120  # beyond the free ones, over all functions that two students share
+COMMON_SHARE = 0.1  # a function of more than this share of a class, and of more than three, is the usual form
 
 _Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
 @dataclass(frozen=True)
-class Shape:
+class CodeShape:
     """The code of a function or class without names, comments, docstrings, annotations and layout."""
 
     digest: str
@@ -29,14 +29,14 @@ class Shape:
 def similarity_flags(
     sources: Mapping[str, str | bytes], stub: str | bytes, published: str | bytes | None = None
 ) -> dict[str, tuple[Flag, ...]]:
-    """A flag of kind "identical" for each student whose code for one lab is also somebody else's, by student id.
+    """Returns flags of kind "identical", by student id, for code of one lab that several students share.
 
-    It means: these functions are the same code up to names, and they are too long for chance; short functions are not
-    compared. It does not say who copied, nor that anybody did. What the `stub` holds is left out, and so is a function
-    that more than a tenth of the class wrote alike (more than three students). A function counts with the nodes of its
-    syntax tree beyond 20, since what is shorter has one sensible answer, and a pair is named from 120 on: of six right
-    answers to Lab 02's loop and schedule in tests/test_grading_scan.py, no two have more than 26 in common. The
-    `published` solution, which all can read, is compared too and named as such.
+    A flag means that functions are the same code up to names, and too long to be so by chance. It does not say who
+    copied, nor that anybody did. Functions of the `stub` are left out, and so are functions that more than a tenth of
+    the class (and more than three students) wrote alike. A function counts with the nodes of its syntax tree beyond 20,
+    since shorter code has one reasonable form, and a pair of students is flagged from 120 nodes on: of six right
+    answers to Lab 02's loop and schedule in tests/test_grading_scan.py, no two share more than 26. The `published`
+    solution is compared too and named as such.
     """
     given = {shape.digest for shape in shapes(stub).values()}
     written = {
@@ -51,32 +51,34 @@ def similarity_flags(
             writers[digest].append(student)
     shared: dict[tuple[str, str], list[str]] = defaultdict(list)
     for digest, students in writers.items():
-        if len(students) <= max(3, COMMON * len(sources)):
+        if len(students) <= max(3, COMMON_SHARE * len(sources)):
             for pair in itertools.permutations(students, 2):
                 shared[pair].append(digest)
-    found: dict[str, dict[tuple[str, ...], list[str]]] = defaultdict(lambda: defaultdict(list))
+    partners: dict[str, dict[tuple[str, ...], list[str]]] = defaultdict(lambda: defaultdict(list))
     for (student, other), digests in shared.items():
         if functions := _enough(written[student], digests):
-            found[student][functions].append(printable(other, 40))
+            partners[student][functions].append(printable(other, 40))
     if published is not None:
         public = {shape.digest for shape in shapes(published).values()}
         for student, code in written.items():
             if functions := _enough(code, [digest for digest in code if digest in public]):
-                found[student][functions].append("the published solution")
+                partners[student][functions].append("the published solution")
     return {
         student: tuple(
             Flag("identical", f"the same code up to names as {_listed(others)}: {', '.join(functions)}")
             for functions, others in groups.items()
         )
-        for student, groups in found.items()
+        for student, groups in partners.items()
     }
 
 
 def _enough(code: Mapping[str, tuple[str, int]], digests: Sequence[str]) -> tuple[str, ...]:
-    """The names of the functions that count, if they suffice."""
-    counted = [(name, nodes - FREE_NODES) for name, nodes in (code[one] for one in digests) if nodes > FREE_NODES]
+    """Returns the names of the shared functions if they are long enough together, or ()."""
+    counted = [(name, nodes - FREE_NODES) for name, nodes in (code[digest] for digest in digests) if nodes > FREE_NODES]
     return (
-        tuple(sorted(printable(name, 40) for name, _ in counted)) if sum(nodes for _, nodes in counted) >= LEAST else ()
+        tuple(sorted(printable(name, 40) for name, _ in counted))
+        if sum(nodes for _, nodes in counted) >= MIN_SHARED_NODES
+        else ()
     )
 
 
@@ -85,8 +87,8 @@ def _listed(others: Sequence[str]) -> str:
     return few if len(others) <= 5 else f"{few} and {len(others) - 5} more"
 
 
-def shapes(source: str | bytes) -> dict[str, Shape]:
-    """Of each function and class at the top of the file. None of a file that cannot be parsed, or is huge."""
+def shapes(source: str | bytes) -> dict[str, CodeShape]:
+    """Returns the shape of each top-level function and class; {} if the file cannot be parsed, or is huge."""
     if len(source) > 256 * 1024:
         return {}
     try:
@@ -98,14 +100,14 @@ def shapes(source: str | bytes) -> dict[str, Shape]:
     modules: dict[str, str] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            modules |= {one.asname or one.name.partition(".")[0]: one.name for one in node.names}
+            modules |= {alias.asname or alias.name.partition(".")[0]: alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
-            modules |= {one.asname or one.name: f"{node.module}.{one.name}" for one in node.names}
+            modules |= {alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names}
     return {node.name: _shape(node, modules) for node in tree.body if isinstance(node, _Definition)}
 
 
-def _shape(function: _Definition, modules: Mapping[str, str]) -> Shape:
-    """Node by node, without recursion; each name that is not imported stands for the place where it comes first."""
+def _shape(function: _Definition, modules: Mapping[str, str]) -> CodeShape:
+    """Returns the shape, node by node without recursion. Names that are not imported become numbers."""
     places: dict[str, int] = {}
     parts: list[str] = []
     waiting: list[ast.AST | str] = list(reversed(_body(function)))
@@ -133,25 +135,25 @@ def _shape(function: _Definition, modules: Mapping[str, str]) -> Shape:
             elif key == "body" and isinstance(value, list):
                 inner += _without_strings(value)
             elif isinstance(value, list):
-                inner += [one if isinstance(one, ast.AST) else name(str(one)) for one in value]
+                inner += [item if isinstance(item, ast.AST) else name(str(item)) for item in value]
             elif isinstance(value, ast.AST):
                 inner.append(value)
             else:
                 inner.append(hex(value) if isinstance(value, int) else f"{value!r:.200}")
         waiting += reversed(inner)
-    return Shape(hashlib.sha256("\n".join(parts).encode("utf-8", "surrogatepass")).hexdigest(), count)
+    return CodeShape(hashlib.sha256("\n".join(parts).encode("utf-8", "surrogatepass")).hexdigest(), count)
 
 
 def _body(function: _Definition) -> list[ast.AST | str]:
-    """What is compared: arguments in order, so that a swap of two shows, and what is done."""
+    """Returns the compared nodes: arguments in their order, so that swapped arguments differ, and the body."""
     arguments: list[ast.AST | str] = [] if isinstance(function, ast.ClassDef) else [function.args]
     return [*arguments, *_without_strings(function.body)]
 
 
 def _without_strings(body: Sequence[ast.stmt]) -> list[ast.AST | str]:
-    """Without docstrings and `pass`."""
+    """Returns the statements without docstrings and `pass`."""
     return [
-        one
-        for one in body
-        if not (isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant)) and not isinstance(one, ast.Pass)
+        node
+        for node in body
+        if not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)) and not isinstance(node, ast.Pass)
     ]

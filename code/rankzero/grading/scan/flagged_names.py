@@ -1,4 +1,7 @@
-"""Names that no exercise needs, by what they are good for. What is below such a name counts too; `*`: any ending."""
+"""Flagged names: functions and modules that no exercise needs, by purpose.
+
+A name stands for everything below it, and `*` for any ending.
+"""
 
 import re
 
@@ -33,12 +36,12 @@ _ATTRIBUTES = {
     "grader": "__import__ __loader__ __spec__",
     "hidden": "__doc__ __getattribute__",
 }
-# What is there without an import.
+# Names that need no import.
 _BUILT_IN = (
     "exit quit SystemExit breakpoint __import__ __file__ __loader__ __spec__ exec eval compile globals locals vars"
 )
 _CLASSES = "bytes bytearray float int str list dict tuple complex type"
-# By these an answer decides itself whether it is right.
+# Methods by which an answer can decide whether it equals another value.
 _METHODS = (
     "__eq__ __ne__ __lt__ __le__ __gt__ __ge__ __float__ __int__ __index__ __bool__ __hash__ __array__ __array_ufunc__ "
     "__array_function__ __array_interface__ __torch_function__ __reduce__ __reduce_ex__ __getstate__ __instancecheck__ "
@@ -49,7 +52,10 @@ ATTRIBUTES = {name: kind for kind, names in _ATTRIBUTES.items() for name in name
 BUILT_IN = {name: f"builtins.{name}" for names in (_BUILT_IN, _CLASSES) for name in names.split()}
 BUILT_IN |= {"__builtins__": "builtins", "__build_class__": "builtins.__build_class__"}
 METHODS = set(_METHODS.split())
-BASES = {f"builtins.{name}" for name in _CLASSES.split()} | {"torch.Tensor", "numpy.ndarray"}  # that pass for values
+BASES = {f"builtins.{name}" for name in _CLASSES.split()} | {
+    "torch.Tensor",
+    "numpy.ndarray",
+}  # of classes that imitate values
 GRADER_FILES = {"probes", "checks", "judges", "solutions", "conftest"}
 PLACES = re.compile(
     r"/(?:bin|boot|dev|etc|home|lib|media|mnt|opt|proc|root|run|srv|sys|tmp|usr|var|work)\b|~/|\.\.[/\\]|[A-Z]:[/\\]|"
@@ -61,7 +67,7 @@ _BEGINNINGS = {name.removesuffix("*"): kind for name, kind in _KINDS.items() if 
 
 
 def kind_of(name: str) -> tuple[str, str] | None:
-    """The kind of a full name such as os.fork or subprocess.run, and the entry it comes under; None if it has none."""
+    """Returns the kind of a full name such as os.fork, and the flagged name that includes it, or None."""
     if name in BASES:
         return None
     parts = name.split(".")
