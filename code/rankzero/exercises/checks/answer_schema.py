@@ -1,6 +1,6 @@
-"""Forms of answers whose length or type depends on what the learner's code did, for judges to look at first.
+"""Answer schema: types and shapes of answers whose form depends on the learner's code, for judges to check first.
 
-`judges.formed` is for answers that are always formed like the reference's.
+`judges.has_reference_form` is for answers that always have the form of the reference's.
 """
 
 from collections.abc import Callable
@@ -13,17 +13,17 @@ Form = Callable[[Any], bool]
 
 
 def integer(value: Any) -> bool:
-    """A whole number, not so long that a sentence could not say it."""
+    """A whole number, short enough to print in a sentence."""
     return type(value) is int and abs(value) < 10**15
 
 
 def count(value: Any) -> bool:
-    """How many there are: a whole number, 0 or more."""
+    """A whole number, 0 or more."""
     return integer(value) and value >= 0
 
 
 def real_number(value: Any) -> bool:
-    """A number, whole or not, nan and infinity included."""
+    """A number, whole or not; NaN and infinity included."""
     return type(value) is float or integer(value)
 
 
@@ -38,12 +38,12 @@ def boolean(value: Any) -> bool:
 
 
 def list_of(form: Form) -> Form:
-    """A list, of whatever length."""
-    return lambda value: isinstance(value, list) and all(form(one) for one in value)
+    """A list of any length whose items all have `form`."""
+    return lambda value: isinstance(value, list) and all(form(item) for item in value)
 
 
 def row_of(*forms: Form) -> Form:
-    """A list of so many values, each of its form."""
+    """A list of as many values as there are forms, each of its own form."""
 
     def fits(value: Any) -> bool:
         return isinstance(value, list) and len(value) == len(forms) and all(map(_of, forms, value))
@@ -52,7 +52,7 @@ def row_of(*forms: Form) -> Form:
 
 
 def either(*forms: Form) -> Form:
-    """A value of one of these forms."""
+    """A value of any of these forms."""
     return lambda value: any(form(value) for form in forms)
 
 
@@ -62,7 +62,10 @@ def none(value: Any) -> bool:
 
 
 def has_form(name: str, form: Form, depth: int = 0) -> Judge:
-    """The answer `name` has this form; with `depth`, it stands in so many lists, each as long as the reference's."""
+    """Passes if the answer `name` has this form.
+
+    With `depth`, values of this form lie in that many nested lists, each as long as the reference's.
+    """
 
     def judge(got: Answers, expected: Answers) -> str | None:
         if _in_lists(got.get(name), expected[name], depth, form):

@@ -1,4 +1,4 @@
-"""Text from somebody nobody trusts, made safe to show: every character that cannot be seen is spelled out.
+"""Escaping untrusted text for terminals and pages: every invisible character is spelled out.
 
 A terminal obeys escape sequences, a page or a spreadsheet turns its text around at U+202E, and a name with a zero-width
 space in it looks like another's. Written as `\\x1b`, `\\u202e` and `\\u200b`, they do nothing.
@@ -9,15 +9,15 @@ from unicodedata import category
 
 from rankzero.exercises.checks.report import Report
 
-TEXT_LIMIT = 4000  # characters of a sentence that says what is wrong; ours are far shorter
+TEXT_LIMIT = 4000  # characters of a result's text; the library's own are far shorter
 NAME_LIMIT = 120
-MARKS = 3  # accents on one letter; more of them grow over the lines around it
+MARKS = 3  # accents per letter; more accents grow over the lines around
 
 
 def escape_text(text: str, limit: int = TEXT_LIMIT, lines: bool = True) -> str:
-    """`text` with invisible characters spelled out, cut after about `limit` characters of what is shown.
+    """Returns `text` with invisible characters spelled out, cut after about `limit` printed characters.
 
-    `lines`: line ends and tabs stay.
+    With `lines`, line ends and tabs stay.
     """
     if len(text) <= limit and text.isascii() and text.isprintable():
         return text
@@ -33,12 +33,12 @@ def escape_text(text: str, limit: int = TEXT_LIMIT, lines: bool = True) -> str:
 
 
 def escape_name(text: str) -> str:
-    """A name, an address, an id: one short line."""
+    """Returns a name, an address or an id, escaped, as one short line."""
     return escape_text(text, NAME_LIMIT, lines=False)
 
 
 def escape_report(report: Report) -> Report:
-    """The report with all that a learner's file may have had a say in made visible."""
+    """Returns the report with every text that a learner's file may have influenced escaped."""
     return replace(
         report,
         file=escape_text(report.file, lines=False),

@@ -1,4 +1,4 @@
-"""What a check of a learner's file found, as plain data."""
+"""Report: the verdicts and diagnoses of one checked file, as plain data."""
 
 import json
 from dataclasses import asdict, dataclass
@@ -40,21 +40,21 @@ class Report:
 
     @property
     def points(self) -> int:
-        """Earned over all checks."""
+        """Returns the points earned over all checks."""
         return sum(result.points for result in self.results)
 
     @property
     def max_points(self) -> int:
-        """To be had."""
+        """Returns the points that all checks could earn."""
         return sum(result.max_points for result in self.results)
 
     def by_exercise(self) -> dict[str, int]:
-        """The points that each exercise earned."""
+        """Returns the points that each exercise earned."""
         return {
             name: sum(result.points for result in self.results if result.exercise == name)
             for name in dict.fromkeys(result.exercise for result in self.results)
         }
 
     def as_json(self) -> str:
-        """For a program to read."""
+        """Returns the report as JSON."""
         return json.dumps(asdict(self) | {"points": self.points, "max_points": self.max_points}, indent=2)

@@ -1,6 +1,6 @@
-"""Answers: what a probe hands to a judge. Plain values only, so that they can cross from a process that nobody trusts.
+"""Answers: the values that a probe returns to a judge, plain so that they can come from an untrusted process.
 
-An answer is a dictionary from names to None, bool, int, float, str, lists of these, and NumPy arrays of numbers.
+Answers are a dictionary from names to None, bool, int, float, str, lists of these, and NumPy arrays of numbers.
 """
 
 import base64
@@ -11,25 +11,27 @@ from typing import Any
 
 import numpy as np
 
-MAX_BYTES = 4 * 2**20  # twenty times the largest that a probe sends
+MAX_BYTES = 4 * 2**20  # twenty times the largest answers of a probe
 MESSAGE_BYTES = 4 * MAX_BYTES  # of a message with answers in it: JSON writes a character of two bytes as six
-MAX_VALUES = 100_000  # thirty times the most: a list of millions, two bytes each, would take a hundred times its size
-MAX_INT = 2**64  # a larger one is no float, which is how numbers are compared
+MAX_VALUES = (
+    100_000  # thirty times the most: millions of list items, two bytes each in JSON, take 100 times as much memory
+)
+MAX_INT = 2**64  # numbers are compared as floats, which cannot hold a larger int exactly
 
 Answers = dict[str, Any]
 
 
 class AnswerError(ValueError):
-    """These bytes are no answers."""
+    """Bytes that do not decode to answers."""
 
 
 def encode(answers: Answers) -> bytes:
-    """Answers to bytes. TypeError for a value that is not plain."""
+    """Returns answers as bytes. TypeError for a value that is not plain."""
     return json.dumps({name: _to_json(value) for name, value in answers.items()}).encode()
 
 
 def decode(data: bytes) -> Answers:
-    """Bytes to answers. AnswerError for anything malformed, never another exception: the bytes may be hostile."""
+    """Returns the answers in `data`. AnswerError, and no other exception, for malformed bytes: they may be hostile."""
     try:
         if len(data) > MAX_BYTES:
             raise AnswerError(f"{len(data)} bytes of answers are more than {MAX_BYTES}")
@@ -46,7 +48,7 @@ def decode(data: bytes) -> Answers:
 
 
 def has_too_many_values(data: bytes) -> bool:
-    """Whether the JSON in `data` may hold more than MAX_VALUES values: whoever reads it would pay for each of them."""
+    """Returns whether the JSON in `data` may hold more than MAX_VALUES values, each of which takes memory to parse."""
     return data.count(b",") > MAX_VALUES
 
 
@@ -77,9 +79,9 @@ def _from_json(value: Any) -> Any:
 
 
 def equal(one: Any, other: Any, tolerance: float = 0.0) -> bool:
-    """Whether two answers agree: numbers within `tolerance` (absolute, and relative to `other`), all else exactly.
+    """Returns whether two answers agree: numbers within `tolerance` (absolute and relative to `other`), others exactly.
 
-    nan equals nan, and a bool or a string never equals a number. Never raises: `one` may be hostile.
+    NaN equals NaN, and a bool or a string never equals a number. Never raises: `one` may be hostile.
     """
     if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
         if one.shape != other.shape or one.dtype.kind != other.dtype.kind:
@@ -100,7 +102,7 @@ def _near(one: float, other: float, tolerance: float) -> bool:
 
 
 def same_form(one: Any, other: Any) -> bool:
-    """Whether two answers are of the same types, lengths and shapes, whatever their values."""
+    """Returns whether two answers have the same types, lengths and shapes, whatever their values."""
     if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
         return one.shape == other.shape and one.dtype == other.dtype
     if isinstance(one, list) and isinstance(other, list):

@@ -1,4 +1,4 @@
-"""What goes through a model while a probe looks on: proof that it was run, and on what."""
+"""Forward recorder: the inputs and outputs of a model's forward passes, as proof of which sequences it ran on."""
 
 import copy
 from collections.abc import Callable
@@ -11,21 +11,23 @@ from rankzero.exercises.probes.untrusted_values import is_tensor
 
 
 class ForwardRecorder:
-    """Looks at each forward pass of `model` from now on, as model(x) or model.forward(x), and of copies of it.
+    """Records each forward pass of `model`, called as model(x) or model.forward(x), and of its copies.
 
-    `logits()` shows that it ran on these very sequences, however they were cut into batches, and whatever was made of
-    its output. `then` is called at the end of each pass, with that output.
+    `logits()` identifies the sequences that the model ran on, however they were split into batches and whatever the
+    caller did with the output. `then` is called with the output at the end of each pass.
     """
 
     def __init__(self, model: nn.Module, then: Callable[[Tensor], None] = lambda output: None) -> None:
-        self.inputs: list[Tensor] = []  # of passes with gradients on: a look at the loss is not training
+        self.inputs: list[Tensor] = []  # of passes with gradients enabled; a validation pass is not training
         self._then = then
-        self._means: dict[tuple[int, ...], float] = {}  # of a sequence's logits: a second look at it counts for nothing
+        self._means: dict[
+            tuple[int, ...], float
+        ] = {}  # mean logit per sequence: a second pass over a sequence changes nothing
         vars(model)["forward"] = _RecordedForward(model.forward, self._note)
 
     def _note(self, tokens: Any, output: Any) -> None:
         if not is_tensor(tokens) or not is_tensor(output):
-            raise TypeError("the model was given something of a tensor's kind that is no plain tensor")
+            raise TypeError("the model was given, or returned, a tensor subclass or something that is no tensor")
         if torch.is_grad_enabled():
             self.inputs.append(tokens.clone())
         for sequence, logits in zip(tokens.tolist(), output.detach(), strict=True):
@@ -33,12 +35,12 @@ class ForwardRecorder:
         self._then(output)
 
     def logits(self) -> float | None:
-        """The mean over all sequences; None if there was none."""
+        """Returns the mean logit over all sequences; None before the first pass."""
         return sum(self._means.values()) / len(self._means) if self._means else None
 
 
 class _RecordedForward:
-    """Stands where a model's `forward` is; in a copy of the model, where the copy's is."""
+    """Replaces `forward` of a model, and of each copy of the model."""
 
     def __init__(self, forward: Callable[..., Any], note: Callable[[Any, Any], None]) -> None:
         self._forward, self._note = forward, note

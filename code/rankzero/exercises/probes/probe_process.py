@@ -1,4 +1,4 @@
-"""The life of a process that runs probes: it loads the learner's file, asks it, and writes one line for each probe."""
+"""Probe process: loads the learner's file, runs the probes of one request, and writes one line per reply."""
 
 import os
 import resource

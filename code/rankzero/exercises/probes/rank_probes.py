@@ -1,7 +1,7 @@
-"""Real ranks for probes: many processes beside the learner's code, forked from the probe's own in milliseconds.
+"""Rank probes: running a probe's function on several ranks, processes forked from the probe's own in milliseconds.
 
-A fork is safe while its parent has started no threads, and backward may start some. So a probe makes its inputs, and
-leaves every computation, even that on one process to compare with, to ranks.
+A fork is safe only while its parent has started no threads, and a backward pass may start threads. So a probe only
+makes its inputs, and leaves every computation to ranks, including the single-process result to compare with.
 """
 
 from collections.abc import Callable
@@ -15,8 +15,8 @@ from rankzero.learn.distributed.rank import COLLECTIVE_SECONDS
 from rankzero.learn.distributed.world import WorldError, run_world
 
 SECONDS = 3.0  # a right answer takes a tenth of that
-OTHERS: TamperCheck | None = None  # what is not the learner's, as the probe's process has found it
-# How a group's backend communicates. torch gets there through its dispatcher, where what is sent is counted.
+OTHERS: TamperCheck | None = None  # made in the probe's process, before the learner's file ran
+# Methods of a group's backend. torch calls them through its dispatcher, where CollectiveCounter counts bytes.
 COMMUNICATE = (
     *("_allgather_base", "_reduce_scatter_base", "allgather", "allgather_coalesced", "allreduce"),
     *("allreduce_coalesced", "alltoall", "alltoall_base", "barrier", "broadcast", "gather", "recv"),
@@ -25,12 +25,12 @@ COMMUNICATE = (
 
 
 def _refuse_backend_call(*_: Any, **__: Any) -> NoReturn:
-    """Stands in for a backend's methods, which a file could call where nobody counts."""
+    """Replaces a backend's methods: a direct call would not be counted."""
     raise RuntimeError("the group's backend is not called directly: use the functions of torch.distributed")
 
 
 def block_backend_calls() -> None:
-    """Lets nobody call a backend's methods in this process, nor in those that it forks."""
+    """Makes direct calls of a backend's methods fail, in this process and in its forks."""
     for name in COMMUNICATE:
         setattr(c10d.Backend, name, _refuse_backend_call)
 

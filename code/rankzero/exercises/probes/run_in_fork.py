@@ -1,6 +1,6 @@
-"""Runs a part of a probe in a process of its own, which takes what it has learned with it: only files are left behind.
+"""Running a part of a probe in a fork, whose memory ends with it: only files that it writes remain.
 
-As in `ranks`, the process that forks must have run no backward pass, which may start threads.
+As in rank_probes.py, the process that forks must not have run a backward pass, which may start threads.
 """
 
 import json
@@ -21,7 +21,10 @@ from rankzero.learn.distributed.world import WorldError
 
 
 def run_in_fork(learner: ModuleType, work: Callable[[], Answers]) -> Answers:
-    """What `work()` returns in a fork of this process. Where it fails: MemoryError, or WorldError with the cause."""
+    """Returns what `work()` returns in a fork of this process.
+
+    MemoryError or NotImplementedError if `work` raises one, WorldError with the cause for any other failure.
+    """
     receiver, sender = multiprocessing.Pipe(duplex=False)
     child = os.fork()
     if child == 0:

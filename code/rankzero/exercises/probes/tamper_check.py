@@ -1,7 +1,7 @@
-"""Notices when a learner's file changes what is not its own: a function or class of torch, NumPy, the labs, a probe.
+"""Tamper check: finds functions and classes of torch, NumPy, the library or a probe that a learner's file changed.
 
-A probe that compares with a changed `torch.equal`, or counts with a changed counter, would bring back what the file
-wants. This is a fence and no wall: code in the same process can climb it. `grading` does not rely on it for values.
+A probe that compares with a changed `torch.equal`, or counts with a changed counter, would return what the file wants.
+The check stops accidents and simple attempts; code in the same process can defeat it, so `grading` does not rely on it.
 """
 
 import functools
@@ -27,11 +27,11 @@ MODULES = {
     *("torch.nn.functional", "torch.nn.utils", "torch.optim", "torch.optim.lr_scheduler", "torch.random"),
     *("torch.testing", "torch.utils._python_dispatch", "torch.utils.flop_counter"),
 }
-BY_TORCH = {"torch.manual_seed"}  # its compiler wraps this one when it is first imported
+BY_TORCH = {"torch.manual_seed"}  # wrapped by torch._dynamo at its first import
 
 
 class TamperCheck:
-    """What there was when this was made, to compare with later."""
+    """The functions and classes of the watched modules at the time of construction, to compare with later."""
 
     def __init__(self) -> None:
         self._modules = {name: module for name, module in sorted(sys.modules.items()) if _is_watched(name)}
@@ -42,7 +42,7 @@ class TamperCheck:
             self.add(name, module)
 
     def add(self, name: str, module: ModuleType) -> None:
-        """Watches this module too."""
+        """Watches this module as well."""
         self._keep(name, vars(module))
         for value in list(vars(module).values()):
             if issubclass(type(value), type) and value.__flags__ & _HEAP and id(value) not in self._seen:
@@ -52,11 +52,11 @@ class TamperCheck:
     def _keep(self, name: str, space: Mapping[str, Any], kind: type | None = None) -> None:
         before = {key: value for key, value in space.items() if kind or issubclass(type(value), _PARTS)}
         self._spaces.append((name, space, before, kind))
-        functions = [one for one in before.values() if type(one) is FunctionType]
-        self._codes += [(one, one.__code__, one.__defaults__) for one in functions]
+        functions = [value for value in before.values() if type(value) is FunctionType]
+        self._codes += [(function, function.__code__, function.__defaults__) for function in functions]
 
     def changed(self) -> str:
-        """The name of something that is no longer what it was; empty if all is."""
+        """Returns the name of the first changed function, class or module; an empty string if none has changed."""
         for name, module in self._modules.items():
             if sys.modules.get(name) is not module:
                 return name
@@ -66,8 +66,10 @@ class TamperCheck:
                 if not same and f"{name}.{key}" not in BY_TORCH:
                     return f"{name}.{key}"
             if kind and len(now) > len(before):
-                new = [key for key in now if key not in before and key != "__slotnames__"]  # which copying it adds
-                if hides := [key for key in new if any(key in vars(one) for one in kind.__mro__[1:])]:
+                new = [
+                    key for key in now if key not in before and key != "__slotnames__"
+                ]  # __slotnames__: added by copying
+                if hides := [key for key in new if any(key in vars(base) for base in kind.__mro__[1:])]:
                     return f"{name}.{hides[0]}"
         for function, code, defaults in self._codes:
             if function.__code__ is not code or function.__defaults__ is not defaults:
