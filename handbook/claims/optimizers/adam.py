@@ -1,0 +1,159 @@
+"""Claims of handbook/optimizers.md: Adam."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.optim import Adam, Optimizer, RMSprop
+
+from rankzero.claims.claim import claim
+
+from .shared import constant, moves, noise, rms
+
+
+@claim(
+    "adam-first-step-is-the-rate",
+    "Adam's first step is the rate, whether the gradient is 1e-4 or 1e4; at 1e-8, the size of epsilon, it is half. "
+    "RMSprop's is ten times the rate.",
+    expected={"g = 1e4": 1, "g = 1": 1, "g = 1e-4": 1, "g = 1e-8": 0.5, "RMSprop, g = 1": 10},
+    tolerance=2e-4,
+    unit="times lr",
+)
+def first_step() -> Mapping[str, float]:
+    """Makes one update of one weight with each gradient. The tolerance is epsilon beside 1e-4."""
+    sizes = {"1e4": 1e4, "1": 1.0, "1e-4": 1e-4, "1e-8": 1e-8}
+    adam = {
+        f"g = {name}": moves(lambda p: Adam(p, lr=1.0), constant(size, 1))[0].item() for name, size in sizes.items()
+    }
+    return adam | {"RMSprop, g = 1": moves(lambda p: RMSprop(p, lr=1.0), constant(1, 1))[0].item()}
+
+
+@claim(
+    "adam-step-signal-and-noise",
+    "Adam's mean step is the rate times mean / root mean square of the gradient: {expected[no noise]} without noise, "
+    "{expected[noise 1x]} with as much noise as signal, {expected[noise 10x]:.2f} with ten times as much. Noise "
+    "alone makes steps of {expected[noise alone, rms]}.",
+    expected={"no noise": 1, "noise 1x": 0.71, "noise 10x": 0.1, "noise alone, rms": 0.23},
+    tolerance=0.01,
+    unit="times lr",
+)
+def signal_and_noise() -> Mapping[str, float]:
+    """Feeds Adam 1,000 weights with gradients of a fixed mean and deviation 1 (or 0) and averages 1,000 moves.
+
+    The rms is of the last moves. 0.23 is the square root of (1 - beta1) / (1 + beta1), an average's noise.
+    """
+
+    def adam(gradients: list[Tensor]) -> list[Tensor]:
+        return moves(lambda p: Adam(p, lr=1.0), gradients)
+
+    def mean(steps: list[Tensor]) -> float:
+        return torch.stack(steps).mean().item()
+
+    alone = torch.stack(adam(noise(1000))[-200:])
+    return {
+        "no noise": mean(adam(constant(1, 1000))),
+        "noise 1x": mean(adam(noise(1000, mean=1.0))),
+        "noise 10x": mean(adam(noise(1000, mean=0.1))),
+        "noise alone, rms": rms(alone),
+    }
+
+
+class Uncorrected(Optimizer):
+    """Adam without its bias correction."""
+
+    def __init__(self, params: Any, lr: float, beta2: float) -> None:
+        super().__init__(params, {"lr": lr, "beta2": beta2})
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> None:  # type: ignore[override]
+        for group in self.param_groups:
+            for p in group["params"]:
+                state = self.state[p] or {"m": torch.zeros_like(p), "v": torch.zeros_like(p)}
+                self.state[p] = state
+                state["m"].lerp_(p.grad, 0.1)
+                state["v"].lerp_(p.grad**2, 1 - group["beta2"])
+                p -= group["lr"] * state["m"] / (state["v"].sqrt() + 1e-8)
+
+
+@claim(
+    "adam-without-bias-correction",
+    "Without bias correction and with a gradient that stays, Adam's first step is {expected[0.999, first]} times the "
+    "rate and the twelfth, the longest, {expected[0.999, longest]} times; with beta2 = 0.95 they are "
+    "{expected[0.95, first]} and {expected[0.95, longest]:.2f}.",
+    expected={"0.999, first": 3.16, "0.999, longest": 6.57, "0.95, first": 0.45, "0.95, longest": 1.10},
+    tolerance=0.005,
+    unit="times lr",
+)
+def without_bias_correction() -> Mapping[str, float]:
+    """Makes 100 updates of one weight with gradient 1 and takes the first move and the largest."""
+    found: dict[str, float] = {}
+    for beta2 in (0.999, 0.95):
+        steps = [step.item() for step in moves(lambda p, b=beta2: Uncorrected(p, 1.0, b), constant(1, 100))]  # type: ignore[misc]
+        found |= {f"{beta2}, first": steps[0], f"{beta2}, longest": max(steps)}
+    return found
+
+
+@claim(
+    "adam-when-gradients-grow",
+    "If gradients become 1,000 times larger and stay so, Adam's steps reach {expected[0.999]} times the rate with "
+    "beta2 = 0.999, and {expected[0.95]} times with 0.95.",
+    expected={"0.999": 6.4, "0.95": 1.1},
+    tolerance=0.05,
+    unit="times lr",
+)
+def when_gradients_grow() -> Mapping[str, float]:
+    """Makes 3,000 updates of one weight with gradient 0.001, then 100 with gradient 1, and takes the largest move."""
+    gradients = constant(1e-3, 3000) + constant(1, 100)
+    return {
+        str(beta2): max(
+            step.item()
+            for step in moves(lambda p, b=beta2: Adam(p, lr=1.0, betas=(0.9, b)), gradients)  # type: ignore[misc]
+        )
+        for beta2 in (0.999, 0.95)
+    }
+
+
+@claim(
+    "adam-after-one-bad-batch",
+    "One batch with gradients 100 times too large makes Adam's next step {expected[0.999, next]} times as long as "
+    "usual with beta2 = 0.999 and {expected[0.95, next]} times with 0.95; 200 steps later steps are "
+    "{expected[0.999, later]} and {expected[0.95, later]:.1f} times as long.",
+    expected={"0.999, next": 10.0, "0.999, later": 0.55, "0.95, next": 1.9, "0.95, later": 1.0},
+    tolerance=0.1,
+    unit="times the usual step",
+)
+def after_one_bad_batch() -> Mapping[str, float]:
+    """Feeds 1,000 weights noise, one batch of it times 100; compares the rms of moves with that before."""
+    gradients = noise(1700)
+    gradients[1400] = 100 * gradients[1400]
+    found = {}
+    for beta2 in (0.999, 0.95):
+        steps = moves(lambda p, b=beta2: Adam(p, lr=1.0, betas=(0.9, b)), gradients)  # type: ignore[misc]
+        usual = rms(torch.stack(steps[1300:1400]))
+        found[f"{beta2}, next"] = rms(steps[1400]) / usual
+        found[f"{beta2}, later"] = rms(torch.stack(steps[1580:1620])) / usual
+    return found
+
+
+@claim(
+    "adam-in-fp16-needs-a-larger-epsilon",
+    "In fp16 Adam's default epsilon is 0, and a weight whose gradient is 0 becomes NaN; with 1e-7 it stays.",
+    expected={"1e-8": 1, "1e-7": 0, "1e-8, bf16": 0},
+    unit="NaN among 2 weights",
+)
+def epsilon_in_fp16() -> Mapping[str, float]:
+    """Makes one update of two weights of 1 with gradients 0 and 1, and counts what is not a number."""
+
+    def not_numbers(dtype: torch.dtype, eps: float) -> int:
+        weights = torch.ones(2, dtype=dtype, requires_grad=True)
+        optimizer = Adam([weights], lr=1e-1, eps=eps)
+        weights.grad = torch.tensor([0.0, 1.0], dtype=dtype)
+        optimizer.step()
+        return int(weights.isnan().sum())
+
+    return {
+        "1e-8": not_numbers(torch.float16, 1e-8),
+        "1e-7": not_numbers(torch.float16, 1e-7),
+        "1e-8, bf16": not_numbers(torch.bfloat16, 1e-8),
+    }

@@ -1,0 +1,39 @@
+"""Models, measurements and sources that the claims of handbook/optimizers.md share."""
+
+from collections.abc import Callable, Iterable
+
+import torch
+from torch import Tensor
+from torch.optim import Optimizer
+
+Make = Callable[[list[Tensor]], Optimizer]
+
+
+def moves(make: Make, gradients: Iterable[Tensor]) -> list[Tensor]:
+    """How far a float64 weight tensor that begins at 0 moves in each step, against the sign of the gradient."""
+    weights: Tensor | None = None
+    found = []
+    for gradient in gradients:
+        if weights is None:
+            weights = torch.zeros_like(gradient, requires_grad=True)
+            optimizer = make([weights])
+        before = weights.detach().clone()
+        weights.grad = gradient.clone()
+        optimizer.step()
+        found.append(before - weights.detach())
+    return found
+
+
+def constant(value: float, steps: int) -> list[Tensor]:
+    """The same gradient of one number, again and again."""
+    return [torch.full((1,), value, dtype=torch.float64)] * steps
+
+
+def noise(steps: int, size: int = 1000, mean: float = 0.0) -> list[Tensor]:
+    """Gradients of `size` independent numbers with variance 1."""
+    generator = torch.Generator().manual_seed(0)
+    return [mean + torch.randn(size, dtype=torch.float64, generator=generator) for _ in range(steps)]
+
+
+def rms(tensor: Tensor) -> float:
+    return tensor.square().mean().sqrt().item()
