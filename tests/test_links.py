@@ -3,6 +3,7 @@
 import functools
 import itertools
 import re
+import sys
 from pathlib import Path
 
 import nbformat
@@ -62,7 +63,7 @@ def test_links_resolve(page: Path) -> None:
 
 
 def test_the_gate_finds_what_is_broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("test_links.ROOT", tmp_path)
+    monkeypatch.setattr(sys.modules[__name__], "ROOT", tmp_path)
     page = tmp_path / "a.md"
     headings = "# Two *words*, here\n## x\n## x\n"
     page.write_text(headings + "[1](a.md#two-words-here) [2](#x-1) [3](#x-2) [4](b.md) [5](../c) <!-- [6](d) -->")

@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from rankzero.cli.authoring_commands import commands as authoring
 from rankzero.cli.claims_command import commands as measuring
 from rankzero.cli.grading_commands import commands as grading
 from rankzero.cli.plan_command import commands as planning
@@ -97,13 +98,19 @@ def run(number: str, arguments: typer.Context) -> None:
 def sync(
     check: Annotated[bool, typer.Option(help="Write nothing; exit code 1 if something is stale.")] = False,
     execute: Annotated[bool, typer.Option(help="Run the notebooks again even if their cells are the same.")] = False,
-    record: Annotated[bool, typer.Option(help="First record anew what the starters print.")] = False,
+    record: Annotated[bool, typer.Option(help="First run the recorded commands again and keep their output.")] = False,
+    lab: Annotated[
+        str | None, typer.Option(metavar="NUMBER", help="With --record, the commands of this lab only.")
+    ] = None,
 ) -> None:
     """Regenerates notebooks and the excerpts in pages from their sources."""
     from rankzero.publish import sync as publish
 
     with sentences(), console.status("running starters and comparing generated files with their sources"):
-        changed = [*(publish.record() if record else []), *publish.sync(check=check, execute=execute)]
+        changed = [
+            *(publish.record([find_lab(lab)] if lab else all_labs()) if record else []),
+            *publish.sync(check=check, execute=execute),
+        ]
     for file in changed:
         console.print(f"{'stale' if check else 'wrote'}  {path_from_here(file)}")
     if check and changed:
@@ -137,6 +144,7 @@ app.add_typer(measuring)  # claims
 app.add_typer(planning)  # plan
 app.add_typer(commands)  # start, check, watch, hint, status, reset
 app.add_typer(grading)  # grade, feedback
+app.add_typer(authoring)  # new-lab, verify-lab
 
 
 def _next(lab: Lab) -> None:

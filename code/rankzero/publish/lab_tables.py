@@ -8,7 +8,6 @@ Two blocks (`generated_blocks.py`) are filled, each with the labs in the order o
 Planned labs are listed in labs/planned.toml. A planned lab leaves the tables when a lab with its number exists.
 """
 
-import itertools
 import os
 import tomllib
 from dataclasses import dataclass
@@ -70,6 +69,6 @@ def _by_number(labs: list[Lab | PlannedLab], folder: Path) -> str:
 
 def _by_part(labs: list[Lab | PlannedLab], folder: Path) -> str:
     rows = ["| part | labs |", "|---|---|"]
-    for number, (part, members) in enumerate(itertools.groupby(labs, key=lambda lab: lab.part)):
-        rows.append(f"| {number} · {part} | {', '.join(_name(lab, folder) for lab in members)} |")
+    for number, part in enumerate(dict.fromkeys(lab.part for lab in labs)):
+        rows.append(f"| {number} · {part} | {', '.join(_name(lab, folder) for lab in labs if lab.part == part)} |")
     return "\n".join(rows) + "\n"

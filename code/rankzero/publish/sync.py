@@ -18,9 +18,9 @@ def pages(root: Path = ROOT) -> list[Path]:
     return sorted([*root.glob("*.md"), *(page for folder in folders for page in folder.rglob("*.md"))])
 
 
-def record(root: Path = ROOT) -> list[Path]:
-    """Runs every recorded command again and keeps what it prints. Takes a minute or more for each lab."""
-    files = [(lab, file) for lab in all_labs(root) for file in recordings(lab)]
+def record(labs: list[Lab]) -> list[Path]:
+    """Runs every recorded command of `labs` again and keeps what it prints. Takes a minute or more for each lab."""
+    files = [(lab, file) for lab in labs for file in recordings(lab)]
     for lab, file in files:
         file.write_text(run_again(lab, file), encoding="utf-8")
     return [file for _, file in files]
@@ -39,6 +39,15 @@ def sync(root: Path = ROOT, *, check: bool = False, execute: bool = False) -> li
     ]
 
 
+def sync_lab(lab: Lab, *, check: bool = False, execute: bool = False, executed: bool = True) -> list[Path]:
+    """Does what `sync` does for the files of one lab and the tables of labs. Without `executed`, no notebook is run."""
+    made = [*_sync_stubs(lab, check=check)]
+    tables = [lab.root / "README.md", lab.root / "handbook" / "README.md"]
+    for page in [*tables, lab.page, lab.folder / "README.md"]:
+        made += _sync_page(page, lab.root, lab if page == lab.page else None, check=check)
+    return [*made, *_sync_notebooks(lab, check=check, execute=execute, executed=executed)]
+
+
 def _sync_stubs(lab: Lab, *, check: bool) -> Iterator[Path]:
     if not lab.reference.exists():
         return
@@ -52,17 +61,22 @@ def _sync_stubs(lab: Lab, *, check: bool) -> Iterator[Path]:
 def _sync_pages(root: Path, *, check: bool) -> Iterator[Path]:
     labs = {lab.page: lab for lab in all_labs(root)}
     for page in pages(root):
-        before = page.read_text(encoding="utf-8")
-        text = lab_tables.fill(page, excerpts.fill(page, before, root), root)
-        if page in labs:
-            text = lab_facts.fill(labs[page], text)
-        if text != before:
-            if not check:
-                page.write_text(text, encoding="utf-8")
-            yield page
+        yield from _sync_page(page, root, labs.get(page), check=check)
 
 
-def _sync_notebooks(lab: Lab, *, check: bool, execute: bool) -> Iterator[Path]:
+def _sync_page(page: Path, root: Path, lab: Lab | None, *, check: bool) -> Iterator[Path]:
+    """Fills the generated blocks of one page; `lab` is the lab whose page it is, if it is a lab's."""
+    before = page.read_text(encoding="utf-8")
+    text = lab_tables.fill(page, excerpts.fill(page, before, root), root)
+    if lab:
+        text = lab_facts.fill(lab, text)
+    if text != before:
+        if not check:
+            page.write_text(text, encoding="utf-8")
+        yield page
+
+
+def _sync_notebooks(lab: Lab, *, check: bool, execute: bool, executed: bool = True) -> Iterator[Path]:
     source = lab.notebook_source
     learners = notebooks.without_answers(source)
     if notebooks.is_stale(lab.notebook, learners, executed=False):
@@ -70,6 +84,8 @@ def _sync_notebooks(lab: Lab, *, check: bool, execute: bool) -> Iterator[Path]:
             lab.notebook.parent.mkdir(exist_ok=True)
             nbformat.write(learners, lab.notebook)
         yield lab.notebook
+    if not executed:
+        return
     answered, made = notebooks.with_answers(source), source.with_suffix(".ipynb")
     if execute or notebooks.is_stale(made, answered, executed=True):
         if not check:

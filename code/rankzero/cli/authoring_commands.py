@@ -1,0 +1,47 @@
+"""Commands for authors: laying out a new lab, and the gates of one lab."""
+
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from rankzero.cli.terminal import console, sentences
+from rankzero.curriculum import find_lab, path_from_here
+
+commands = typer.Typer()
+FAILURES_SHOWN = 5
+
+
+@commands.command("new-lab")
+def new_lab(
+    number: Annotated[str, typer.Argument(metavar="NUMBER", help="Two digits that no lab has, such as 09.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Lower-case words with hyphens, such as input-pipeline.")],
+) -> None:
+    """Lays out every file of a lab, with instructions on what to write in each."""
+    from rankzero.authoring import new_lab as authoring
+
+    with sentences():
+        lab, files = authoring.new_lab(number, name)
+    for file in files:
+        console.print(f"wrote  {path_from_here(file)}")
+    console.print(f"\nWhat to write next: rankzero verify-lab {lab.number}   (the steps are in CONTRIBUTING.md)")
+
+
+@commands.command("verify-lab")
+def verify_lab(
+    number: Annotated[str, typer.Argument(metavar="NUMBER", help="A lab's number, such as 02.")],
+) -> None:
+    """Runs one lab's gates and says what to write or correct next. Exit code 0 only if all pass."""
+    from rankzero.authoring import verify_lab as authoring
+
+    failed = 0
+    with sentences(), console.status("starting") as status:
+        for verdict in authoring.verify_lab(find_lab(number), lambda gate: status.update(gate)):
+            mark = "[red]FAIL[/]" if verdict.failures else "[green]ok  [/]"
+            console.print(f"{mark}  {verdict.gate:<22} {verdict.seconds:5.1f} s")
+            for failure in verdict.failures[:FAILURES_SHOWN]:
+                console.print(f"      {escape(failure)}")
+            if (more := len(verdict.failures) - FAILURES_SHOWN) > 0:
+                console.print(f"      and {more} more")
+            failed += bool(verdict.failures)
+    raise typer.Exit(int(failed > 0))

@@ -1,0 +1,139 @@
+"""A new lab is laid out whole or not at all, and its gates say what to write next."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rankzero.authoring import verify_lab as gates
+from rankzero.authoring.new_lab import instructions, new_lab
+from rankzero.curriculum import ROOT, Lab, all_labs
+from rankzero.errors import UserError
+from rankzero.exercises.checks.check import exercises_of
+from rankzero.exercises.checks.known_wrong import known_wrong, wrong_file
+from rankzero.exercises.probes.loader import load
+from rankzero.exercises.probes.probe_client import Worker
+
+NOT_STARTED = Worker()  # for gates that run no learner's code
+TABLE = "<!-- labs: by number -->\n<!-- /labs -->\n"
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """The skeleton of a repository without labs."""
+    (tmp_path / "labs").mkdir()
+    (tmp_path / "handbook").mkdir()
+    (tmp_path / "handbook" / "training-loop.md").write_text("# Training loop\n\n## The order is the algorithm\n")
+    (tmp_path / "README.md").write_text(TABLE)
+    (tmp_path / "handbook" / "README.md").write_text(TABLE)
+    return tmp_path
+
+
+@pytest.fixture
+def lab(root: Path) -> Lab:
+    return new_lab("99", "two-words", root)[0]
+
+
+def files(root: Path) -> set[Path]:
+    return {path for path in root.rglob("*") if path.is_file()}
+
+
+def test_a_new_lab_has_every_file_and_stands_in_the_tables(lab: Lab) -> None:
+    assert (lab.slug, lab.title, lab.starter.name) == ("lab-99-two-words", "Two words", "train_two_words.py")
+    assert [*gates._files(lab, NOT_STARTED)] == []
+    assert [*gates._exercises(lab, NOT_STARTED)] == []
+    assert "raise NotImplementedError" in lab.stubs.read_text()
+    assert "1. How many tokens does each loss stand for?" in lab.page.read_text()
+    assert "[99 Two words](labs/lab-99-two-words.md)" in (lab.root / "README.md").read_text()
+
+
+def test_a_new_labs_reference_passes_and_its_known_wrong_solutions_do_not(lab: Lab) -> None:
+    def fails(file: Path) -> set[str]:
+        expected, got = load(lab.reference), load(file)
+        probes = load(lab.probes)
+        return {
+            check.name
+            for exercise in exercises_of(lab)
+            for check in exercise.checks
+            if check.judge(getattr(probes, check.probe)(got, 1), getattr(probes, check.probe)(expected, 1))
+        }
+
+    assert fails(lab.reference) == set()
+    for wrong in known_wrong(lab).values():
+        assert fails(wrong_file(lab, wrong)) == set(wrong.fails)
+
+
+def test_a_new_labs_starter_and_claims_run(lab: Lab, tmp_path: Path) -> None:
+    size = ("--hidden-dim", "8", "--layers", "1", "--heads", "2", "--block-size", "8", "--batch-size", "2")
+    assert load(lab.starter).main([*size, "--steps", "2", "--out", str(tmp_path / "runs")]) == 0
+    assert (tmp_path / "runs" / "lab-99-001" / "log.jsonl").exists()
+    compile(lab.claims.read_text(), lab.claims, "exec")
+
+
+def test_a_new_labs_python_is_in_style(lab: Lab) -> None:
+    for command in (["check", "--quiet"], ["format", "--check", "--quiet"]):
+        ruff = [sys.executable, "-m", "ruff", *command, "--config", str(ROOT / "pyproject.toml"), str(lab.root)]
+        assert subprocess.run(ruff, capture_output=True, text=True, check=False).stdout == ""
+
+
+def test_the_next_thing_to_write_is_said_with_file_and_line(lab: Lab) -> None:
+    first, *others = gates._instructions(lab, NOT_STARTED)
+    assert first.startswith(
+        "code/lab-99-two-words/lab.toml, line 1: write title, part, one sentence of what the reader"
+    )
+    assert {instruction.file for instruction in instructions(lab)} >= {lab.page, lab.checks, lab.known_wrong}
+    manifest = lab.folder / "lab.toml"
+    manifest.write_text("".join(line for line in manifest.open() if "# write:" not in line))
+    assert "train_two_words.py, line 1: write the lesson" in next(gates._instructions(lab, NOT_STARTED))
+    assert len([*gates._instructions(lab, NOT_STARTED)]) == len(others) - 2
+
+
+@pytest.mark.parametrize(
+    ("gate", "file", "old", "new", "sentence"),
+    [
+        ("_files", "page", "## Break It", "## Broken", "the heading '## Break It' is missing"),
+        ("_files", "page", "## Further Reading", "", "the heading '## Further Reading' is missing"),
+        ("_exercises", "page", "<!-- hints: mean_loss -->", "", "add the lines <!-- hints: mean_loss --> and"),
+        ("_exercises", "checks", '"How many tokens does each loss stand for?",', "", "has 1 hints: write two or more"),
+        (
+            "_exercises",
+            "checks",
+            '"mean_loss/equal"',
+            '"mean_loss/weighted"',
+            "two checks are named mean_loss",
+        ),
+        ("_exercises", "known_wrong", "loop.md#the-order", "loop.md#an-order", "there is no heading handbook/training"),
+        ("_generated", "reference", "nats per token, a", "nats, a", "exercises.py differs from its source: run `make"),
+    ],
+)
+def test_each_gate_says_what_to_correct(lab: Lab, gate: str, file: str, old: str, new: str, sentence: str) -> None:
+    path: Path = getattr(lab, file)
+    assert old in path.read_text()
+    path.write_text(path.read_text().replace(old, new))
+    exercises_of.cache_clear()
+    known_wrong.cache_clear()
+    failures = [*getattr(gates, gate)(lab, NOT_STARTED)]
+    assert any(sentence in failure for failure in failures), failures
+
+
+@pytest.mark.parametrize(
+    ("number", "name", "sentence"),
+    [
+        ("9", "trial", "a lab's number is two digits, such as 09; it cannot be '9'"),
+        ("98", "Trial_Lab", "a lab's name is lower-case words with hyphens between"),
+        ("99", "trial", "lab 99 exists already, as lab-99-two-words"),
+        ("98", "left-over", "left-over.md exists already: remove it or choose another name; nothing was written"),
+    ],
+)
+def test_a_lab_that_cannot_be_made_writes_nothing(lab: Lab, number: str, name: str, sentence: str) -> None:
+    (lab.root / "labs" / "lab-98-left-over.md").touch()
+    before = files(lab.root)
+    with pytest.raises(UserError, match=sentence):
+        new_lab(number, name, lab.root)
+    assert files(lab.root) == before
+
+
+@pytest.mark.parametrize("lab", all_labs(), ids=lambda lab: lab.slug)
+def test_no_instruction_is_left_in_a_lab(lab: Lab) -> None:
+    assert [*instructions(lab)] == []
