@@ -25,9 +25,8 @@ from rankzero.ledger.plan.plan_text import MOMENTS
 from rankzero.ledger.predict import largest_micro_batch, predict
 from rankzero.ledger.recipes import OPTIMIZERS, RECIPES
 from rankzero.publish.site import npm_packages
-from rankzero.publish.site.views import calculator
+from rankzero.publish.site.views.ledger_script import script, sources
 
-FORMULAS = Path(calculator.__file__).parents[1] / "static" / "ledger.js"
 TRAINING = [kind for kind in Kind if kind is not Kind.KV_CACHE]
 
 
@@ -94,30 +93,50 @@ def test_random_settings_are_refused_for_every_reason_there_is(words: str) -> No
 @pytest.mark.parametrize(
     ("right", "wrong"),
     [
-        ('"loss: targets", "1", 1n, 8n', '"loss: targets", "1", 1n, 4n'),  # a size
-        ('matrix("attention", 3n * C, C, 0)', 'matrix("attention", 2n * C, C, 0)'),
+        ('Kept("loss: targets", "1", 1, 8,', 'Kept("loss: targets", "1", 1, 4,'),  # a size
+        ('matrix("attention", 3 * C, C, 0)', 'matrix("attention", 2 * C, C, 0)'),
         ('"all it keeps, less B·T·V·bytes"', '"all it keeps"'),  # only the words of a formula
-        ("copied * recipe.copy, formula, [FORWARD, BEGIN]", "copied * recipe.copy, formula, [FORWARD]"),  # a phase
-        ("each(accumulator), PHASES)", "each(accumulator))"),
-        ("casts ? 3n * C : C", "C"),
-        ("held(weight, layout, 1n)));\n    const rows", "held(weight, layout, 2n)));\n    const rows"),  # a ZeRO stage
-        ("if (layout.zero < 2n && weight.split", "if (layout.zero < 3n && weight.split"),
-        ("min(2n, blocks)", "2n"),  # matters to models of one block
-        ("inLoss >= bytesOf", "inLoss < bytesOf"),
-        ("loss / 2n; // log-probabilities go", "loss;"),
-        ("layout.zero === 0n && !recipe.accumulator", "layout.zero === 0n"),
-        ("numbers + 4n * ceil(numbers, facts.eightBitBlock)", "numbers + 4n * (numbers / facts.eightBitBlock)"),
-        ("PHASES[totals.indexOf(bytes)]", "PHASES[1]"),
-        ("while (high - low > 1n)", "while (high - low > 2n)"),
+        ("        (FORWARD, BEGIN),\n", "        (FORWARD,),\n"),  # a phase
+        ("summed * recipe.accumulator", "numbers * recipe.accumulator"),
+        ("3 * C if sizes.casts else C, sizes.compute", "C, sizes.compute"),
+        ("numbers = sum(held(weight, layout, 1)", "numbers = sum(held(weight, layout, 2)"),  # a ZeRO stage
+        ("if layout.zero < 2 and weight.split", "if layout.zero < 3 and weight.split"),
+        ("min(2, blocks)", "2"),  # matters to models of one block
+        ("in_loss >= sum(", "in_loss < sum("),
+        ("loss // 2", "loss"),
+        ("layout.zero == 0 and not recipe.accumulator", "layout.zero == 0"),
+        ("numbers + 4 * -(-numbers // EIGHT_BIT_BLOCK)", "numbers + 4 * (numbers // EIGHT_BIT_BLOCK)"),
+        ("phase = max(totals, key=lambda name: totals[name])", "phase = PHASES[1]"),
+        ("while high - low > 1", "while high - low > 2"),
         ("use a divisor of both.", "use a divisor."),  # a sentence
-        ("    checkTensor(layout, config, refuse);\n", ""),  # a check
+        ("        self._check_tensor(config)\n", ""),  # a check
     ],
 )
 def test_a_slip_in_the_formulas_is_found(calc: Page, right: str, wrong: str) -> None:
-    source = FORMULAS.read_text(encoding="utf-8")
-    assert source.count(right) == 1
+    modules = sources()
+    assert sum(text.count(right) for text in modules.values()) == 1
+    changed = script({name: text.replace(right, wrong) for name, text in modules.items()})
     asked, expected = cases()
-    assert ask(calc, asked, source.replace(right, wrong)) != expected
+    parts = (slice(start, start + 100) for start in range(0, len(asked), 100))
+    assert any(ask(calc, asked[part], changed) != expected[part] for part in parts)
+
+
+def test_every_refusal_names_the_field_of_the_form_that_is_wrong(calc: Page) -> None:
+    sentences = sorted({answer["refused"] for answer in cases()[1] if "refused" in answer})
+    facts = """sentences => sentences.map((sentence) => {
+      const ledger = Ledger(document.getElementById("ledger-facts").textContent);
+      return new ledger.UserError(sentence).field;
+    })"""
+    form = {str(field) for field in calc.locator("form [name]").evaluate_all("all => all.map((one) => one.name)")}
+    assert set(calc.evaluate(facts, sentences)) <= {*form, "shard"}  # which the form leaves at all ranks
+
+
+@pytest.mark.parametrize("statement", ["with x: y", "x @= y", "yield x", "x[1:2]", "assert x", "f'{x:>5}{y!s}'"])
+def test_python_that_cannot_be_translated_is_refused(statement: str) -> None:
+    modules = sources()
+    modules["ledger/models.py"] += f"\n\ndef parameter_count(x, y):\n    {statement}\n"
+    with pytest.raises((NotImplementedError, KeyError)):
+        script(modules)
 
 
 def test_typed_numbers_are_read_as_a_starter_reads_its_options(calc: Page) -> None:

@@ -1,11 +1,12 @@
-"""The ledger calculator: a page that computes in the browser what `rankzero.ledger` predicts.
+"""Ledger calculator: a page that computes in the browser what `rankzero.ledger` predicts.
 
-`static/ledger.js` has the formulas. What is data in Python is not written there again: `facts` puts it into the page.
+ledger_script.py translates the formulas into `_static/ledger.js`; `facts` puts the data into the page.
 """
 
 import dataclasses
 import json
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 from sphinx.application import Sphinx
@@ -13,13 +14,13 @@ from sphinx.application import Sphinx
 from rankzero.curriculum import ROOT
 from rankzero.learn.models.gpt import GPTConfig
 from rankzero.learn.models.llama import LlamaConfig
-from rankzero.learn.runs.options import LARGEST
 from rankzero.ledger.hardware import HARDWARE
 from rankzero.ledger.ledger import PHASES, PRESENT, Kind
 from rankzero.ledger.models import PRESETS, Config
-from rankzero.ledger.plan.layout import CHECKPOINTING, MOST_MICRO_BATCHES
+from rankzero.ledger.plan.layout import CHECKPOINTING
 from rankzero.ledger.plan.plan_text import MOMENTS
-from rankzero.ledger.recipes import EIGHT_BIT_BLOCK, EIGHT_BIT_SMALLEST, OPTIMIZERS, RECIPES
+from rankzero.ledger.recipes import OPTIMIZERS, RECIPES
+from rankzero.publish.site.views.ledger_script import camel, script, sources
 
 PAGE = "calculator"
 FAMILIES: dict[str, type[Config]] = {"gpt": GPTConfig, "llama": LlamaConfig}
@@ -43,17 +44,11 @@ DEFAULTS: dict[str, Any] = {
     "memory": 24,
 }
 LINKED = {
-    "formulas": "code/rankzero/publish/site/static/ledger.js",
+    "formulas": "code/rankzero/publish/site/views/ledger_script.py",
     "python": "code/rankzero/ledger/predict.py",
     "test": "tests/site/test_calculator.py",
     "models": "code/rankzero/learn",
 }
-
-
-def camel(name: str) -> str:
-    """A Python name as JavaScript writes it: `n_kv_head` is nKvHead."""
-    first, *rest = name.split("_")
-    return first + "".join(word.capitalize() for word in rest)
 
 
 def size_names(config: type[Config]) -> list[str]:
@@ -62,7 +57,7 @@ def size_names(config: type[Config]) -> list[str]:
 
 
 def facts() -> dict[str, Any]:
-    """Everything that the formulas divide and multiply by, under the names that `ledger.js` uses."""
+    """Returns the presets, recipes, optimizers and names that the page shows, as `ledger.js` names them."""
 
     def plain(things: Mapping[str, Any]) -> dict[str, Any]:
         return {
@@ -88,10 +83,6 @@ def facts() -> dict[str, Any]:
         "present": {kind.value: phases for kind, phases in PRESENT.items()},
         "moments": MOMENTS,
         "checkpointing": CHECKPOINTING,
-        "mostMicroBatches": MOST_MICRO_BATCHES,
-        "eightBitBlock": EIGHT_BIT_BLOCK,
-        "eightBitSmallest": EIGHT_BIT_SMALLEST,
-        "largest": LARGEST,
     }
 
 
@@ -116,8 +107,15 @@ def _files(app: Sphinx, pagename: str, templatename: str, context: dict[str, Any
             app.add_js_file(script)
 
 
+def _write_script(app: Sphinx) -> None:
+    file = Path(app.outdir) / "_static" / "ledger.js"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(script(sources()), encoding="utf-8")
+
+
 def setup(app: Sphinx) -> dict[str, bool]:
     """Called by Sphinx."""
+    app.connect("builder-inited", _write_script)
     app.connect("html-collect-pages", _page)
     app.connect("html-page-context", _files)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

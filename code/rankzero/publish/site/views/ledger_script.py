@@ -1,0 +1,315 @@
+"""Ledger script: the calculator's JavaScript, translated from the Python that predicts the ledger.
+
+The translation covers the Python that those modules use: whole numbers become BigInt, dicts become Map, and names
+become camelCase. `templates/ledger.js` has Python's operators and built-in functions, and what the page calls.
+"""
+
+import ast
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from rankzero.curriculum import ROOT
+
+LIBRARY = ROOT / "code" / "rankzero"
+RUNTIME = Path(__file__).parents[1] / "templates" / "ledger.js"
+MODULES = {
+    "learn/runs/options.py": ("LARGEST", "positive_int", "_int"),
+    "learn/models/gpt.py": ("GPTConfig",),
+    "learn/models/llama.py": ("LlamaConfig",),
+    "ledger/models.py": ("Part", "Weight", "weights_of", "parameter_count"),
+    "ledger/recipes.py": ("EIGHT_BIT_BLOCK", "EIGHT_BIT_SMALLEST", "bytes_per_parameter"),
+    "ledger/ledger.py": ("LedgerError", "Kind", "PHASES", "FORWARD", "PRESENT", "Row", "Ledger", "human"),
+    "ledger/plan/layout.py": ("CHECKPOINTING", "MOST_MICRO_BATCHES", "Layout"),
+    "ledger/activations.py": ("Kept", "Sizes", "sizes_of", "kept_tensors", "kept_bytes", "_gpt", "_llama"),
+    "ledger/plan/shard_buffers.py": ("Unit", "units_of", "Buffers", "buffers_of"),
+    "ledger/predict.py": (
+        *("predict", "backward_rows", "held", "held_gradient", "weight_rows", "gradient_rows", "optimizer_rows"),
+        *("_eight_bit", "activation_rows", "_times", "loss_bytes", "block_again", "temporary_rows"),
+        *("communication_rows", "kv_cache_row", "largest_micro_batch"),
+    ),
+}
+SKIPPED = {"_in_flight", "as_json", "table"}  # methods for pipelines and for text
+RESERVED = {"case", "catch", "const", "default", "delete", "function", "let", "new", "switch", "this", "var", "void"}
+OPERATORS: Mapping[type[ast.AST], str] = {
+    ast.Add: "add",
+    ast.Sub: "sub",
+    ast.Mult: "mul",
+    ast.Div: "div",
+    ast.FloorDiv: "floordiv",
+    ast.Mod: "mod",
+    ast.Pow: "pow",
+    ast.Eq: "eq",
+    ast.NotEq: "ne",
+    ast.In: "contains",
+    ast.NotIn: "lacks",
+}
+COMPARED: Mapping[type[ast.AST], str] = {
+    ast.Lt: "<",
+    ast.LtE: "<=",
+    ast.Gt: ">",
+    ast.GtE: ">=",
+    ast.Is: "===",
+    ast.IsNot: "!==",
+}
+METHODS = {"append": "push", "items": "entries"}  # of lists and dicts
+
+
+def sources() -> dict[str, str]:
+    """Returns the text of each Python module by its path in the library."""
+    return {name: (LIBRARY / name).read_text(encoding="utf-8") for name in MODULES}
+
+
+def script(modules: Mapping[str, str]) -> str:
+    """Returns the JavaScript made of the texts of MODULES. NotImplementedError for Python that it cannot translate."""
+    trees = [(ast.parse(text), MODULES[name]) for name, text in modules.items()]
+    statements = [node for tree, names in trees for node in tree.body if names_of(node) & set(names)]
+    classes = {node.name for node in statements if isinstance(node, ast.ClassDef)}
+    formulas = "\n\n".join(_Translator(classes).statement(node) for node in statements)
+    return RUNTIME.read_text(encoding="utf-8").replace("// FORMULAS", formulas)
+
+
+def names_of(node: ast.stmt) -> set[str]:
+    """Returns the names that a statement of a module defines."""
+    if isinstance(node, ast.FunctionDef | ast.ClassDef):
+        return {node.name}
+    targets = node.targets if isinstance(node, ast.Assign) else []
+    return {name.id for target in targets for name in ast.walk(target) if isinstance(name, ast.Name)}
+
+
+def camel(name: str) -> str:
+    """Returns a Python name as JavaScript writes it: `n_kv_head` is nKvHead; PHASES stays as it is."""
+    if name.isupper() or name in RESERVED:
+        return name if name.isupper() else f"{name}_"
+    first, *rest = name.lstrip("_").split("_")
+    return "_" * name.startswith("_") + first + "".join(word.capitalize() for word in rest)
+
+
+class _Translator:
+    """Translates the statements of a module; `classes` are the classes that a call makes an instance of."""
+
+    def __init__(self, classes: set[str]) -> None:
+        self.classes = classes | {"UserError", "ArgumentTypeError"}
+
+    # ---- Statements
+    def statement(self, node: ast.stmt) -> str:
+        match node:
+            case ast.FunctionDef():
+                return f"function {camel(node.name)}{self.function(node)}\n{self.signature(node)}"
+            case ast.ClassDef(bases=[ast.Name(id="StrEnum")]):
+                members = [part for part in node.body if isinstance(part, ast.Assign)]
+                pairs = [f"{self.expression(one.targets[0])}: {self.expression(one.value)}" for one in members]
+                return f"const {node.name} = {{ {', '.join(pairs)} }};"
+            case ast.ClassDef():
+                return self.dataclass(node) if node.decorator_list else f"class {node.name} extends Error {{}}"
+            case ast.Assign(targets=[target]):
+                kind = "" if isinstance(target, ast.Name) and target.id.islower() else "const "
+                return f"{kind}{self.expression(target)} = {self.expression(node.value)};"
+            case ast.AnnAssign(value=ast.expr() as value):
+                return f"{self.expression(node.target)} = {self.expression(value)};"
+            case ast.AugAssign():
+                name = self.expression(node.target)
+                return f"{name} = {OPERATORS[type(node.op)]}({name}, {self.expression(node.value)});"
+            case ast.Return():
+                return f"return {self.expression(node.value) if node.value else 'null'};"
+            case ast.Raise(exc=ast.expr() as error):
+                return f"throw {self.expression(error)};"
+            case ast.If():
+                rest = f" else {{\n{self.block(node.orelse)}\n}}" if node.orelse else ""
+                return f"if ({self.truth(node.test)}) {{\n{self.block(node.body)}\n}}{rest}"
+            case ast.While():
+                return f"while ({self.truth(node.test)}) {{\n{self.block(node.body)}\n}}"
+            case ast.For():
+                head = f"for (const {self.expression(node.target)} of iter({self.expression(node.iter)}))"
+                return f"{head} {{\n{self.block(node.body)}\n}}"
+            case ast.Try(handlers=[ast.ExceptHandler(type=ast.Name(id=name)) as handler]):
+                caught = f"if (!(error instanceof {name})) throw error;\n{self.block(handler.body)}"
+                return f"try {{\n{self.block(node.body)}\n}} catch (error) {{\n{caught}\n}}"
+            case ast.Expr(value=ast.Constant()):
+                return ""  # a docstring
+            case ast.Expr():
+                return f"{self.expression(node.value)};"
+        raise NotImplementedError(ast.unparse(node))
+
+    def block(self, nodes: Iterable[ast.stmt]) -> str:
+        return "\n".join(filter(None, (self.local(node) for node in nodes)))
+
+    def local(self, node: ast.stmt) -> str:
+        """Returns a statement of a function, in which all names are declared at the top."""
+        return self.statement(node).removeprefix("const ") if isinstance(node, ast.Assign) else self.statement(node)
+
+    def function(self, node: ast.FunctionDef, first: str = "") -> str:
+        """Returns parameters and body."""
+        parameters = [one.arg for one in _parameters(node)]
+        body = [part for statement in node.body for part in _walk(statement)]
+        stored = {one.id for one in body if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)}
+        declared = sorted(stored - set(parameters))
+        let = f"let {', '.join(map(camel, declared))};\n" if declared else ""
+        return f"({', '.join(self.parameters(node))}) {{\n{first}{let}{self.block(node.body)}\n}}"
+
+    def parameters(self, node: ast.FunctionDef) -> list[str]:
+        defaults = dict(zip([one.arg for one in node.args.args][::-1], node.args.defaults[::-1], strict=False))
+        for one, default in zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True):
+            if default:
+                defaults[one.arg] = default
+        made = [
+            camel(one.arg) + (f" = {self.expression(defaults[one.arg])}" if one.arg in defaults else "")
+            for one in _parameters(node)
+        ]
+        return [*made, *([f"...{camel(node.args.vararg.arg)}"] if node.args.vararg else [])]
+
+    def signature(self, node: ast.FunctionDef) -> str:
+        return f"{camel(node.name)}.parameters = {[camel(one.arg) for one in _parameters(node)]};"
+
+    def dataclass(self, node: ast.ClassDef) -> str:
+        fields = [(one.target.id, one.value) for one in node.body if isinstance(one, ast.AnnAssign)]  # type: ignore[union-attr]
+        names = [camel(name) for name, _ in fields]
+        given = [camel(name) + (f" = {self.expression(value)}" if value else "") for name, value in fields]
+        methods = [self.method(one) for one in node.body if isinstance(one, ast.FunctionDef) and _is_method(one)]
+        fill = f"Object.assign(this, {{ {', '.join(names)} }});\nthis.__post_init__?.();"
+        constructor = f"static parameters = {names};\nconstructor({', '.join(given)}) {{\n{fill}\n}}"
+        return f"class {node.name} {{\n" + "\n".join([constructor, *methods]) + "\n}"
+
+    def method(self, node: ast.FunctionDef) -> str:
+        name = node.name if node.name == "__post_init__" else camel(node.name)
+        getter = "get " if any(isinstance(one, ast.Name) for one in node.decorator_list) else ""
+        return f"{getter}{name}{self.function(node, first='const self = this;')}"
+
+    # ---- Expressions
+    def truth(self, node: ast.expr) -> str:
+        return self.expression(node) if isinstance(node, ast.Compare) else f"truth({self.expression(node)})"
+
+    def commas(self, nodes: Iterable[ast.expr]) -> str:
+        return ", ".join(map(self.expression, nodes))
+
+    def expression(self, node: ast.expr) -> str:
+        match node:
+            case ast.Constant(value=bool() | None):
+                return {True: "true", False: "false", None: "null"}[node.value]  # type: ignore[index]
+            case ast.Constant(value=int() as number):
+                return f"{number}n"
+            case ast.Constant(value=float() | str()):
+                return repr(node.value)
+            case ast.Name():
+                return camel(node.id)
+            case ast.Attribute():
+                return f"{self.expression(node.value)}.{camel(node.attr)}"
+            case ast.Starred(ctx=ast.Load()):
+                return f"...iter({self.expression(node.value)})"
+            case ast.Starred():
+                return f"...{self.expression(node.value)}"
+            case ast.Tuple() | ast.List():
+                return f"[{self.commas(node.elts)}]"
+            case ast.Dict():
+                pairs = zip(node.keys, node.values, strict=True)
+                return f"new Map([{', '.join(f'[{self.commas([key, value])}]' for key, value in pairs if key)}])"
+            case ast.UnaryOp(op=ast.USub()):
+                return f"(-{self.expression(node.operand)})"
+            case ast.UnaryOp(op=ast.Not()):
+                return (
+                    f"!{self.truth(node.operand)}"
+                    if not isinstance(node.operand, ast.Compare)
+                    else (f"!({self.expression(node.operand)})")
+                )
+            case ast.BinOp():
+                return f"{OPERATORS[type(node.op)]}({self.expression(node.left)}, {self.expression(node.right)})"
+            case ast.BoolOp():
+                name = "or" if isinstance(node.op, ast.Or) else "and"
+                made = self.expression(node.values[-1])
+                for value in node.values[-2::-1]:
+                    made = f"{name}({self.expression(value)}, () => {made})"
+                return made
+            case ast.Compare():
+                sides = [node.left, *node.comparators]
+                return "(" + " && ".join(map(self.compared, sides, node.ops, sides[1:])) + ")"
+            case ast.IfExp():
+                parts = self.truth(node.test), self.expression(node.body), self.expression(node.orelse)
+                return "({} ? {} : {})".format(*parts)
+            case ast.NamedExpr():
+                return f"({self.expression(node.target)} = {self.expression(node.value)})"
+            case ast.Lambda():
+                return f"(({', '.join(camel(one.arg) for one in node.args.args)}) => {self.expression(node.body)})"
+            case ast.JoinedStr():
+                return "[" + ", ".join(map(self.piece, node.values)) + '].join("")'
+            case ast.Subscript(slice=ast.Slice(lower=ast.expr() as lower, upper=None)):
+                return f"{self.expression(node.value)}.slice(Number({self.expression(lower)}))"
+            case ast.Subscript():
+                return f"item({self.expression(node.value)}, {self.expression(node.slice)})"
+            case ast.ListComp() | ast.GeneratorExp():
+                return f"[...{self.generator(node.generators, self.expression(node.elt))}]"
+            case ast.SetComp():
+                return f"new Set({self.generator(node.generators, self.expression(node.elt))})"
+            case ast.DictComp():
+                return f"new Map({self.generator(node.generators, f'[{self.commas([node.key, node.value])}]')})"
+            case ast.Call():
+                return self.call(node)
+        raise NotImplementedError(ast.unparse(node))
+
+    def compared(self, left: ast.expr, operator: ast.cmpop, right: ast.expr) -> str:
+        sides = self.expression(left), self.expression(right)
+        if type(operator) in OPERATORS:
+            return "{}({}, {})".format(OPERATORS[type(operator)], *sides)
+        return f"{sides[0]} {COMPARED[type(operator)]} {sides[1]}"
+
+    def piece(self, node: ast.expr) -> str:
+        """Returns a part of an f-string."""
+        if not isinstance(node, ast.FormattedValue):
+            return self.expression(node)
+        value = self.expression(node.value)
+        if node.format_spec:
+            spec = ast.unparse(node.format_spec)
+            if spec not in ("f','", "f',.2f'"):
+                raise NotImplementedError(spec)
+            return f"format({value}, {self.expression(node.format_spec)})"
+        return f"repr({value})" if node.conversion == ord("r") else f"str({value})"
+
+    def generator(self, loops: list[ast.comprehension], element: str) -> str:
+        made = f"yield {element};"
+        for loop in reversed(loops):
+            for test in reversed(loop.ifs):
+                made = f"if ({self.truth(test)}) {made}"
+            made = f"for (const {self.expression(loop.target)} of iter({self.expression(loop.iter)})) {{ {made} }}"
+        return f"(function* () {{ {made} }})()"
+
+    def call(self, node: ast.Call) -> str:
+        arguments = [self.expression(one) for one in node.args]
+        keywords = ", ".join(
+            f"{camel(one.arg)}: {self.expression(one.value)}" if one.arg else f"...named({self.expression(one.value)})"
+            for one in node.keywords
+        )
+        match node.func:
+            case ast.Name(id="isinstance"):
+                return f"({arguments[0]} instanceof {arguments[1]})"
+            case ast.Attribute(value=ast.Name(id="object"), attr="__setattr__"):
+                return f"setattr({', '.join(arguments)})"
+            case ast.Attribute(value=ast.Name(id="dict" | "math" | "argparse")):
+                function = camel(node.func.attr)
+            case ast.Attribute(attr="join"):
+                return f"[...iter({arguments[0]})].join({self.expression(node.func.value)})"
+            case ast.Attribute():
+                function = f"{self.expression(node.func.value)}.{METHODS.get(node.func.attr, camel(node.func.attr))}"
+            case _:
+                function = self.expression(node.func)
+        if function in ("max", "min"):
+            several = len(arguments) > 1
+            arguments = [f"[{', '.join(arguments)}]" if several else f"iter({arguments[0]})"]
+        if keywords and function not in ("zip",):
+            return f"call({function}, [{', '.join(arguments)}], {{ {keywords} }})"
+        made = "new " if function in self.classes else ""
+        return f"{made}{function}({', '.join(arguments)})"
+
+
+def _parameters(node: ast.FunctionDef) -> list[ast.arg]:
+    return [one for one in (*node.args.args, *node.args.kwonlyargs) if one.arg != "self"]
+
+
+def _is_method(node: ast.FunctionDef) -> bool:
+    return node.name == "__post_init__" or not (node.name.startswith("__") or node.name in SKIPPED)
+
+
+def _walk(node: ast.AST) -> Iterable[ast.AST]:
+    """Yields a node and what is in it, without functions and comprehensions, whose names are their own."""
+    yield node
+    own = ast.FunctionDef | ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp | ast.Lambda
+    if not isinstance(node, own):
+        for child in [node.iter, *node.body] if isinstance(node, ast.For) else ast.iter_child_nodes(node):
+            yield from _walk(child)
