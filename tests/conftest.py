@@ -12,7 +12,7 @@ from xdist.scheduler import LoadScopeScheduling
 from rankzero.learn.machine.lazy_dynamo import import_dynamo_lazily
 
 if TYPE_CHECKING:
-    from rankzero.exercises.probes.probe_client import Worker
+    from rankzero.exercises.checks.probe_client import LocalProbeClient
     from rankzero.grading.attack_corpus import Canaries
     from rankzero.grading.grader import Grader
 
@@ -45,11 +45,11 @@ def pytest_xdist_auto_num_workers() -> int:
 
 
 @pytest.fixture(scope="session")
-def worker() -> "Iterator[Worker]":
+def worker() -> "Iterator[LocalProbeClient]":
     """A warm process for probes, one per process of pytest."""
-    from rankzero.exercises.probes.probe_client import Worker
+    from rankzero.exercises.checks.probe_client import LocalProbeClient
 
-    with Worker() as running:
+    with LocalProbeClient() as running:
         yield running
 
 

@@ -12,10 +12,10 @@ from rankzero.curriculum import ROOT, Lab, all_labs
 from rankzero.errors import UserError
 from rankzero.exercises.checks.check import exercises_of
 from rankzero.exercises.checks.known_wrong import known_wrong, wrong_file
+from rankzero.exercises.checks.probe_client import LocalProbeClient
 from rankzero.exercises.probes.loader import load
-from rankzero.exercises.probes.probe_client import Worker
 
-NOT_STARTED = Worker()  # for gates that run no learner's code
+NOT_STARTED = LocalProbeClient()  # for gates that run no learner's code
 TABLE = "<!-- labs: by number -->\n<!-- /labs -->\n"
 
 

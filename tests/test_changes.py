@@ -19,10 +19,10 @@ from mutants import mutants
 from rankzero.curriculum import Lab, all_labs
 from rankzero.exercises.checks.check import exercises_of
 from rankzero.exercises.checks.known_wrong import changed_reference
+from rankzero.exercises.checks.probe_client import LocalProbeClient
 from rankzero.exercises.checks.report import Report
 from rankzero.exercises.checks.runner import check_file
 from rankzero.exercises.probes.loader import load
-from rankzero.exercises.probes.probe_client import Worker
 
 SEEDS = range(int(os.environ.get("RANKZERO_SEEDS", 1)))  # for each hurried answer; `make prove` says how many
 LABS = [lab for lab in all_labs() if lab.checks.exists()]
@@ -44,7 +44,7 @@ def each_change(changes: Mapping[Lab, Changes]) -> pytest.MarkDecorator:
     return pytest.mark.parametrize(("lab", "exercise", "change"), every)
 
 
-def check(lab: Lab, source: str, function: str, seed: int, folder: Path, worker: Worker) -> Report:
+def check(lab: Lab, source: str, function: str, seed: int, folder: Path, worker: LocalProbeClient) -> Report:
     """Checks `source` on the exercise of that name, or that has this function."""
     file = folder / "exercises.py"
     file.write_text(source)
@@ -55,7 +55,7 @@ def check(lab: Lab, source: str, function: str, seed: int, folder: Path, worker:
 
 @each_change({lab: load(lab.known_wrong).HURRIED for lab in LABS})
 def test_a_hurried_answer_does_not_get_all_points(
-    tmp_path: Path, worker: Worker, lab: Lab, exercise: str, change: str
+    tmp_path: Path, worker: LocalProbeClient, lab: Lab, exercise: str, change: str
 ) -> None:
     source = changed_reference(lab, exercise, change, str(lab.known_wrong))
     for seed in SEEDS:
@@ -67,7 +67,7 @@ def test_a_hurried_answer_does_not_get_all_points(
 
 @each_change({lab: right_answers(lab).RIGHT for lab in LABS})
 def test_another_right_answer_gets_all_points(
-    tmp_path: Path, worker: Worker, lab: Lab, exercise: str, change: str
+    tmp_path: Path, worker: LocalProbeClient, lab: Lab, exercise: str, change: str
 ) -> None:
     source = changed_reference(lab, exercise, change, f"{lab.slug}, right_answers.py")
     report = check(lab, source, exercise, 1, tmp_path, worker)
@@ -77,7 +77,7 @@ def test_another_right_answer_gets_all_points(
 @pytest.mark.prove
 @pytest.mark.timeout(1500)
 @pytest.mark.parametrize("lab", LABS, ids=lambda lab: lab.slug)
-def test_a_changed_line_does_not_get_all_points(tmp_path: Path, worker: Worker, lab: Lab) -> None:
+def test_a_changed_line_does_not_get_all_points(tmp_path: Path, worker: LocalProbeClient, lab: Lab) -> None:
     harmless = {what for every in right_answers(lab).EQUIVALENT.values() for what in every}
     unnoticed = set()
     for mutant in mutants(lab.reference.read_text()):

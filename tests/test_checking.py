@@ -15,10 +15,10 @@ from rich.console import Console
 from rankzero.curriculum import find_lab
 from rankzero.errors import UserError
 from rankzero.exercises.checks.check import exercises_of
+from rankzero.exercises.checks.probe_client import LocalProbeClient
 from rankzero.exercises.checks.report import Report
 from rankzero.exercises.checks.runner import check_file
 from rankzero.exercises.probes.answers import AnswerError, decode, encode, equal
-from rankzero.exercises.probes.probe_client import Worker
 from rankzero.exercises.study import report_display as display
 from rankzero.publish.stubs import stub
 
@@ -27,8 +27,8 @@ EXERCISES = exercises_of(LAB)
 
 
 @pytest.fixture(scope="module")
-def worker() -> Iterator[Worker]:
-    with Worker() as running:
+def worker() -> Iterator[LocalProbeClient]:
+    with LocalProbeClient() as running:
         yield running
 
 
@@ -60,7 +60,7 @@ def shown(report: Report) -> str:
     return console.file.getvalue()
 
 
-def check(file: Path, worker: Worker, *names: str) -> Report:
+def check(file: Path, worker: LocalProbeClient, *names: str) -> Report:
     worker.forget(file)
     chosen = tuple(exercise for exercise in EXERCISES if not names or exercise.name in names)
     return check_file(LAB, file, chosen, seed=3, worker=worker)
@@ -83,7 +83,9 @@ BAD = {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_a_function_that_misbehaves_costs_its_own_checks_only(tmp_path: Path, worker: Worker, name: str) -> None:
+def test_a_function_that_misbehaves_costs_its_own_checks_only(
+    tmp_path: Path, worker: LocalProbeClient, name: str
+) -> None:
     body, status, said = BAD[name]
     report = check(with_step(tmp_path, body), worker, "train_step", "evaluate", "learning_rate")
     first = report.results[0]
@@ -92,7 +94,7 @@ def test_a_function_that_misbehaves_costs_its_own_checks_only(tmp_path: Path, wo
     assert all(result.status == "pass" for result in report.results if result.exercise != "train_step")
 
 
-def test_an_endless_loop_is_waited_for_once_and_its_line_is_named(tmp_path: Path, worker: Worker) -> None:
+def test_an_endless_loop_is_waited_for_once_and_its_line_is_named(tmp_path: Path, worker: LocalProbeClient) -> None:
     report = check(with_step(tmp_path, "    while True:\n        pass"), worker)
     assert sum("no answer after" in result.text for result in report.results) <= 2  # those of one probe
     statuses = {e.name: [r.status for r in report.results if r.exercise == e.name] for e in EXERCISES}
@@ -104,13 +106,13 @@ def test_an_endless_loop_is_waited_for_once_and_its_line_is_named(tmp_path: Path
     assert check(LAB.reference, worker).points == 50, "the worker lives on"
 
 
-def test_what_was_answered_before_an_endless_loop_counts(tmp_path: Path, worker: Worker) -> None:
+def test_what_was_answered_before_an_endless_loop_counts(tmp_path: Path, worker: LocalProbeClient) -> None:
     report = check(altered(tmp_path, ("len(losses) < max_steps and", "")), worker, "overfit_one_batch")
     assert [r.status for r in report.results] == ["pass", "pass", "pass", "timeout", "skipped"]
 
 
 def test_a_file_that_never_loads_is_waited_for_once(
-    tmp_path: Path, worker: Worker, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, worker: LocalProbeClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sent: list[Any] = []
     send = worker._send
@@ -128,13 +130,13 @@ def test_a_file_that_never_loads_is_waited_for_once(
 
 
 def test_ctrl_c_in_the_terminal_is_not_for_the_worker() -> None:
-    with Worker() as own:
+    with LocalProbeClient() as own:
         check(LAB.reference, own, "learning_rate")
         os.kill(own._process.pid, signal.SIGINT)
         assert check(LAB.reference, own, "learning_rate").points == 10
 
 
-def test_escape_sequences_of_a_learner_do_not_reach_the_terminal(tmp_path: Path, worker: Worker) -> None:
+def test_escape_sequences_of_a_learner_do_not_reach_the_terminal(tmp_path: Path, worker: LocalProbeClient) -> None:
     body = """
     print("\\x1b]0;owned\\x07\\x1b[2J\\x9b2J [red]x[/] \\u202etxt\\u2069 \\u2028line")
     raise ValueError("\\x1b[2J\\x1b]8;;http://evil.example\\x1b\\\\ \\u202e \\udc80 [bold]")"""
@@ -145,7 +147,7 @@ def test_escape_sequences_of_a_learner_do_not_reach_the_terminal(tmp_path: Path,
     screen.encode()  # no half of a surrogate pair either: printing it would end in a traceback
 
 
-def test_a_flood_of_prints_is_cut_and_the_verdict_stands(tmp_path: Path, worker: Worker) -> None:
+def test_a_flood_of_prints_is_cut_and_the_verdict_stands(tmp_path: Path, worker: LocalProbeClient) -> None:
     source = LAB.reference.read_text().replace(
         "    optimizer.zero_grad(set_to_none=True)\n",
         "    print('x' * 20_000_000)\n    optimizer.zero_grad(set_to_none=True)\n",
@@ -157,7 +159,7 @@ def test_a_flood_of_prints_is_cut_and_the_verdict_stands(tmp_path: Path, worker:
     assert len(report.results[0].printed) <= 4096
 
 
-def test_prints_are_shown_up_to_a_limit_that_is_told(tmp_path: Path, worker: Worker) -> None:
+def test_prints_are_shown_up_to_a_limit_that_is_told(tmp_path: Path, worker: LocalProbeClient) -> None:
     file = altered(
         tmp_path, ("    loss.backward()\n", "    for n in range(20):\n        print('line', n)\n    loss.backward()\n")
     )
@@ -188,7 +190,9 @@ def test_prints_are_shown_up_to_a_limit_that_is_told(tmp_path: Path, worker: Wor
         ("import math\n".encode("utf-16"), r"exercises.py is saved as UTF-16: save it as UTF-8\.$"),
     ],
 )
-def test_a_file_that_does_not_load_says_where(tmp_path: Path, worker: Worker, text: str | bytes, said: str) -> None:
+def test_a_file_that_does_not_load_says_where(
+    tmp_path: Path, worker: LocalProbeClient, text: str | bytes, said: str
+) -> None:
     file = tmp_path / "exercises.py"
     file.write_bytes(text if isinstance(text, bytes) else text.encode())
     report = check(file, worker, "train_step")
@@ -199,13 +203,13 @@ def test_a_file_that_does_not_load_says_where(tmp_path: Path, worker: Worker, te
     assert len(shown(report).splitlines()) < 6, "said once, not for every check"
 
 
-def test_a_function_that_is_missing_is_named_once_an_exercise(tmp_path: Path, worker: Worker) -> None:
+def test_a_function_that_is_missing_is_named_once_an_exercise(tmp_path: Path, worker: LocalProbeClient) -> None:
     report = check(altered(tmp_path, ("def evaluate(", "def evalute(")), worker)
     assert report.points == 40
     assert shown(report).count("evaluate is missing from exercises.py") == 1
 
 
-def test_a_function_that_is_not_written_yet_is_named_once(tmp_path: Path, worker: Worker) -> None:
+def test_a_function_that_is_not_written_yet_is_named_once(tmp_path: Path, worker: LocalProbeClient) -> None:
     source = LAB.reference.read_text()
     stubs = LAB.stubs.read_text()
     file = tmp_path / "exercises.py"
@@ -241,13 +245,13 @@ COMBINED = {
 
 
 @pytest.mark.parametrize("name", COMBINED)
-def test_combined_mistakes_are_explained_each_by_itself(tmp_path: Path, worker: Worker, name: str) -> None:
+def test_combined_mistakes_are_explained_each_by_itself(tmp_path: Path, worker: LocalProbeClient, name: str) -> None:
     *changes, expected = COMBINED[name]
     report = check(altered(tmp_path, *changes), worker)  # type: ignore[arg-type]
     assert sorted(diagnosis.name for diagnosis in report.diagnoses) == sorted(expected)
 
 
-def test_a_mistake_that_is_not_known_is_not_explained(tmp_path: Path, worker: Worker) -> None:
+def test_a_mistake_that_is_not_known_is_not_explained(tmp_path: Path, worker: LocalProbeClient) -> None:
     changes = ("return peak * (step + 1) / warmup_steps", "return 0.0"), ("loss = F.cross", "loss = 2 * F.cross")
     report = check(altered(tmp_path, *changes), worker)
     assert report.points == 27
@@ -256,7 +260,7 @@ def test_a_mistake_that_is_not_known_is_not_explained(tmp_path: Path, worker: Wo
 
 @pytest.mark.parametrize("change", ["", "    optimizer.step()\n", "    optimizer.step()\n    loss.backward()\n"])
 def test_whatever_keeps_the_weights_from_moving_gets_an_explanation_that_is_true(
-    tmp_path: Path, worker: Worker, change: str
+    tmp_path: Path, worker: LocalProbeClient, change: str
 ) -> None:
     report = check(altered(tmp_path, ("    loss.backward()\n    optimizer.step()\n", change)), worker, "train_step")
     (diagnosis,) = report.diagnoses
@@ -265,7 +269,7 @@ def test_whatever_keeps_the_weights_from_moving_gets_an_explanation_that_is_true
     assert "backward() is missing" in diagnosis.explanation
 
 
-def test_a_file_that_is_refused_says_what_it_holds(tmp_path: Path, worker: Worker) -> None:
+def test_a_file_that_is_refused_says_what_it_holds(tmp_path: Path, worker: LocalProbeClient) -> None:
     change = "torch.save(state, path)", 'torch.save(state | {"path": path}, path)'
     report = check(altered(tmp_path, change), worker, "checkpoint")
     assert re.search(r"refuses the file: it holds a pathlib\.\w*Path", report.results[0].text)
@@ -274,7 +278,7 @@ def test_a_file_that_is_refused_says_what_it_holds(tmp_path: Path, worker: Worke
     assert "\\u001b" not in report.as_json()
 
 
-def test_numbers_that_differ_are_told_with_digits_that_differ(tmp_path: Path, worker: Worker) -> None:
+def test_numbers_that_differ_are_told_with_digits_that_differ(tmp_path: Path, worker: LocalProbeClient) -> None:
     report = check(altered(tmp_path, ("math.pi", "3.14159")), worker, "learning_rate")
     text = next(result.text for result in report.results if result.status == "fail")
     match = re.search(r"is (\S+); expected (\S+)\.$", text)
@@ -282,7 +286,7 @@ def test_numbers_that_differ_are_told_with_digits_that_differ(tmp_path: Path, wo
     assert match[1] != match[2]
 
 
-def test_counts_are_told_as_counts(tmp_path: Path, worker: Worker) -> None:
+def test_counts_are_told_as_counts(tmp_path: Path, worker: LocalProbeClient) -> None:
     changes = ('int(state["step"])', 'int(state["step"]) + 1'), ("    return losses\n", "    return losses[-1]\n")
     texts = " ".join(result.text for result in check(altered(tmp_path, *changes), worker).results)
     step = re.search(r"the step that load_checkpoint returns is (\d+); expected (\d+)\.", texts)
@@ -292,28 +296,28 @@ def test_counts_are_told_as_counts(tmp_path: Path, worker: Worker) -> None:
     assert "None" not in texts
 
 
-def test_a_blocked_check_says_by_what(tmp_path: Path, worker: Worker) -> None:
+def test_a_blocked_check_says_by_what(tmp_path: Path, worker: LocalProbeClient) -> None:
     report = check(altered(tmp_path, ("optimizer.step()", "pass")), worker)
     texts = [result.text for result in report.results if result.exercise == "overfit_one_batch"]
     assert set(texts) == {"blocked until train_step moves the weights once, along this batch's gradient"}
     assert "blocked  until train_step moves the weights once" in shown(report)
 
 
-def test_the_file_is_imported_afresh(tmp_path: Path, worker: Worker) -> None:
+def test_the_file_is_imported_afresh(tmp_path: Path, worker: LocalProbeClient) -> None:
     file = with_step(tmp_path, "    return None")
     assert check(file, worker, "train_step").points == 0
     file.write_text(LAB.reference.read_text())
     assert check(file, worker, "train_step").points == 10
 
 
-def test_one_seed_one_report_and_another_seed_other_inputs(tmp_path: Path, worker: Worker) -> None:
+def test_one_seed_one_report_and_another_seed_other_inputs(tmp_path: Path, worker: LocalProbeClient) -> None:
     file = with_step(tmp_path, "    return 0.0")
     texts = [check_file(LAB, file, EXERCISES[:1], seed=seed, worker=worker).results[0].text for seed in (1, 1, 2)]
     assert texts[0] == texts[1] != texts[2]
     assert re.fullmatch(r"the loss is 0.000000; expected \d+\.\d{6}\.", texts[0])
 
 
-def test_code_that_cheats_by_patching_torch_gains_nothing(tmp_path: Path, worker: Worker) -> None:
+def test_code_that_cheats_by_patching_torch_gains_nothing(tmp_path: Path, worker: LocalProbeClient) -> None:
     top = "torch.equal = torch.allclose = lambda *a, **k: True\nclass Any(float):\n    __eq__ = lambda a, b: True"
     report = check(with_step(tmp_path, "    return Any(1.0)", top), worker, "train_step")
     assert report.points == 0
@@ -388,7 +392,9 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("what", CHANGES)
-def test_a_file_that_changes_what_is_not_its_own_is_told_so(what: str, tmp_path: Path, worker: Worker) -> None:
+def test_a_file_that_changes_what_is_not_its_own_is_told_so(
+    what: str, tmp_path: Path, worker: LocalProbeClient
+) -> None:
     code, name = CHANGES[what]
     later = "".join(f"    {line}\n" for line in code.splitlines())
     for file in (with_step(tmp_path, "    return 1.0", top=code), with_step(tmp_path, later)):
@@ -397,7 +403,7 @@ def test_a_file_that_changes_what_is_not_its_own_is_told_so(what: str, tmp_path:
         assert re.search(f"exercises.py changes .*{name}", report.results[0].text)
 
 
-def test_what_torch_changes_itself_is_nobody_s_fault(tmp_path: Path, worker: Worker) -> None:
+def test_what_torch_changes_itself_is_nobody_s_fault(tmp_path: Path, worker: LocalProbeClient) -> None:
     source = LAB.reference.read_text()
     compiler = "    import torch._dynamo.config, torch.utils.checkpoint\n    torch._dynamo.is_compiling()\n"
     file = tmp_path / "exercises.py"
@@ -407,7 +413,7 @@ def test_what_torch_changes_itself_is_nobody_s_fault(tmp_path: Path, worker: Wor
     assert report.points == report.max_points
 
 
-def test_lines_that_are_not_the_probe_s_count_for_nothing(tmp_path: Path, worker: Worker) -> None:
+def test_lines_that_are_not_the_probe_s_count_for_nothing(tmp_path: Path, worker: LocalProbeClient) -> None:
     forged = (
         "    import json, os\n"
         "    line = json.dumps({'status': 'answered', 'answers': '{}'}).encode() + b'\\n'\n"
@@ -421,7 +427,7 @@ def test_lines_that_are_not_the_probe_s_count_for_nothing(tmp_path: Path, worker
     assert report.results[0].text == "the process ended without an answer"
 
 
-def test_lines_do_not_buy_time(tmp_path: Path, worker: Worker) -> None:
+def test_lines_do_not_buy_time(tmp_path: Path, worker: LocalProbeClient) -> None:
     flood = (
         "    import os\n"
         "    while True:\n"

@@ -10,9 +10,9 @@ from rankzero.curriculum import ROOT, Lab, all_labs, find_lab
 from rankzero.errors import UserError
 from rankzero.exercises.checks.check import Exercise, exercises_of
 from rankzero.exercises.checks.known_wrong import KnownWrong, changed_reference, known_wrong, wrong_file
+from rankzero.exercises.checks.probe_client import LocalProbeClient
 from rankzero.exercises.checks.runner import check_file
 from rankzero.exercises.probes.loader import load
-from rankzero.exercises.probes.probe_client import Worker
 from rankzero.publish.stubs import answers
 
 # The first test that needs an exercise runs all its solutions for all seeds: on a busy machine that takes minutes.
@@ -38,7 +38,7 @@ def only(exercises: tuple[Exercise, ...], name: str) -> tuple[Exercise, ...]:
 
 
 @functools.cache
-def ask_all_ahead(lab: Lab, name: str, worker: Worker) -> None:
+def ask_all_ahead(lab: Lab, name: str, worker: LocalProbeClient) -> None:
     """Runs every solution to an exercise, right or wrong, for all its seeds: one process each, not one per seed."""
     (exercise,) = only(exercises_of(lab), name)
     worker.ask_ahead(lab, lab.reference, exercise, [*SEEDS])
@@ -48,7 +48,7 @@ def ask_all_ahead(lab: Lab, name: str, worker: Worker) -> None:
 
 
 @each_lab()
-def test_the_reference_passes_every_check_for_every_seed(lab: Lab, worker: Worker) -> None:
+def test_the_reference_passes_every_check_for_every_seed(lab: Lab, worker: LocalProbeClient) -> None:
     for exercise in exercises_of(lab):
         ask_all_ahead(lab, exercise.name, worker)
     for seed in SEEDS:
@@ -58,7 +58,7 @@ def test_the_reference_passes_every_check_for_every_seed(lab: Lab, worker: Worke
 
 
 @each_lab()
-def test_the_untouched_stub_fails_every_check_and_is_named(lab: Lab, worker: Worker) -> None:
+def test_the_untouched_stub_fails_every_check_and_is_named(lab: Lab, worker: LocalProbeClient) -> None:
     exercises = exercises_of(lab)
     report = check_file(lab, lab.stubs, exercises, seed=1, worker=worker)
     functions = {exercise.name: exercise.functions for exercise in exercises}
@@ -71,7 +71,7 @@ def test_the_untouched_stub_fails_every_check_and_is_named(lab: Lab, worker: Wor
 
 @each_wrong()
 def test_a_known_wrong_solution_loses_exactly_its_checks_and_is_recognized(
-    lab: Lab, wrong: KnownWrong, worker: Worker
+    lab: Lab, wrong: KnownWrong, worker: LocalProbeClient
 ) -> None:
     exercises = only(exercises_of(lab), wrong.exercise)
     ask_all_ahead(lab, exercises[0].name, worker)

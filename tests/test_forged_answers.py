@@ -18,9 +18,9 @@ import pytest
 
 from rankzero.curriculum import Lab, all_labs
 from rankzero.exercises.checks.check import Check, Exercise, exercises_of
+from rankzero.exercises.checks.probe_client import LocalProbeClient, Reply
 from rankzero.exercises.checks.runner import _Read, check_file
 from rankzero.exercises.probes.answers import Answers
-from rankzero.exercises.probes.probe_client import Reply, Worker
 
 LABS = [lab for lab in all_labs() if lab.checks.exists()]
 ATTACKS = [(lab, file) for lab in LABS for file in sorted(lab.attacks.glob("*.py"))]
@@ -29,8 +29,8 @@ SEEDS = (1, 2)
 
 
 @pytest.fixture(scope="module")
-def worker() -> Iterator[Worker]:
-    with Worker() as running:
+def worker() -> Iterator[LocalProbeClient]:
+    with LocalProbeClient() as running:
         yield running
 
 
@@ -40,7 +40,7 @@ def each_lab() -> pytest.MarkDecorator:
     return pytest.mark.parametrize("lab", params)
 
 
-def answers(worker: Worker, lab: Lab, exercise: Exercise, check: Check, seed: int) -> Answers:
+def answers(worker: LocalProbeClient, lab: Lab, exercise: Exercise, check: Check, seed: int) -> Answers:
     return worker.ask(lab, lab.reference, exercise, check, seed).answers
 
 
@@ -48,7 +48,7 @@ def answers(worker: Worker, lab: Lab, exercise: Exercise, check: Check, seed: in
 class Replaying:
     """Sends the reference's right answers of another seed for whatever file it is asked about."""
 
-    worker: Worker
+    worker: LocalProbeClient
     recorded: int
 
     def ask(self, lab: Lab, file: Path, exercise: Exercise, check: Check, seed: int) -> Reply:
@@ -59,7 +59,7 @@ class Replaying:
 
 @pytest.mark.parametrize("seed", SEEDS)
 @each_lab()
-def test_the_right_answers_of_another_seed_earn_nothing(lab: Lab, seed: int, worker: Worker) -> None:
+def test_the_right_answers_of_another_seed_earn_nothing(lab: Lab, seed: int, worker: LocalProbeClient) -> None:
     forger = Replaying(worker, SEEDS[1] if seed == SEEDS[0] else SEEDS[0])
     report = check_file(lab, Path("forged.py"), exercises_of(lab), seed=seed, worker=forger, explain=False)
     assert [result.check for result in report.results if result.status == "pass"] == []
@@ -123,7 +123,7 @@ def name_of(value: Any) -> str:
 
 
 @each_lab()
-def test_a_judge_takes_no_answer_that_was_not_computed_and_breaks_at_none(lab: Lab, worker: Worker) -> None:
+def test_a_judge_takes_no_answer_that_was_not_computed_and_breaks_at_none(lab: Lab, worker: LocalProbeClient) -> None:
     wrong = []
     for exercise in exercises_of(lab):
         for check in exercise.checks:
@@ -161,7 +161,9 @@ def earns(file: Path) -> dict[str, int]:
 
 
 @pytest.mark.parametrize(("lab", "file"), ATTACKS, ids=[f"{lab.slug}-{file.stem}" for lab, file in ATTACKS])
-def test_a_file_that_tries_to_look_right_earns_what_it_does_right(lab: Lab, file: Path, worker: Worker) -> None:
+def test_a_file_that_tries_to_look_right_earns_what_it_does_right(
+    lab: Lab, file: Path, worker: LocalProbeClient
+) -> None:
     report = check_file(lab, file, exercises_of(lab), seed=SEEDS[0], worker=worker, explain=False)
     assert report.unusable == ""
     points = {exercise.name: 0 for exercise in exercises_of(lab)}

@@ -13,7 +13,7 @@ import pytest
 from sandboxes import needs_sandbox
 
 from rankzero.curriculum import all_labs, find_lab
-from rankzero.exercises.probes.supervisor import _Lines, supervise
+from rankzero.exercises.probes.supervisor import _ReplyLines, run_supervised
 from rankzero.grading.attack_corpus import Attack, Canaries, attacks, recorded, says_against
 from rankzero.grading.grade import Grade, Student, Submission
 from rankzero.grading.grader import Grader, GradingSettings
@@ -158,7 +158,7 @@ def test_probes_that_do_not_load_are_nobodys_zero(tmp_path: Path) -> None:
         "wanted": [("a", 1)],
         "seconds": 60.0,
     }
-    assert "no_such_module" in supervise(request, others=())["trouble"]
+    assert "no_such_module" in run_supervised(request, others=())["trouble"]
 
 
 @pytest.mark.prove
@@ -181,7 +181,7 @@ def test_a_fork_bomb_beside_it_takes_nothing_from_an_honest_submission(scene: Sc
 
 def test_words_that_were_taken_back_are_not_waited_for() -> None:
     reader, writer = os.pipe()
-    with _Lines(reader, b"token") as lines:
+    with _ReplyLines(reader, b"token") as lines:
         assert lines.read()
         os.close(writer)
         assert not lines.read()

@@ -16,7 +16,7 @@ from rankzero.curriculum import Lab, all_labs, find_lab
 from rankzero.errors import UserError
 from rankzero.exercises.checks.check import exercises_of
 from rankzero.exercises.checks.known_wrong import known_wrong, wrong_source
-from rankzero.exercises.probes.probe_client import INSTRUCTION_SETS
+from rankzero.exercises.checks.probe_client import INSTRUCTION_SETS
 from rankzero.grading.grade import Grade, Student, Submission
 from rankzero.grading.grader import Grader, GradingSettings
 from rankzero.grading.sandbox import sandbox_client

@@ -9,7 +9,7 @@ import pytest
 
 from rankzero.exercises.checks.check import Check, Exercise
 from rankzero.exercises.checks.diagnosis import same_answers
-from rankzero.exercises.probes.probe_client import Reply, Worker
+from rankzero.exercises.checks.probe_client import LocalProbeClient, Reply
 
 PROBES = """
 import numpy as np
@@ -35,12 +35,12 @@ FIRST = "import torch\nimport torch.distributed as dist\n\n\ndef total(tensor):\
 
 
 @pytest.fixture(scope="module")
-def worker() -> Iterator[Worker]:
-    with Worker() as running:
+def worker() -> Iterator[LocalProbeClient]:
+    with LocalProbeClient() as running:
         yield running
 
 
-def ask(worker: Worker, folder: Path, body: str, name: str = "exercises.py") -> dict[str, Reply]:
+def ask(worker: LocalProbeClient, folder: Path, body: str, name: str = "exercises.py") -> dict[str, Reply]:
     """The replies to both probes of a learner whose `total` has this body."""
     (folder / "probes.py").write_text(PROBES)
     file = folder / name
@@ -52,7 +52,7 @@ def ask(worker: Worker, folder: Path, body: str, name: str = "exercises.py") -> 
     return {check.name: worker.ask(lab, file, exercise, check, 5) for check in checks}
 
 
-def test_ranks_see_the_same_sum(worker: Worker, tmp_path: Path) -> None:
+def test_ranks_see_the_same_sum(worker: LocalProbeClient, tmp_path: Path) -> None:
     for reply in ask(worker, tmp_path, "    dist.all_reduce(tensor)").values():
         assert reply.status == "answered"
         totals = reply.answers["totals"]
@@ -60,7 +60,7 @@ def test_ranks_see_the_same_sum(worker: Worker, tmp_path: Path) -> None:
         assert totals.sum() > 0
 
 
-def test_a_stub_is_still_a_stub(worker: Worker, tmp_path: Path) -> None:
+def test_a_stub_is_still_a_stub(worker: LocalProbeClient, tmp_path: Path) -> None:
     reply = ask(worker, tmp_path, "    raise NotImplementedError('total: rankzero hint 07 total')")["total"]
     assert (reply.status, reply.text) == ("todo", "total: rankzero hint 07 total")
 
@@ -80,7 +80,7 @@ FAILURES = {
 
 
 @pytest.mark.parametrize("failure", FAILURES)
-def test_a_failure_names_the_rank_and_the_line(worker: Worker, tmp_path: Path, failure: str) -> None:
+def test_a_failure_names_the_rank_and_the_line(worker: LocalProbeClient, tmp_path: Path, failure: str) -> None:
     of_rank_1, of_others, status, words = FAILURES[failure]
     body = f"    if dist.get_rank() == 1:\n        {of_rank_1}\n    else:\n        {of_others}\n"
     replies = ask(worker, tmp_path, body)

@@ -21,10 +21,10 @@ from rankzero.curriculum import Lab
 from rankzero.errors import UserError
 from rankzero.exercises.checks.check import Exercise, exercises_of
 from rankzero.exercises.checks.known_wrong import changed_reference, known_wrong, wrong_file
+from rankzero.exercises.checks.probe_client import LocalProbeClient
 from rankzero.exercises.checks.report import Report
 from rankzero.exercises.checks.runner import check_file
 from rankzero.exercises.probes.loader import load
-from rankzero.exercises.probes.probe_client import Worker
 from rankzero.publish import notebooks
 from rankzero.publish.sync import sync_lab
 
@@ -60,7 +60,7 @@ def verify_lab(lab: Lab, progress: Callable[[str], None] = lambda gate: None) ->
 
     A gate that cannot run because a file is broken fails with the error's sentence.
     """
-    with Worker() as worker:
+    with LocalProbeClient() as worker:
         for gate, check in _GATES.items():
             progress(gate)
             start = time.monotonic()
@@ -84,7 +84,7 @@ def wrong_headings(page: str) -> str:
     return f"the heading '## {unknown[0]}' is not one of a lab's" if unknown else "the headings are in another order"
 
 
-def _files(lab: Lab, _: Worker) -> Iterator[str]:
+def _files(lab: Lab, _: LocalProbeClient) -> Iterator[str]:
     required = [lab.page, lab.folder / "README.md", lab.notebook_source, lab.reference, lab.known_wrong, lab.claims]
     required += [lab.probes, lab.checks, lab.tests / "right_answers.py", lab.tests / "test_starter.py"]
     for file in required:
@@ -96,17 +96,17 @@ def _files(lab: Lab, _: Worker) -> Iterator[str]:
         yield f"{_name(lab, lab.starter)} has {lines} lines: shorten it to 250, which can be read in one sitting."
 
 
-def _instructions(lab: Lab, _: Worker) -> Iterator[str]:
+def _instructions(lab: Lab, _: LocalProbeClient) -> Iterator[str]:
     for instruction in instructions(lab):
         yield f"{_name(lab, instruction.file)}, line {instruction.line}: write {instruction.text}; remove the line."
 
 
-def _generated(lab: Lab, _: Worker) -> Iterator[str]:
+def _generated(lab: Lab, _: LocalProbeClient) -> Iterator[str]:
     for file in sync_lab(lab, check=True):
         yield f"{_name(lab, file)} differs from its source: run `make sync`."
 
 
-def _exercises(lab: Lab, _: Worker) -> Iterator[str]:
+def _exercises(lab: Lab, _: LocalProbeClient) -> Iterator[str]:
     """Each exercise has its hints, known-wrong solutions and place on the page; names are unique."""
     page, checks = lab.page.read_text(encoding="utf-8"), _name(lab, lab.checks)
     exercises = exercises_of(lab)
@@ -134,14 +134,14 @@ def _exercises(lab: Lab, _: Worker) -> Iterator[str]:
             yield f"{_name(lab, lab.known_wrong)}: {solution.name}: there is no heading {solution.read}: correct it."
 
 
-def _reference(lab: Lab, worker: Worker) -> Iterator[str]:
+def _reference(lab: Lab, worker: LocalProbeClient) -> Iterator[str]:
     for exercise in exercises_of(lab):
         for result in _check(lab, lab.reference, exercise, worker).results:
             if result.status != "pass":
                 yield f"the reference loses {result.check} ({result.text}): correct the reference, probe or judge."
 
 
-def _stub(lab: Lab, worker: Worker) -> Iterator[str]:
+def _stub(lab: Lab, worker: LocalProbeClient) -> Iterator[str]:
     for exercise in exercises_of(lab):
         for result in _check(lab, lab.stubs, exercise, worker).results:
             named = any(f"{name} is not written yet" in result.text for name in exercise.functions)
@@ -149,7 +149,7 @@ def _stub(lab: Lab, worker: Worker) -> Iterator[str]:
                 yield f"{result.check} does not fail on the untouched stub by naming {exercise.name}: {result.text}"
 
 
-def _known_wrong(lab: Lab, worker: Worker) -> Iterator[str]:
+def _known_wrong(lab: Lab, worker: LocalProbeClient) -> Iterator[str]:
     for exercise in exercises_of(lab):
         solutions = [solution for solution in known_wrong(lab).values() if solution.exercise == exercise.name]
         for file in [lab.reference, *(wrong_file(lab, solution) for solution in solutions)]:
@@ -165,20 +165,20 @@ def _known_wrong(lab: Lab, worker: Worker) -> Iterator[str]:
                 yield f"{solution.name} is recognized as {_list(diagnosed)}: let its check tell the two apart."
 
 
-def _hurried(lab: Lab, worker: Worker) -> Iterator[str]:
+def _hurried(lab: Lab, worker: LocalProbeClient) -> Iterator[str]:
     yield from _changes(
         lab, worker, "hurried answer", load(lab.known_wrong).HURRIED, lambda full: full, "gets all points: add a check."
     )
 
 
-def _right(lab: Lab, worker: Worker) -> Iterator[str]:
+def _right(lab: Lab, worker: LocalProbeClient) -> Iterator[str]:
     right = load(lab.tests / "right_answers.py").RIGHT
     yield from _changes(lab, worker, "right answer", right, lambda full: not full, "loses points: correct the check.")
 
 
 def _changes(
     lab: Lab,
-    worker: Worker,
+    worker: LocalProbeClient,
     kind: str,
     changes: dict[str, dict[str, str]],
     is_wrong: Callable[[bool], bool],
@@ -200,7 +200,7 @@ def _changes(
                     yield f"{kind} '{title}' to {name} {sentence}"
 
 
-def _tests(lab: Lab, _: Worker) -> Iterator[str]:
+def _tests(lab: Lab, _: LocalProbeClient) -> Iterator[str]:
     """The starter's own test, the first lines of its recordings, and the links of the lab's page and notebooks."""
     places = [str(lab.tests / "test_starter.py"), "tests/test_recordings.py", "tests/test_links.py"]
     command = [sys.executable, "-m", "pytest", "--no-header", "--tb=no", "-k", lab.slug, *places]
@@ -211,12 +211,12 @@ def _tests(lab: Lab, _: Worker) -> Iterator[str]:
             yield f"{test} fails ({trouble or 'see its output'}): run `.venv/bin/pytest '{test}'`, correct the cause."
 
 
-def _notebook(lab: Lab, _: Worker) -> Iterator[str]:
+def _notebook(lab: Lab, _: LocalProbeClient) -> Iterator[str]:
     notebooks.execute(notebooks.without_answers(lab.notebook_source), lab.notebook)  # UserError where a cell fails
     yield from ()
 
 
-def _claims(lab: Lab, _: Worker) -> Iterator[str]:
+def _claims(lab: Lab, _: LocalProbeClient) -> Iterator[str]:
     page, name = lab.page.read_text(encoding="utf-8"), _name(lab, lab.page)
     claims, measured = all_claims(), read_measurements()
     linked = claim_links(page)
@@ -234,7 +234,7 @@ def _claims(lab: Lab, _: Worker) -> Iterator[str]:
         yield f"{figure}: no claim, source or recorded output stands behind this figure: link one."
 
 
-_GATES: dict[str, Callable[[Lab, Worker], Iterator[str]]] = {
+_GATES: dict[str, Callable[[Lab, LocalProbeClient], Iterator[str]]] = {
     "files and headings": _files,
     "instructions": _instructions,
     "exercises": _exercises,
@@ -250,7 +250,7 @@ _GATES: dict[str, Callable[[Lab, Worker], Iterator[str]]] = {
 }
 
 
-def _check(lab: Lab, file: Path, exercise: Exercise, worker: Worker, *, explain: bool = False) -> Report:
+def _check(lab: Lab, file: Path, exercise: Exercise, worker: LocalProbeClient, *, explain: bool = False) -> Report:
     worker.ask_ahead(lab, lab.reference, exercise, [SEED])
     return check_file(lab, file, (exercise,), seed=SEED, worker=worker, explain=explain)
 

@@ -43,15 +43,15 @@ def start(
 @commands.command()
 def check(number: Number, name: Name = None, file: File = None, seed: Seed = None, as_json: Json = False) -> None:
     """Checks your exercises and says what is wrong and why. Exit code 0 only if everything passes."""
+    from rankzero.exercises.checks.probe_client import LocalProbeClient
     from rankzero.exercises.checks.runner import check_file, new_seed
-    from rankzero.exercises.probes.probe_client import Worker
     from rankzero.exercises.study import progress, workspace
     from rankzero.exercises.study import report_display as display
 
     with sentences():
         lab, chosen = _exercises(number, name)
         mine = workspace.work_file(lab, file)
-        with Worker() as worker, console.status("checking") as status:
+        with LocalProbeClient() as worker, console.status("checking") as status:
             report = check_file(
                 lab,
                 mine,
@@ -74,14 +74,14 @@ def check(number: Number, name: Name = None, file: File = None, seed: Seed = Non
 @commands.command()
 def watch(number: Number, name: Name = None, file: File = None) -> None:
     """Checks again on every save. Keys: h for a hint, l for the list of exercises, q to quit."""
-    from rankzero.exercises.probes.probe_client import Worker
+    from rankzero.exercises.checks.probe_client import LocalProbeClient
     from rankzero.exercises.study import workspace
     from rankzero.exercises.study.watch import Session
 
     with sentences():
         lab, chosen = _exercises(number, name)
         mine = workspace.work_file(lab, file)
-        with Worker() as worker:
+        with LocalProbeClient() as worker:
             Session(lab, chosen, mine, worker, remember=file is None).run()
 
 

@@ -34,7 +34,7 @@ from typing import Any
 
 from rankzero.curriculum import ROOT, Lab, all_labs, find_lab
 from rankzero.exercises.checks.check import exercises_of
-from rankzero.exercises.checks.runner import Asks
+from rankzero.exercises.checks.runner import ProbeRunner
 from rankzero.exercises.probes.answers import encode
 from rankzero.grading.grade import Grade
 
@@ -105,7 +105,7 @@ def _read(file: Path, lab: Lab | None = None) -> Attack:
     return Attack(name=name, path=file, tries=" ".join(tries.split()), **constants)
 
 
-def recorded(lab: Lab, seed: int, worker: Asks) -> dict[str, str]:
+def recorded(lab: Lab, seed: int, worker: ProbeRunner) -> dict[str, str]:
     """The reference's answers for this seed, as a probe would send them, by the probe's name."""
     asked = {check.probe: (exercise, check) for exercise in exercises_of(lab) for check in exercise.checks}
     return {

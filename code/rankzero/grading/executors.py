@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from rankzero.errors import UserError
-from rankzero.exercises.probes.probe_client import Worker
+from rankzero.exercises.checks.probe_client import LocalProbeClient
 from rankzero.grading.grade import Grade, Submission
 from rankzero.grading.grader import Grader, GradingSettings
 from rankzero.grading.sandbox.probe_routing import TrustedWorker
@@ -35,7 +35,7 @@ def run_locally(submissions: Sequence[Submission], settings: GradingSettings, jo
         except BaseException as error:
             results.put(error)
 
-    with Worker() as worker:
+    with LocalProbeClient() as worker:
         arguments = (TrustedWorker(worker),)
         threads = [
             threading.Thread(target=grade_waiting, args=arguments, daemon=True)

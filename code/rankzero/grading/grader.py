@@ -15,9 +15,9 @@ from rankzero.curriculum import Lab, find_lab
 from rankzero.errors import UserError
 from rankzero.exercises.checks.check import exercises_of
 from rankzero.exercises.checks.escape_text import escape_report
+from rankzero.exercises.checks.probe_client import LocalProbeClient, ProbeServerError
 from rankzero.exercises.checks.report import Report
 from rankzero.exercises.checks.runner import check_file
-from rankzero.exercises.probes.probe_client import Worker, WorkerError
 from rankzero.grading.grade import Grade, Submission
 from rankzero.grading.sandbox.bubblewrap import NOBODY_UID
 from rankzero.grading.sandbox.probe_routing import ProbeRouter, TrustedWorker
@@ -51,9 +51,9 @@ class Grader:
     def __init__(self, settings: GradingSettings, trusted_worker: TrustedWorker | None = None) -> None:
         self.settings = settings
         self._stack = ExitStack()
-        self.trusted_worker = trusted_worker or TrustedWorker(self._stack.enter_context(Worker()))
+        self.trusted_worker = trusted_worker or TrustedWorker(self._stack.enter_context(LocalProbeClient()))
         self._server: SandboxServer | None = None
-        self._unsandboxed: Worker | None = None  # runs submissions where settings.trusted
+        self._unsandboxed: LocalProbeClient | None = None  # runs submissions where settings.trusted
 
     def __enter__(self) -> "Grader":
         return self
@@ -75,7 +75,7 @@ class Grader:
                 try:
                     (report, seconds), trouble = self._report(lab, submission.file, progress), ""
                     break
-                except (SandboxError, WorkerError) as error:
+                except (SandboxError, ProbeServerError) as error:
                     trouble = str(error)
                     self._end_untrusted()
                 except UserError:
@@ -98,7 +98,7 @@ class Grader:
         """Returns the report, and the seconds that it took once the sandbox was open."""
         with ExitStack() as stack:
             if self.settings.trusted:
-                worker = self._unsandboxed = self._unsandboxed or _worker_as_nobody() or Worker()
+                worker = self._unsandboxed = self._unsandboxed or _worker_as_nobody() or LocalProbeClient()
                 copy = Path(stack.enter_context(tempfile.TemporaryDirectory())) / file.name
                 copy.parent.chmod(0o755)  # nobody may not enter every folder of root's
                 copy.write_bytes(file.read_bytes())
@@ -122,11 +122,11 @@ class Grader:
         self._server = self._unsandboxed = None
 
 
-def _worker_as_nobody() -> Worker | None:
+def _worker_as_nobody() -> LocalProbeClient | None:
     """Returns a worker of the user nobody; None if this user is not root, or if nobody may not run Python."""
     if os.getuid() == 0:
-        with ExitStack() as stack, suppress(OSError, WorkerError):
-            worker = stack.enter_context(Worker(NOBODY_UID))
+        with ExitStack() as stack, suppress(OSError, ProbeServerError):
+            worker = stack.enter_context(LocalProbeClient(NOBODY_UID))
             worker.wait()
             stack.pop_all()
             return worker

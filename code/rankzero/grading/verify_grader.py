@@ -17,8 +17,8 @@ from rich.table import Table
 from rankzero.curriculum import Lab
 from rankzero.exercises.checks.check import exercises_of
 from rankzero.exercises.checks.known_wrong import KnownWrong, known_wrong, wrong_source
+from rankzero.exercises.checks.probe_client import LocalProbeClient
 from rankzero.exercises.checks.runner import new_seed
-from rankzero.exercises.probes.probe_client import Worker
 from rankzero.grading.attack_corpus import Canaries, attacks, recorded, says_against
 from rankzero.grading.grade import Grade, Student, Submission
 from rankzero.grading.grader import Grader, GradingSettings
@@ -49,7 +49,7 @@ def verify(labs: Sequence[Lab], jobs: int, console: Console) -> int:
     require_sandbox()
     seed, began = new_seed(), time.monotonic()
     bar = Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), console=console, transient=True)
-    with Worker() as worker, Canaries() as canaries:
+    with LocalProbeClient() as worker, Canaries() as canaries:
         ours = TrustedWorker(worker)
         cases = [case for lab in labs for case in _cases(lab, seed, ours, canaries)]
         settings = GradingSettings(tuple(lab.number for lab in labs), seed)

@@ -10,13 +10,13 @@ from rankzero.curriculum import Lab
 from rankzero.exercises.checks.check import Check, Exercise, exercises_of
 from rankzero.exercises.checks.diagnosis import diagnose, same_answers
 from rankzero.exercises.checks.known_wrong import KnownWrong, known_wrong, wrong_file
+from rankzero.exercises.checks.probe_client import BLOCKED_BY_TIMEOUT, Reply
 from rankzero.exercises.checks.report import Diagnosis, Report, Result
 from rankzero.exercises.probes.answers import Answers
-from rankzero.exercises.probes.probe_client import LATE, Reply
 
 
-class Asks(Protocol):
-    """Whoever can bring the replies of a file's code: a `Worker`, or a grader's sandbox."""
+class ProbeRunner(Protocol):
+    """Returns a file's replies to probes: a `ProbeClient`, or a grader's choice between two."""
 
     def ask(self, lab: Lab, file: Path, exercise: Exercise, check: Check, seed: int) -> Reply:
         """The reply to `check`'s probe."""
@@ -33,7 +33,7 @@ def check_file(
     exercises: tuple[Exercise, ...],
     *,
     seed: int,
-    worker: Asks,
+    worker: ProbeRunner,
     progress: Callable[[str], None] = lambda name: None,
     explain: bool = True,
 ) -> Report:
@@ -74,7 +74,7 @@ class _Run:
     lab: Lab
     file: Path
     seed: int
-    worker: Asks
+    worker: ProbeRunner
     progress: Callable[[str], None]
     unusable: str = ""  # why the file does not load
     status: dict[str, str] = field(default_factory=dict)  # of each check so far
@@ -104,7 +104,7 @@ class _Run:
         missing = next((name for name in check.requires if self.status.get(name, "pass") != "pass"), "")
         if missing:
             ours = missing in self.late and missing.startswith(f"{exercise.name}/")
-            waits = LATE if ours else self.waits.get(missing, f"blocked until {says[missing]}")
+            waits = BLOCKED_BY_TIMEOUT if ours else self.waits.get(missing, f"blocked until {says[missing]}")
             if not ours:
                 self.waits[check.name] = waits
         if missing in self.late:

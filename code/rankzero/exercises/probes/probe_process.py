@@ -16,7 +16,7 @@ from rankzero.exercises.probes.tamper_check import TamperCheck
 MEMORY_BYTES = 4 * 2**30  # what a probe may allocate on top of what the server holds
 FILE_BYTES = 256 * 2**20
 READY = "ready"  # said before anything of the learner's has run
-OTHERS: TamperCheck | None = None  # whoever forks has looked around already, which takes longer than a probe
+TAMPER_CHECK: TamperCheck | None = None  # made by the probe server before it forks: that takes longer than a probe
 
 
 def run_probes(request: dict[str, Any], token: str, result: int, printed: int) -> NoReturn:
@@ -75,7 +75,7 @@ def _limit(seconds: float) -> None:
 
 
 def _answer(request: dict[str, Any], say: Callable[[dict[str, Any]], None]) -> None:
-    from rankzero.exercises.probes import rank_probes as ranks
+    from rankzero.exercises.probes import rank_probes
     from rankzero.exercises.probes.loader import LoadError, load
 
     file, loaded_for = Path(request["file"]), None
@@ -84,16 +84,16 @@ def _answer(request: dict[str, Any], say: Callable[[dict[str, Any]], None]) -> N
     except LoadError as error:  # which is no fault of the learner's
         say({"status": "broken", "text": str(error)})
         return
-    others = OTHERS or TamperCheck()
-    others.add("the probes", probes)
-    ranks.OTHERS = others
+    tamper_check = TAMPER_CHECK or TamperCheck()
+    tamper_check.add("the probes", probes)
+    rank_probes.TAMPER_CHECK = tamper_check
     say({"status": READY})
     for name, seed in request["wanted"]:
         if seed != loaded_for:
             _set_alarm(request["seconds"], file, say, loading=True)
             try:
                 learner = load(file)
-                if changed := others.changed():
+                if changed := tamper_check.changed():
                     raise LoadError(_hands_off(file, changed))
             except LoadError as error:
                 say({"status": "error", "text": str(error), "loading": True})
@@ -105,7 +105,7 @@ def _answer(request: dict[str, Any], say: Callable[[dict[str, Any]], None]) -> N
             say({"status": "todo", "text": f"{missing[0]} is missing from {file.name}: put its `def` line back."})
             continue
         reply = _probe(getattr(probes, name), learner, seed, file)
-        if changed := others.changed():
+        if changed := tamper_check.changed():
             reply = {"status": "error", "text": _hands_off(file, changed)}
         say(reply)
         if changed or reply["status"] == "timeout":

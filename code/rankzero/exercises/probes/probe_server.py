@@ -1,11 +1,11 @@
-"""Runs probes beside the learner's code, in a process that may hang, crash or lie without harm to who asked.
+"""Probe server: runs probes beside a learner's code, in forks that may hang, crash or lie without harm.
 
 One server process imports torch once. For each request it forks a child (probe_process.py), which loads the learner's
 file again and runs the probes of the request, and supervises it (supervisor.py). Nothing that a learner's file does to
 its process outlives the request, and the next one starts in milliseconds. The server itself runs no tensor operation:
 a fork is safe only while torch has not started its threads.
 
-Run as `python -u -m rankzero.exercises.probes.probe_server CONNECTION_FD` by `Worker` in probe_client.py.
+Run as `python -u -m rankzero.exercises.probes.probe_server CONNECTION_FD` by LocalProbeClient (checks/).
 """
 
 import importlib
@@ -16,7 +16,7 @@ from contextlib import suppress
 from multiprocessing.connection import Connection
 
 from rankzero.exercises.probes import probe_process
-from rankzero.exercises.probes.supervisor import supervise
+from rankzero.exercises.probes.supervisor import run_supervised
 from rankzero.exercises.probes.tamper_check import TamperCheck
 from rankzero.learn.machine.lazy_dynamo import import_dynamo_lazily
 
@@ -35,7 +35,7 @@ def warm_up() -> None:
     for kind in torch.optim.Optimizer.__subclasses__():  # an optimizer's first object changes its class
         kind._patch_step_function(object.__new__(kind))
     torch.set_num_threads(1)
-    probe_process.OTHERS = TamperCheck()
+    probe_process.TAMPER_CHECK = TamperCheck()
 
 
 def serve(client: Connection) -> None:
@@ -45,7 +45,7 @@ def serve(client: Connection) -> None:
     with suppress(EOFError, ConnectionError):  # the client is gone
         client.send_bytes(b"ready")
         while True:
-            reply = supervise(json.loads(client.recv_bytes()), others=(client.fileno(),))
+            reply = run_supervised(json.loads(client.recv_bytes()), others=(client.fileno(),))
             client.send_bytes(json.dumps(reply).encode())
 
 

@@ -15,7 +15,7 @@ from rankzero.learn.distributed.rank import COLLECTIVE_SECONDS
 from rankzero.learn.distributed.world import WorldError, run_world
 
 SECONDS = 3.0  # a right answer takes a tenth of that
-OTHERS: TamperCheck | None = None  # made in the probe's process, before the learner's file ran
+TAMPER_CHECK: TamperCheck | None = None  # made in the probe's process, before the learner's file ran
 # Methods of a group's backend. torch calls them through its dispatcher, where CollectiveCounter counts bytes.
 COMMUNICATE = (
     *("_allgather_base", "_reduce_scatter_base", "allgather", "allgather_coalesced", "allreduce"),
@@ -47,7 +47,7 @@ def run_on_ranks(
 
     def watched(*args: Any) -> Any:
         value = function(*args)
-        if OTHERS and (changed := OTHERS.changed()):
+        if TAMPER_CHECK and (changed := TAMPER_CHECK.changed()):
             raise RuntimeError(f"the code changes {changed}, which is not its own")
         return value
 

@@ -1,4 +1,4 @@
-"""Watches the process that runs a request's probes: for its replies, its prints, its time, its memory and its end."""
+"""Supervisor: the fork that runs a request's probes, its replies, and its limits of time and memory."""
 
 import json
 import math
@@ -25,7 +25,7 @@ LOOK_S = 0.05  # how often to look at the memory, where somebody asks for that
 Memory = Callable[[], str]
 
 
-def supervise(
+def run_supervised(
     request: dict[str, Any], others: tuple[int, ...], memory: Memory | None = None, alone: bool = False
 ) -> dict[str, Any]:
     """Forks a child for one request and watches it. `others` are file descriptors that are none of its business.
@@ -45,24 +45,24 @@ def supervise(
         run_probes(request, token, result_in, printed_in)
     os.close(result_in)
     os.close(printed_in)
-    with _Prints(printed) as prints, _Lines(result, token.encode()) as lines:
-        ended = _collect(lines, prints, request, memory)
-        delay = _delay(child, alone) if ended == "late" else 0.0
-        cpu = _end(child, alone)
+    with _PrintedText(printed) as prints, _ReplyLines(result, token.encode()) as lines:
+        ended = _read_replies(lines, prints, request, memory)
+        delay = _wait_for_cores(child, alone) if ended == "late" else 0.0
+        cpu = _kill(child, alone)
         wanted = request["wanted"]
-        replies = [reply for line in lines.whole if (reply := _decoded(line))][: len(wanted) + 1]
+        replies = [reply for line in lines.whole if (reply := _parse_reply(line))][: len(wanted) + 1]
         first = replies.pop(0) if replies else {"status": READY if ended else "", "text": "their process ended"}
         if first["status"] != READY:
             return {"trouble": f"the probes could not start: {first.get('text', '')}"}
         if replies and replies[0].get("loading"):
             replies = replies[:1] * len(wanted)
         elif len(replies) < len(wanted) and not (replies and replies[-1]["status"] == "timeout"):
-            replies.append(_silence(ended, cpu[1], min(request["seconds"], request.get("total", math.inf))))
+            replies.append(_missing_reply(ended, cpu[1], min(request["seconds"], request.get("total", math.inf))))
         return {"every": replies, "printed": prints.text(), "cpu": cpu[0], "delay": delay}
 
 
-def _end(child: int, alone: bool) -> tuple[float, int]:
-    """Kills the child and whatever it started; CPU seconds and the child's exit status."""
+def _kill(child: int, alone: bool) -> tuple[float, int]:
+    """Kills the child and every process that it started. Returns their CPU seconds and the child's exit status."""
     with suppress(ProcessLookupError, PermissionError):
         os.kill(-1, signal.SIGKILL) if alone else os.killpg(child, signal.SIGKILL)
     with suppress(ProcessLookupError):
@@ -76,8 +76,8 @@ def _end(child: int, alone: bool) -> tuple[float, int]:
     return cpu, status
 
 
-def _delay(child: int, alone: bool) -> float:
-    """Seconds that the child, and whatever it started, waited for a core; infinite where the kernel does not count."""
+def _wait_for_cores(child: int, alone: bool) -> float:
+    """Returns seconds that the child and its processes waited for a core; infinity where the kernel does not count."""
     processes = [one for one in os.listdir("/proc") if one.isdecimal() and one != "1"] if alone else [str(child)]
     total, counted = 0, False
     for process in processes:
@@ -87,8 +87,8 @@ def _delay(child: int, alone: bool) -> float:
     return total / 1e9 if counted else math.inf
 
 
-def _decoded(line: bytes) -> dict[str, Any]:
-    """A reply, of the types that one has, whatever somebody else may have written; empty for what is none."""
+def _parse_reply(line: bytes) -> dict[str, Any]:
+    """Returns a reply with values of the expected types, for a learner's code may have forged it; {} if malformed."""
     try:
         reply = {} if has_too_many_values(line) else json.loads(line)
     except (ValueError, RecursionError, MemoryError):
@@ -100,8 +100,8 @@ def _decoded(line: bytes) -> dict[str, Any]:
     return texts | {"loading": reply.get("loading") is True and "answers" not in texts}
 
 
-def _silence(ended: str, status: int, seconds: float) -> dict[str, Any]:
-    """The reply of a probe that never came back."""
+def _missing_reply(ended: str, status: int, seconds: float) -> dict[str, Any]:
+    """Returns the reply for a probe that sent none."""
     if ended == "late":
         return {"status": "timeout", "text": f"no answer after {seconds:.2g} s"}
     if ended:
@@ -115,21 +115,21 @@ def _signal_name(number: int) -> str:
     return signal.Signals(number).name if number in set(signal.Signals) else str(number)
 
 
-class _Prints:
-    """The beginning of what a child prints, and how many lines there were."""
+class _PrintedText:
+    """The beginning of a child's printed text, and its number of lines."""
 
     def __init__(self, fd: int) -> None:
         self.fd, self._kept, self._lines, self._last = fd, b"", 0, b"\n"
         os.set_blocking(fd, False)
 
-    def __enter__(self) -> "_Prints":
+    def __enter__(self) -> "_PrintedText":
         return self
 
     def __exit__(self, *_: object) -> None:
         os.close(self.fd)
 
     def read(self) -> bool:
-        """Takes what is there; whether there can be more."""
+        """Reads what the pipe holds. Returns whether more can come."""
         try:
             chunk = os.read(self.fd, 65536)
         except BlockingIOError:
@@ -140,7 +140,7 @@ class _Prints:
         return bool(chunk)
 
     def text(self) -> str:
-        """The first lines, and how many more there were."""
+        """Returns the first lines and the number of further lines."""
         self.read()  # a pipe holds no more than one read takes
         lines = self._kept.decode(errors="replace").splitlines()[:PRINT_LINES]
         shown = [line if len(line) <= PRINT_COLUMNS else f"{line[: PRINT_COLUMNS - 1]}…" for line in lines]
@@ -148,8 +148,8 @@ class _Prints:
         return "\n".join([*shown, f"+{more} {'line' if more == 1 else 'lines'} more"] if more > 0 else shown)
 
 
-class _Lines:
-    """The lines of a pipe that begin with the token, without it. Of all others nothing is kept."""
+class _ReplyLines:
+    """The lines of a pipe that begin with the token, without the token; other lines are dropped."""
 
     def __init__(self, fd: int, token: bytes) -> None:
         self.fd, self._token = fd, token
@@ -158,14 +158,14 @@ class _Lines:
         self._line = bytearray()  # the last one so far; its beginning, if it is none of ours
         os.set_blocking(fd, False)
 
-    def __enter__(self) -> "_Lines":
+    def __enter__(self) -> "_ReplyLines":
         return self
 
     def __exit__(self, *_: object) -> None:
         os.close(self.fd)
 
     def read(self) -> bool:
-        """Takes what is there; whether there can be more."""
+        """Reads what the pipe holds. Returns whether more can come."""
         try:
             chunk = os.read(self.fd, 65536)
         except BlockingIOError:  # whoever wrote it has taken it back
@@ -189,7 +189,7 @@ class _Lines:
         self.bytes += len(self._line) - before
 
 
-def _collect(lines: _Lines, prints: _Prints, request: dict[str, Any], memory: Memory | None) -> str:
+def _read_replies(lines: _ReplyLines, prints: _PrintedText, request: dict[str, Any], memory: Memory | None) -> str:
     """Reads until the end of `lines`, or until one took too long: 'late', or another reason not to wait for more."""
     each, wanted = request["seconds"] + GRACE_S, len(request["wanted"])
     last = time.monotonic() + request.get("total", wanted * each)

@@ -13,9 +13,9 @@ from pathlib import Path
 from rankzero.curriculum import Lab
 from rankzero.errors import UserError
 from rankzero.exercises.checks.check import Exercise
+from rankzero.exercises.checks.probe_client import LocalProbeClient
 from rankzero.exercises.checks.report import Report
 from rankzero.exercises.checks.runner import check_file, new_seed
-from rankzero.exercises.probes.probe_client import Worker
 from rankzero.exercises.study import progress
 from rankzero.exercises.study import report_display as display
 
@@ -30,7 +30,7 @@ class Session:
     lab: Lab
     exercises: tuple[Exercise, ...]
     file: Path
-    worker: Worker
+    worker: LocalProbeClient
     remember: bool  # whether its points count as progress
     seed: int = field(default_factory=new_seed)  # one for all: the reference's answers need computing only once
     report: Report | None = None

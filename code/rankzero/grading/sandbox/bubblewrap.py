@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 from rankzero.curriculum import ROOT
-from rankzero.exercises.probes.probe_client import INSTRUCTION_SETS
+from rankzero.exercises.checks.probe_client import INSTRUCTION_SETS
 
 NOBODY_UID = 65534
 MOUNT = "/lab"  # of the repository, inside

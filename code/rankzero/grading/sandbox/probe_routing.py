@@ -5,17 +5,17 @@ from pathlib import Path
 
 from rankzero.curriculum import Lab
 from rankzero.exercises.checks.check import Check, Exercise
-from rankzero.exercises.probes.probe_client import Asker, Reply, Worker
+from rankzero.exercises.checks.probe_client import LocalProbeClient, ProbeClient, Reply
 
 
 class TrustedWorker:
     """A worker for the curriculum's own files, which several threads share."""
 
-    def __init__(self, worker: Worker) -> None:
+    def __init__(self, worker: LocalProbeClient) -> None:
         self._worker, self._lock = worker, threading.Lock()
 
     def ask(self, lab: Lab, file: Path, exercise: Exercise, check: Check, seed: int) -> Reply:
-        """As `Worker.ask`."""
+        """As `ProbeClient.ask`."""
         with self._lock:
             return self._worker.ask(lab, file, exercise, check, seed)
 
@@ -23,10 +23,10 @@ class TrustedWorker:
 class ProbeRouter:
     """Sends probes of `submission` to `untrusted`, and probes of every other file to `trusted`."""
 
-    def __init__(self, submission: Path, untrusted: Asker, trusted: TrustedWorker) -> None:
+    def __init__(self, submission: Path, untrusted: ProbeClient, trusted: TrustedWorker) -> None:
         self._submission, self._untrusted, self._trusted = submission, untrusted, trusted
 
     def ask(self, lab: Lab, file: Path, exercise: Exercise, check: Check, seed: int) -> Reply:
-        """As `Worker.ask`."""
+        """As `ProbeClient.ask`."""
         worker = self._untrusted if file == self._submission else self._trusted
         return worker.ask(lab, file, exercise, check, seed)

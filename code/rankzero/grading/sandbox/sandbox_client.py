@@ -19,8 +19,8 @@ from typing import Any
 
 from rankzero.curriculum import Lab
 from rankzero.errors import UserError
+from rankzero.exercises.checks.probe_client import ProbeClient
 from rankzero.exercises.probes.answers import MESSAGE_BYTES
-from rankzero.exercises.probes.probe_client import Asker
 from rankzero.grading.sandbox.bubblewrap import bubblewrap_command, path_inside
 
 INSTALL = "sudo apt-get install bubblewrap"
@@ -169,7 +169,7 @@ class _SharedLock:
 _machine = _SharedLock()  # exclusive while a probe that was starved runs again
 
 
-class Sandbox(Asker):
+class Sandbox(ProbeClient):
     """One submission in its sandbox, which may take `seconds` in all."""
 
     def __init__(self, channel: socket.socket, source: bytes, seconds: float) -> None:

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from rankzero.exercises.probes.probe_server import warm_up
-from rankzero.exercises.probes.supervisor import supervise
+from rankzero.exercises.probes.supervisor import run_supervised
 from rankzero.grading.sandbox import namespaces
 
 MIB = 2**20
@@ -99,7 +99,7 @@ def _supervise(channel: int, failure: int, settings: dict[str, Any]) -> NoReturn
         limit = settings["memory"]
         while True:  # until the client closes its end: EOFError
             request = json.loads(client.recv_bytes())
-            reply = supervise(request, others=(channel,), memory=lambda: _memory_excess(limit), alone=True)
+            reply = run_supervised(request, others=(channel,), memory=lambda: _memory_excess(limit), alone=True)
             client.send_bytes(json.dumps(reply).encode())
     except BaseException as error:
         where = traceback.extract_tb(error.__traceback__)[-1]

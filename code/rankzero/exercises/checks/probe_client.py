@@ -1,4 +1,4 @@
-"""Asks the worker process what a file's code answers to a probe."""
+"""Probe client: gets the replies of a file's code to probes, from a probe server, and remembers them."""
 
 import json
 import multiprocessing
@@ -22,13 +22,14 @@ STATUSES = ("answered", "todo", "error", "timeout", "oom", "killed")
 # Environment variables that select a processor's instruction set. With other instructions last bits differ, also those
 # of random numbers: an answer and the reference's are computed with the same.
 INSTRUCTION_SETS = ("ATEN_CPU_CAPABILITY", "DNNL_MAX_CPU_ISA", "MKL_CBWR", "MKL_ENABLE_INSTRUCTIONS")
-PLAIN = ("PATH", "PYTHONPATH", "LANG", "LC_ALL", "TZ", *INSTRUCTION_SETS)  # of the environment, what keeps no secret
-LATE = "blocked by the check before, which ran out of time"
+# Variables without secrets, for a server that runs as another user.
+ENVIRONMENT = ("PATH", "PYTHONPATH", "LANG", "LC_ALL", "TZ", *INSTRUCTION_SETS)
+BLOCKED_BY_TIMEOUT = "blocked by the check before, which ran out of time"
 
 
 @dataclass(frozen=True)
 class Reply:
-    """What came back from one probe.
+    """The reply to one probe.
 
     `status`: answered, todo, error, timeout, oom, killed, or skipped for a probe after one that ran out of time.
     """
@@ -41,18 +42,18 @@ class Reply:
     loading: bool = False  # the file did not even load
 
 
-class Asker:
-    """Asks a file's code, in a process that `_exchange` reaches, and remembers what it said."""
+class ProbeClient:
+    """Gets the replies of a file's code to probes, from the process that `_exchange` reaches, and remembers them."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, int, str], Reply] = {}
 
     def _exchange(self, request: dict[str, Any]) -> dict[str, Any]:
-        """What `supervise` in supervisor.py returns for the request."""
+        """Returns what `run_supervised` in supervisor.py returns for the request."""
         raise NotImplementedError
 
     def ask(self, lab: Lab, file: Path, exercise: Exercise, check: Check, seed: int) -> Reply:
-        """The reply of the code in `file` to `check`'s probe. The same question gets the same reply until `forget`."""
+        """Returns the reply of `file` to `check`'s probe: until `forget`, the same reply for the same arguments."""
         key = (str(file), seed, check.probe)
         if key not in self._known:
             for probe, reply in self._run(lab, file, exercise, seed).items():
@@ -60,10 +61,10 @@ class Asker:
         return self._known[key]
 
     def ask_ahead(self, lab: Lab, file: Path, exercise: Exercise, seeds: list[int]) -> None:
-        """Asks all probes of the exercise for many seeds in one process; `ask` then knows most replies already.
+        """Runs all probes of the exercise for many seeds in one process, so that `ask` knows most replies already.
 
-        Many times faster than a process a seed, and only as trustworthy as `file`: it is loaded afresh for each seed,
-        but what it does to its process lasts.
+        Many times faster than a process per seed, and only as trustworthy as `file`: the file is loaded again for each
+        seed, but what it does to its process lasts.
         """
         wanted = [(probe, seed) for seed in seeds for probe in _probes(exercise)]
         for (probe, seed), reply in self._send(lab, file, exercise, wanted).items():
@@ -71,10 +72,10 @@ class Asker:
                 self._known[(str(file), seed, probe)] = reply
 
     def _run(self, lab: Lab, file: Path, exercise: Exercise, seed: int) -> dict[str, Reply]:
-        """The replies to all probes of the exercise. They run one after another in one process, which is fast.
+        """Returns the replies to all probes of the exercise, which run one after another in one process.
 
-        Those after one that kills the process go on in another. Those after one that runs out of time are not waited
-        for: an endless loop would cost its time over and over.
+        After a probe that kills the process, the next probes run in another. After a probe that runs out of time, the
+        next probes are skipped: an endless loop would cost its time limit for each probe.
         """
         probes = _probes(exercise)
         replies: dict[str, Reply] = {}
@@ -82,8 +83,8 @@ class Asker:
             sent = self._send(lab, file, exercise, [(probe, seed) for probe in wanted])
             replies |= {probe: reply for (probe, _), reply in sent.items()}
             if any(reply.status == "timeout" for reply in replies.values()):
-                waits = Reply("skipped", text=LATE)
-                return dict.fromkeys(probes, waits) | replies
+                skipped = Reply("skipped", text=BLOCKED_BY_TIMEOUT)
+                return dict.fromkeys(probes, skipped) | replies
         return replies
 
     def forget(self, file: Path) -> None:
@@ -93,7 +94,7 @@ class Asker:
     def _send(
         self, lab: Lab, file: Path, exercise: Exercise, wanted: list[tuple[str, int]]
     ) -> dict[tuple[str, int], Reply]:
-        """Runs probes, each with its seed, in one process. The replies up to one that never came, its own included."""
+        """Runs probes, each with its seed, in one process. Returns the replies up to the first probe that sent none."""
         request = {
             "file": str(file.resolve()),
             "functions": exercise.functions,
@@ -106,24 +107,26 @@ class Asker:
         return dict(zip(wanted, replies, strict=False))
 
 
-class WorkerError(UserError):
-    """The process that runs probes has ended; what it ran may have seen to that."""
+class ProbeServerError(UserError):
+    """The probe server failed or ended; a learner's code may have caused it."""
 
 
-class Worker(Asker):
-    """The process that runs probes. Use it as a context; it starts in about the time of `import torch`.
+class LocalProbeClient(ProbeClient):
+    """The client of a probe server on this machine. Use it as a context; starting takes the time of `import torch`.
 
-    Root may name another `user`, by number, who then runs it, without root's groups and environment.
+    With `user`, a uid, the server runs as that user without root's groups and environment; only root can do this.
     """
 
     def __init__(self, user: int | None = None) -> None:
         super().__init__()
         self._server, server_end = multiprocessing.Pipe()
-        mine = os.environ if user is None else {name: os.environ[name] for name in PLAIN if name in os.environ}
+        environment = (
+            os.environ if user is None else {name: os.environ[name] for name in ENVIRONMENT if name in os.environ}
+        )
         self._process = subprocess.Popen(
             [sys.executable, "-u", "-m", "rankzero.exercises.probes.probe_server", str(server_end.fileno())],
             pass_fds=(server_end.fileno(),),
-            env={**mine, "OMP_NUM_THREADS": "1", "TORCH_CPP_LOG_LEVEL": "FATAL"},  # c10d's errors are told
+            env={**environment, "OMP_NUM_THREADS": "1", "TORCH_CPP_LOG_LEVEL": "FATAL"},  # c10d's errors are told
             user=user,
             group=user,
             extra_groups=None if user is None else [],
@@ -132,7 +135,7 @@ class Worker(Asker):
         server_end.close()
         self._ready = False
 
-    def __enter__(self) -> "Worker":
+    def __enter__(self) -> "LocalProbeClient":
         return self
 
     def __exit__(
@@ -143,7 +146,7 @@ class Worker(Asker):
         self._process.wait()
 
     def wait(self) -> None:
-        """Until it is ready. WorkerError if it never will be."""
+        """Waits until the server is ready. ProbeServerError if it ends before."""
         if not self._ready:
             self._read()
             self._ready = True
@@ -154,14 +157,15 @@ class Worker(Asker):
             self._server.send_bytes(json.dumps(request).encode())
         raw: dict[str, Any] = json.loads(self._read())
         if "trouble" in raw:
-            raise WorkerError(raw["trouble"])
+            raise ProbeServerError(raw["trouble"])
         return raw
 
     def _read(self) -> bytes:
         try:
             return self._server.recv_bytes(MESSAGE_BYTES)
         except (EOFError, ConnectionError):
-            raise WorkerError(f"the process that runs probes ended with exit code {self._process.wait()}.") from None
+            code = self._process.wait()
+            raise ProbeServerError(f"the process that runs probes ended with exit code {code}.") from None
 
 
 def _probes(exercise: Exercise) -> list[str]:
@@ -169,7 +173,7 @@ def _probes(exercise: Exercise) -> list[str]:
 
 
 def _reply(raw: dict[str, Any], printed: str) -> Reply:
-    """What came back, as far as it has the form of a reply: a learner's code may have written it."""
+    """Returns the reply in `raw`, checked: a learner's code may have written it."""
     status, text, cause = (str(raw.get(key, ""))[:MOST_TEXT] for key in ("status", "text", "cause"))
     answers: Answers = {}
     if status not in STATUSES:
