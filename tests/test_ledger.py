@@ -103,6 +103,7 @@ def test_a_block_runs_again_when_the_buffers_of_the_loss_are_gone() -> None:
             assert predicted.peak() == measured.peak()
 
 
+@pytest.mark.prove
 def test_a_7b_model_is_measured_without_its_memory() -> None:
     config = PRESETS["llama-2-7b"]
     measured = measure(

@@ -54,6 +54,7 @@ def test_two_agents_make_one_world(cluster: Cluster, ranks: int) -> None:
     assert reports[0]["MASTER_PORT"] != str(cluster.port), "the ranks meet elsewhere than the agents"
 
 
+@pytest.mark.prove
 def test_the_first_agent_waits_for_a_late_one(cluster: Cluster) -> None:
     first = cluster.agent()
     eventually(lambda: listens(cluster.port), "the first agent's store")
@@ -61,6 +62,7 @@ def test_the_first_agent_waits_for_a_late_one(cluster: Cluster) -> None:
     assert [ended(node)[0] for node in (cluster.agent(), first)] == [0, 0]
 
 
+@pytest.mark.prove
 def test_an_agent_may_come_before_the_one_that_hosts_the_store(cluster: Cluster) -> None:
     early = cluster.agent("--rdzv-conf=is_host=0,read_timeout=60")
     eventually(lambda: "pt_elastic" in [p.name() for p in cluster.processes()], "an agent at work")
@@ -81,6 +83,7 @@ def test_a_wrong_endpoint_is_named(cluster: Cluster) -> None:
     assert cluster.reports() == []
 
 
+@pytest.mark.prove
 def test_agents_with_other_job_ids_do_not_meet(cluster: Cluster) -> None:
     store = TCPStore("localhost", cluster.port, is_master=True, wait_for_workers=False)  # an agent's would end with it
     conf = "--rdzv-conf=is_host=0,read_timeout=60,join_timeout=1"
@@ -116,6 +119,7 @@ def test_a_killed_rank_ends_both_agents(cluster: Cluster) -> None:
     assert cluster.processes() == []
 
 
+@pytest.mark.prove
 def test_a_dead_node_ends_the_other(cluster: Cluster) -> None:
     cluster.script.write_text(COLLECTIVES)
     nodes = {node.pid: node for node in (cluster.agent(), cluster.agent())}
@@ -131,7 +135,7 @@ def test_a_dead_node_ends_the_other(cluster: Cluster) -> None:
 
 
 # ------------------------------------------------------------------------------------------------- restarts, elastic
-def test_a_restart_starts_all_ranks_anew_and_counts_where_one_failed(cluster: Cluster) -> None:
+def test_a_restart_starts_all_ranks_again_and_counts_where_one_failed(cluster: Cluster) -> None:
     nodes = [cluster.agent("--max-restarts=1", "fail-once", "until-retried") for _ in range(2)]
     assert [ended(node)[0] for node in nodes] == [0, 0]
     reports = cluster.reports()
@@ -142,6 +146,7 @@ def test_a_restart_starts_all_ranks_anew_and_counts_where_one_failed(cluster: Cl
     assert sorted(counts.values(), key=len) == [{"0"}, {"0", "1"}], "a change of members is no restart"
 
 
+@pytest.mark.prove
 def test_an_elastic_job_starts_with_one_node_and_grows(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "1")  # else the agents of torch 2.13 wait for each other
     first = cluster.agent("--rdzv-conf=last_call_timeout=1", "wait", nnodes="1:2")
@@ -171,6 +176,7 @@ def test_an_agent_passes_a_signal_on_and_waits_for_its_ranks(cluster: Cluster, n
     assert cluster.processes() == []
 
 
+@pytest.mark.prove
 def test_a_signal_that_torchrun_does_not_know_kills_it_and_leaves_the_ranks(cluster: Cluster) -> None:
     node = cluster.agent("wait", nnodes="1")
     (rank,) = cluster.wait_for(1)

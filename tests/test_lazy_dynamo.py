@@ -1,8 +1,11 @@
 """Lazy import of torch's compiler: eager training does without it, and torch's own module comes when it is needed."""
 
+import json
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -58,12 +61,48 @@ torch.optim.AdamW(model.parameters()).step()
 """
 
 
-def run(program: str) -> None:
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
+# Imports torch once, and runs each program in a fork of that process.
+SERVER = """
+import json, os, sys, traceback, torch
+for line in sys.stdin:
+    read, write = os.pipe()
+    pid = os.fork()
+    if not pid:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        os.dup2(write, 2)
+        try:
+            exec(json.loads(line), {"__name__": "__main__"})
+        except BaseException:
+            traceback.print_exc()
+            os._exit(1)
+        os._exit(0)
+    os.close(write)
+    with os.fdopen(read) as errors:
+        text = errors.read()
+    print(json.dumps([os.waitpid(pid, 0)[1], text]), flush=True)
+"""
+Run = Callable[[str], None]
 
 
-def test_eager_training_does_not_import_it(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def run() -> Iterator[Run]:
+    """Runs a program in a process that has imported torch and nothing else; fails with its traceback."""
+    pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen([sys.executable, "-c", SERVER], **pipes) as server:
+
+        def run_program(program: str) -> None:
+            assert server.stdin
+            assert server.stdout
+            print(json.dumps(program), file=server.stdin, flush=True)
+            status, errors = json.loads(server.stdout.readline())
+            assert status == 0, errors
+
+        yield run_program
+        assert server.stdin
+        server.stdin.close()
+
+
+def test_eager_training_does_not_import_it(run: Run, tmp_path: Path) -> None:
     starter = f"""import sys, torch
 from rankzero.curriculum import find_lab
 find_lab("02").import_starter().main(["--steps", "1", "--out", {str(tmp_path)!r}])
@@ -77,12 +116,12 @@ find_lab("02").import_starter().main(["--steps", "1", "--out", {str(tmp_path)!r}
     [COMPILES, IMPORTS_A_PART, IMPORTS_FROM_IT, ASKS_FOR_A_PART, EXPORTS, SHARDS],
     ids=["compile", "import of a part", "import from", "attribute", "export", "fully_shard"],
 )
-def test_who_needs_it_gets_torchs_own(needs: str) -> None:
+def test_what_needs_the_compiler_gets_torchs_own(run: Run, needs: str) -> None:
     same = "assert torch._dynamo is sys.modules['torch._dynamo']\nassert 'site-packages' in torch._dynamo.__file__\n"
     run(f"{BEGIN}{OPTIMIZERS}{needs}{same}{OPTIMIZERS}")
 
 
-def test_what_torch_keeps_from_its_compiler_is_kept_from_it_again() -> None:
+def test_methods_that_torch_disables_for_its_compiler_are_disabled_again(run: Run) -> None:
     kept = "getattr(torch.optim.Optimizer.zero_grad.__wrapped__, '__dynamo_disable', None)"
     own = "torch.optim.Optimizer.zero_grad.__wrapped__"
     before = f"assert {kept} is {own}, 'the stand-in gives it back as it is'\n"
@@ -90,5 +129,5 @@ def test_what_torch_keeps_from_its_compiler_is_kept_from_it_again() -> None:
     run(f"{BEGIN}{OPTIMIZERS}{before}{IMPORTS_FROM_IT}{after}")
 
 
-def test_who_has_imported_it_before_keeps_it() -> None:
+def test_a_compiler_imported_before_stays(run: Run) -> None:
     run(f"import sys, torch._dynamo\n{BEGIN}assert {IS_HERE}\n{OPTIMIZERS}")
