@@ -129,7 +129,7 @@ def _exercises(lab: Lab, _: LocalProbeClient) -> Iterator[str]:
                 block_lines = f"<!-- {block}: {exercise.name} --> and <!-- /{block} -->"
                 yield f"{_name(lab, lab.page)}: add the lines {block_lines} below the heading of {exercise.name}."
     for solution in known_wrong(lab).values():
-        page_name, _, anchor = solution.read.partition("#")
+        page_name, anchor = solution.read.partition("#")[::2]
         if not (lab.root / page_name).is_file() or anchor not in _anchors(lab.root / page_name):
             yield f"{_name(lab, lab.known_wrong)}: {solution.name}: there is no heading {solution.read}: correct it."
 
