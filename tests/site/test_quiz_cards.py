@@ -319,7 +319,7 @@ def test_a_card_that_cannot_be_made_is_a_warning(tmp_path: Path, text: str, warn
     (tmp_path / "index.md").write_text(f"# A page\n\n{text}")
     warnings = io.StringIO()
     settings = {
-        "extensions": ["myst_parser", "rankzero.publish.site.markdown.cards"],
+        "extensions": ["myst_parser", "rankzero.publish.site.markdown.quiz_cards"],
         "html_theme": "furo",
         "templates_path": [str(Path(quiz_cards.__file__).parents[1] / "templates")],
     }
