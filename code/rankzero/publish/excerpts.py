@@ -1,6 +1,6 @@
-"""Fills excerpts of files into markdown pages, so that the code a page shows is code that runs.
+"""Excerpts of files in markdown pages, so that the code on a page is code that runs.
 
-A page names the source in an HTML comment; what follows up to the closing comment is made from it::
+A page names the source in an HTML comment; the text up to the closing comment is generated from that source::
 
     <!-- excerpt: code/lab-02-single-gpu-training/train_single_gpu.py#train_step -->
     <!-- /excerpt -->

@@ -1,4 +1,4 @@
-"""Makes a lab's two notebooks from its py:percent source: the executed one with answers, and the learner's without.
+"""Notebooks of a lab, made from its py:percent source: the executed one with answers, and the learner's without.
 
 In the source a prediction is an assignment that ends in `# predict: UNIT`; the learner gets `None` in its place. A
 markdown cell tagged `answer` becomes a place to write. Outputs exist only in the executed notebook.
@@ -27,7 +27,7 @@ def with_answers(source: Path) -> NotebookNode:
         language_info={"name": "python"},
     )
     for number, cell in enumerate(notebook.cells):
-        cell.id = f"cell-{number:02d}"  # jupytext's are random, and would differ each time
+        cell.id = f"cell-{number:02d}"  # jupytext's ids are random, and would differ each time
         if cell.source.count("# predict:") != len(_PREDICTION.findall(cell.source)):
             raise UserError(f"{source}: cell {number}: a prediction must read `name = answer  # predict: unit`.")
     return notebook
@@ -57,7 +57,7 @@ def execute(notebook: NotebookNode, source: Path) -> None:
         client.execute()
     except CellExecutionError as error:
         raise UserError(f"{source}: a cell fails with {error.ename}: {error.evalue}") from None
-    notebook.metadata.language_info = {"name": "python"}  # the kernel adds its own version here
+    notebook.metadata.language_info = {"name": "python"}  # the kernel adds its version here
 
 
 def is_stale(made: Path, fresh: NotebookNode, *, executed: bool) -> bool:

@@ -1,4 +1,4 @@
-"""What a lab's starter really printed: recorded into files that pages excerpt, and run again by a test.
+"""Recordings: the real output of a lab's starter, in files that pages excerpt and a test compares with a new run.
 
 A recording is `code/lab-NN-name/recorded/NAME.txt`. Its first line is the command; the rest is what it printed. Where
 the lab's folder has a `NAME.diff`, the command runs a copy of the starter with that change made: a bug to study, which

@@ -1,4 +1,4 @@
-"""Makes the learner's exercises from the solution: what stands between the markers becomes a NotImplementedError.
+"""Stubs: the learner's exercises, generated from the solution with a NotImplementedError between its markers.
 
 The markers are lines of their own, `### BEGIN SOLUTION` and `### END SOLUTION`, inside a function.
 """

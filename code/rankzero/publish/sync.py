@@ -13,7 +13,7 @@ from rankzero.publish.stubs import stub
 
 
 def pages(root: Path = ROOT) -> list[Path]:
-    """Every markdown file of the project."""
+    """Returns every markdown file of the project."""
     folders = [root / name for name in ("handbook", "labs", "code", "solutions")]
     return sorted([*root.glob("*.md"), *(page for folder in folders for page in folder.rglob("*.md"))])
 

@@ -1,4 +1,4 @@
-"""Builds the site, and serves it to somebody who writes."""
+"""Site build: Sphinx run on the repository, once or again whenever a file changes."""
 
 import contextlib
 import shutil
@@ -34,7 +34,7 @@ def build(out: Path) -> float:
 
 
 def serve(port: int) -> None:
-    """Builds, opens a browser, and builds what changed as files change, until Ctrl-C."""
+    """Builds the site, opens it in a browser, and builds changed pages again until Ctrl-C."""
     npm_packages.check()
     watched = [flag for name in ("static", "templates") for flag in ("--watch", str(SETTINGS / name))]
     ignored = [flag for name in (".venv", ".git", "runs", "work", "site") for flag in ("--ignore", f"{ROOT}/{name}/*")]

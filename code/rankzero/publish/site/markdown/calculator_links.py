@@ -1,6 +1,6 @@
-"""Leads from a page to the calculator at the setting that the page speaks of: GitHub, which has none, shows nothing.
+"""Calculator links: from a page to the calculator at the setting that the page discusses; GitHub shows nothing.
 
-Where it is to stand, the page's markdown has a comment, `<!-- calculator: words for it #recipe=fp32&batch_size=4 -->`.
+The page's markdown has a comment at the link's place, `<!-- calculator: words for it #recipe=fp32&batch_size=4 -->`.
 """
 
 import re
@@ -36,6 +36,6 @@ class LinkSettings(SphinxTransform):
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Called by Sphinx."""
+    """Registers this module with Sphinx."""
     app.add_transform(LinkSettings)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,7 +1,7 @@
-"""Claims as badges: what was expected, what was measured, where and when, one hover or tap away.
+"""Claim badges: a mark on each number that links to a claim; its note shows the expected and the measured values.
 
-A link of a page to a claim becomes a quiet mark on the number. Its note waits in a `<template>` at the page's end, and
-claim-badges.js shows it. Without a script the mark is a link to the claim's row in the table of claims.
+The note is in a `<template>` at the page's end, and claim-badges.js shows it. Without a script the mark is
+a link to the claim's row in the table of claims.
 """
 
 import re
@@ -32,11 +32,11 @@ class claim_link(nodes.Inline, nodes.TextElement):  # noqa: N801 - docutils name
 
 
 class claim_notes(nodes.Invisible, nodes.Element):  # noqa: N801
-    """What the badges of a page show; `claims` are their claims' slugs."""
+    """The notes of a page's badges; `claims` are their claims' slugs."""
 
 
 class MakeBadges(SphinxTransform):
-    """Puts a badge in the place of each link to a claim, before Sphinx looks for what the link leads to."""
+    """Replaces each link to a claim by a badge, before Sphinx resolves the link."""
 
     default_priority = 6
 
@@ -58,7 +58,7 @@ class MakeBadges(SphinxTransform):
             self._depend(slugs)
 
     def _depend(self, slugs: list[str]) -> None:
-        """A page is made again when what its notes say has changed."""
+        """Makes Sphinx build the page again after a change in its notes."""
         for file in FOLDER.glob("*.json"):
             self.env.note_dependency(str(file))
         for slug in slugs:
@@ -103,7 +103,7 @@ def _visit_notes(html: HTML5Translator, node: claim_notes) -> None:
 
 
 def typeset(text: str) -> str:
-    """A line of markdown as HTML, with the quotes and superscripts of the pages."""
+    """Returns a line of markdown as HTML, with the quotes and superscripts of the pages."""
     parts = CODE.split(text)
     parts[::2] = [typography.RUN.sub(_raise, part) for part in parts[::2]]
     return MARKDOWN.renderInline("".join(parts))
@@ -120,7 +120,7 @@ def _add_files(app: Sphinx, pagename: str, templatename: str, context: dict[str,
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Called by Sphinx."""
+    """Registers this module with Sphinx."""
     app.add_node(claim_link, html=(_visit_link, _depart_link))
     app.add_node(claim_notes, html=(_visit_notes, None))
     app.add_transform(MakeBadges)

@@ -1,6 +1,6 @@
-"""Diagrams drawn by mermaid in the page's colors, formulas in fences of their own, and words for those who cannot see.
+"""Diagrams in mermaid's language, with a description for readers who cannot see them; formulas in fences.
 
-A diagram says what it shows in its source, in the lines `accTitle:` and `accDescr:`, which GitHub's mermaid knows too.
+The source of a diagram describes it, in the lines `accTitle:` and `accDescr:`, which GitHub's mermaid knows too.
 """
 
 import re
@@ -24,7 +24,7 @@ class diagram(nodes.General, nodes.Element):  # noqa: N801 (as docutils names it
 
 
 class DrawFences(SphinxTransform):
-    """Fences that GitHub shows as something other than code, ```mermaid and ```math, become that."""
+    """Replaces ```mermaid and ```math fences by diagrams and formulas, as GitHub does."""
 
     default_priority = 210
 
@@ -40,14 +40,14 @@ class DrawFences(SphinxTransform):
 
 
 def kind_of(source: str) -> str:
-    """What kind of diagram it is: mermaid's own word."""
+    """Returns the kind of a diagram, in mermaid's own word."""
     return source.split(maxsplit=1)[0]
 
 
 def _visit(translator: HTML5Translator, node: diagram) -> None:
     source = node["source"]
     classes = f"diagram {kind_of(source)}"
-    # How many things stand under each other decides how high most kinds become: space for it is kept.
+    # The number of lines decides the height of most kinds: the page reserves that space.
     lines = sum(":" in line and "acc" not in line for line in source.splitlines())
     translator.body.append(translator.starttag(node, "figure", CLASS=classes, STYLE=f"--lines: {lines}"))
     translator.body.append(f"<pre hidden>{translator.encode(source)}</pre></figure>\n")
@@ -62,7 +62,7 @@ def _load(app: Sphinx, pagename: str, templatename: str, context: dict[str, Any]
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Called by Sphinx."""
+    """Registers this module with Sphinx."""
     app.add_node(diagram, html=(_visit, None))
     app.add_node(plot_descriptions.plot, html=(plot_descriptions.visit, None))
     app.add_transform(DrawFences)

@@ -1,4 +1,4 @@
-"""Says above each excerpt where it is from, with a link to those lines."""
+"""Excerpt captions: the source file above each excerpt of a page, with a link to its lines."""
 
 import re
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ COMMENT = re.compile(r"<!-- excerpt: (.+) -->\s*")
 
 
 def excerpts(document: nodes.document) -> Iterator[tuple[Place, nodes.literal_block]]:
-    """Each excerpt of a page: where its code is, and the block that shows it."""
+    """Yields the place of each excerpt of a page and the block that shows it."""
     for raw in list(document.findall(nodes.raw)):
         comment = COMMENT.fullmatch(raw.astext())
         block = raw.next_node(descend=False, siblings=True)
@@ -66,6 +66,6 @@ def _link(uri: str, name: str, symbol: str | None) -> nodes.reference:
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Called by Sphinx."""
+    """Registers this module with Sphinx."""
     app.add_transform(CaptionExcerpts)
     return {"parallel_read_safe": False, "parallel_write_safe": True}

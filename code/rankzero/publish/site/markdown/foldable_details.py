@@ -1,4 +1,4 @@
-"""What folds on GitHub folds on the site: `<details>` in a page become one node, whose summary may hold code."""
+"""Foldable details: `<details>` of a page as one node of the document, whose summary may contain code."""
 
 import re
 from typing import Any
@@ -13,15 +13,15 @@ OPENED = re.compile(r"<details>\s*<summary>(.*?)</summary>\s*", re.DOTALL)
 
 
 class details(nodes.General, nodes.Element):  # noqa: N801 - docutils names nodes so
-    """What a click on its first child, a summary, shows or hides."""
+    """A box whose content appears after a click on its summary, the first child."""
 
 
 class summary(nodes.General, nodes.TextElement):  # noqa: N801
-    """What is seen of a details that is closed."""
+    """The line of a details box that is visible while the box is closed."""
 
 
 class FoldDetails(SphinxTransform):
-    """Makes one node of what stands between two raw tags."""
+    """Replaces two raw tags and the nodes between them by one node."""
 
     default_priority = 8
 
@@ -50,7 +50,7 @@ def _inline(text: str) -> list[nodes.Node]:
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Called by Sphinx."""
+    """Registers this module with Sphinx."""
     for node in (details, summary):
         name = node.__name__
         app.add_node(node, html=(_open(name), _close(name)))

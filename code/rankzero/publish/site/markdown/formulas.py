@@ -1,6 +1,6 @@
-"""Formulas, set by KaTeX while the site is built: its pages need no script for them.
+"""Formulas as HTML that KaTeX makes while the site is built, so that pages need no script for them.
 
-One Node.js process sets them all. It reads a formula a line and answers a line, and ends when nobody writes any more.
+One Node.js process sets all formulas: it reads and writes one line per formula, and ends with its input.
 """
 
 import atexit
@@ -38,7 +38,7 @@ def _setter() -> subprocess.Popen[str]:
 
 @functools.cache
 def set_formula(formula: str, display: bool) -> dict[str, str]:
-    """KaTeX's HTML under "html", or under "refused" what it has against the formula."""
+    """Returns KaTeX's HTML under "html", or its error message under "refused"."""
     process = _setter()
     assert process.stdin
     assert process.stdout
@@ -60,7 +60,7 @@ def _visit(translator: Any, node: nodes.Element) -> None:
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Called by Sphinx."""
+    """Registers this module with Sphinx."""
     app.add_html_math_renderer("katex", (_visit, None), (_visit, None))
     app.add_css_file("katex/katex.min.css")
     return {"parallel_read_safe": True, "parallel_write_safe": True}

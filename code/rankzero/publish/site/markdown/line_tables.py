@@ -1,4 +1,4 @@
-"""Links the code in a lab page's table of lines to the lines themselves.
+"""Line tables: links from the code in a lab page's line-by-line table to the lines of the source.
 
 The first column of that table quotes code, sometimes shortened: `...` stands for anything. A quote is looked for first
 in the lines that the page shows, then in the lab's starter, then in the other files of the page's excerpts, and at last
@@ -119,6 +119,6 @@ def _cells(document: nodes.document) -> Iterator[nodes.entry]:
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Called by Sphinx."""
+    """Registers this module with Sphinx."""
     app.add_transform(LinkLines)
     return {"parallel_read_safe": False, "parallel_write_safe": True}

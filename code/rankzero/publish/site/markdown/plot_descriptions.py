@@ -1,5 +1,6 @@
-"""Says in words what a notebook's plots show. The cell that draws one knows: its titles, its axes, the names of its
-lines, and what a function that it calls says of itself.
+"""Plot descriptions: alternative texts for a notebook's plots, from the code of the cell that draws each plot.
+
+A text has the plot's titles, its axes, the names of its lines, and the docstring of the function that draws it.
 """
 
 import ast

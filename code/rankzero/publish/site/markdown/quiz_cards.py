@@ -1,4 +1,4 @@
-"""Quizzes and interview questions as cards that reveal their answers, and hints that come one at a time.
+"""Quiz cards: quizzes and interview questions as cards that reveal their answers.
 
 The answers are `<details>` in the pages and stay so: without a script, and in print, everything can be read.
 quiz-cards.js keeps in the browser, and nowhere else, which questions the reader knew.
@@ -152,7 +152,7 @@ def _forget(app: Sphinx, env: BuildEnvironment, docname: str) -> None:
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Called by Sphinx."""
+    """Registers this module with Sphinx."""
     app.setup_extension("rankzero.publish.site.markdown.foldable_details")
     app.add_node(card, html=(_visit_card, lambda html, node: html.body.append("</div>\n")))
     app.add_node(deck_head, html=(_visit_head, None))

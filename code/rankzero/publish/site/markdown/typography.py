@@ -1,4 +1,4 @@
-"""Text as a typesetter sets it.
+"""Typography: superscripts, and words that stay together on one line.
 
 Fonts lack most of Unicode's raised digits, so 10³⁸ gets a raised 38; so does 2^-24, as some claims write what Unicode
 cannot raise. A number stays on the line of its unit, a date on one line, a formula on that of the comma after it.
@@ -17,13 +17,13 @@ AS_WRITTEN = nodes.literal | nodes.literal_block | nodes.math | nodes.math_block
 UNIT = re.compile(r"(?<=\d) (?=(?:[kKMGT]i?B|B|[MGT]b|m?s|W|%|[kKMGT]?FLOPs?|bytes?|bits?|nats?|tokens?)(?!\w))")
 DATE = re.compile(r"(?<!\d)(\d{4}-\d\d-\d\d)(?!\d)")
 AFTER_FORMULA = re.compile(r"[.,;:!?)”’]+")
-SHORT, SHORT_IN_TABLE = 24, 14  # letters that fit any line, or any column
+SHORT, SHORT_IN_TABLE = 24, 14  # characters that fit on any line, or in any column
 WITHIN = re.compile(r"(?<=[_.#/])(?=\w)")  # where a line may end if it must
-UNBROKEN = "unbroken"  # the class of what stays on one line
+UNBROKEN = "unbroken"  # the class of text that stays on one line
 
 
 class Hold(SphinxPostTransform):
-    """Holds together what no line should end within."""
+    """Keeps dates, short code, numbers with units and formulas with punctuation on one line."""
 
     default_priority = 890
     formats = ("html",)
@@ -87,7 +87,7 @@ def raised(run: str) -> str:
 
 
 def setup(app: Any) -> dict[str, bool]:
-    """Called by Sphinx."""
+    """Registers this module with Sphinx."""
     app.add_post_transform(Hold)
     app.add_post_transform(Raise)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

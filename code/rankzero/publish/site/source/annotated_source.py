@@ -1,4 +1,4 @@
-"""Annotated source: a starter's comments as prose beside the code they speak of."""
+"""Annotated source: a page with a starter's comments as prose beside the code that they describe."""
 
 import re
 from collections.abc import Iterator
@@ -128,7 +128,7 @@ def _show(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Called by Sphinx."""
+    """Registers this module with Sphinx."""
     app.connect("html-collect-pages", _show)
     app.add_css_file("annotated-source.css")
     return {"parallel_read_safe": True, "parallel_write_safe": True}

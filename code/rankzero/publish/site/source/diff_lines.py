@@ -1,4 +1,4 @@
-"""The lines of a diff: which were added and removed, which words changed inside them, and how they look."""
+"""Diff lines: added and removed lines, with marks on the words that changed inside them, as HTML."""
 
 import difflib
 import itertools

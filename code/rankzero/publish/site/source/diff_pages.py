@@ -1,4 +1,4 @@
-"""Diffs in colors, and a page for the way from each starter to the next."""
+"""Diff pages: the difference between two starters, and diffs in color on all other pages."""
 
 import itertools
 from collections.abc import Iterator
@@ -187,7 +187,7 @@ def _changes(app: Sphinx, file: Path) -> str:
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Called by Sphinx."""
+    """Registers this module with Sphinx."""
     app.add_post_transform(ColorFences)
     app.connect("html-collect-pages", _show)
     app.add_css_file("diff-pages.css")

@@ -1,4 +1,4 @@
-"""Prose that stands in source, in docstrings and comments: its code looks like code, its quotes like those of pages."""
+"""Docstrings and comments as HTML: code between backticks and shapes as code, quotes as on pages."""
 
 import re
 from html import escape

@@ -1,4 +1,4 @@
-"""Links to files of the repository that are no pages lead to a page that shows the file, with a link for each line."""
+"""Source pages: a page for each linked file of the repository that is no page itself, with a link for each line."""
 
 import ast
 from collections.abc import Iterator
@@ -126,7 +126,7 @@ def _forget(app: Sphinx, env: BuildEnvironment, docname: str) -> None:
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Called by Sphinx."""
+    """Registers this module with Sphinx."""
     app.add_transform(LinkFiles)
     app.connect("html-collect-pages", _show)
     app.connect("env-purge-doc", _forget)

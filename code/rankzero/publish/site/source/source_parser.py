@@ -1,4 +1,4 @@
-"""Takes a Python file apart into sections, regions and rows."""
+"""Source parser: a Python file divided into sections, regions and rows."""
 
 import ast
 import io

@@ -1,4 +1,4 @@
-"""What a Python file consists of for a reader: what its comments say, and the code they speak of. Nothing is left out.
+"""Source parts: the sections, regions and rows of an annotated Python file, which together hold every line.
 
 A file is made of sections (a ruled comment begins one), those of regions (a function, a class, the imports, the
 constants), and those of rows: some words, and the lines from there to the next words.
@@ -72,7 +72,7 @@ class Annotated:
 
 
 def text_of(words: Words) -> str:
-    """What is said, without quotes and number signs, paragraphs kept apart by an empty line."""
+    """Returns the words, without quotes and number signs, paragraphs kept apart by an empty line."""
     return "\n".join(text for _, text in spoken(words)).strip()
 
 

@@ -1,4 +1,4 @@
-"""Source in color, line by line, and each line a place that can be linked to."""
+"""Syntax highlighting: source in color, line by line, with an anchor for each line."""
 
 import re
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-/* What the ledger calculator shows of a setting: verdict, bars, tables, and the command that says the same. */
+/* The results that the ledger calculator shows: verdict, bars, tables, and the command that says the same. */
 
 function LedgerView(root, ledger) {
   "use strict";

@@ -1,4 +1,4 @@
-/* The reader. Links between its panes work without this: it turns pages of the right pane, moves the divider, and
+/* Side-by-side pages. Links between its panes work without this: it turns pages of the right pane, moves the divider, and
    keeps places when somebody reloads or goes back. */
 (() => {
   const reader = document.querySelector(".reader");

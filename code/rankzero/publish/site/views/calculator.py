@@ -114,7 +114,7 @@ def _write_script(app: Sphinx) -> None:
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Called by Sphinx."""
+    """Registers this module with Sphinx."""
     app.connect("builder-inited", _write_script)
     app.connect("html-collect-pages", _page)
     app.connect("html-page-context", _files)

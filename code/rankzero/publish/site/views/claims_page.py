@@ -1,6 +1,6 @@
-"""The table of claims on the site: each row has an anchor, its verdict, and a link to the function that measures it.
+"""Claims page: the table of claims, with an anchor, a verdict and a link to the measuring function in each row.
 
-The page is handbook/claims.md as GitHub shows it; what is added is in its rows. claim-badges.js adds a filter.
+The page is handbook/claims.md as GitHub shows it, with these additions; claims-page.js adds a filter.
 """
 
 import functools
@@ -25,17 +25,17 @@ ANCHOR = re.compile(r'<a id="([\w-]+)">')
 
 @functools.cache
 def measurements() -> dict[str, Measurement]:
-    """Those that count, by slug."""
+    """Returns the measurements that count, by slug."""
     return that_count(all_claims(), read_measurements())
 
 
 def verdict(slug: str) -> str:
-    """Of a claim: "holds", "fails" or "not measured"."""
+    """Returns "holds", "fails" or "not measured" for a claim."""
     return verdict_of(all_claims()[slug], measurements().get(slug))
 
 
 def class_of(slug: str) -> str:
-    """The same as the name of a CSS class."""
+    """Returns a claim's verdict as the name of a CSS class."""
     return verdict(slug).replace(" ", "-")
 
 

@@ -1,4 +1,4 @@
-"""A page's body as part of another page: its ids renamed where two could be the same, its links led on."""
+"""Embedded page: a page's body as part of another page, with unique ids and links that still lead to their targets."""
 
 import posixpath
 import re

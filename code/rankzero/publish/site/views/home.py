@@ -1,4 +1,4 @@
-"""The front page: README.md, laid out for somebody who sees it for the first time."""
+"""Front page: README.md, with its labs as cards and the chapters after them."""
 
 import re
 from dataclasses import dataclass
@@ -99,7 +99,7 @@ class SiteBuilder(StandaloneHTMLBuilder):
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Called by Sphinx."""
+    """Registers this module with Sphinx."""
     app.add_builder(SiteBuilder, override=True)
     app.add_css_file("home.css")
     app.connect("html-page-context", _lay_out, priority=900)  # once the page is what others make of it

@@ -1,4 +1,4 @@
-"""What can be found: each section of each page, each claim, each function of a source file that the site shows."""
+"""Search entries: each section of each page, each claim, and each function of a source file that the site shows."""
 
 import ast
 import re
@@ -49,7 +49,7 @@ class Entry:
 
 
 def kind_of(page: str) -> str:
-    """What a page is, in a word; "" for one that repeats what others say."""
+    """Returns the kind of a page in one word; "" for a page that repeats other pages."""
     return next((kind for start, kind in KINDS.items() if page.startswith(start)), "page")
 
 

@@ -1,7 +1,7 @@
-"""Search: an index of all that can be found, in scripts that a page loads when somebody searches.
+"""Search index: a script that a page loads when the search opens.
 
-Scripts, because a page opened from a file may load nothing else. MiniSearch makes the index while the site is built:
-a browser needs four times as long to make one as to load it.
+It is a script because a page opened from a file may load nothing else. MiniSearch makes the index while the site is
+built: a browser takes four times as long to make an index as to load it.
 """
 
 import json
@@ -79,7 +79,7 @@ def _json(value: Any) -> str:
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Called by Sphinx."""
+    """Registers this module with Sphinx."""
     app.connect("builder-inited", _switch_off)
     app.connect("html-page-context", _note)
     app.connect("html-collect-pages", _write, priority=990)  # once all pages are known

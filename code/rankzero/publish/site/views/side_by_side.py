@@ -1,6 +1,6 @@
-"""The reader: a chapter and a lab in two panes, with what belongs to the lab one click away.
+"""Side-by-side pages: a chapter and a lab in two panes, with links to the lab's other pages.
 
-It is made of pages that were written before, so whatever other parts of the site do to a page, a pane shows.
+The panes show pages that were written before, with everything that other parts of the site add to them.
 """
 
 from collections.abc import Callable, Iterator
@@ -111,7 +111,7 @@ def _mark(app: Sphinx, pagename: str, templatename: str, context: dict[str, Any]
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Called by Sphinx."""
+    """Registers this module with Sphinx."""
     app.add_css_file("side-by-side.css")
     app.add_js_file("side-by-side.js")
     app.connect("html-page-context", _invite)

@@ -1,4 +1,4 @@
-"""Which pages there are, in which order, and how a reader gets from one to another: the map beside every page.
+"""Sidebar map: the list of all pages, in their order, beside every page.
 
 The order is the repository's own: labs by number, chapters as `handbook/README.md` lists them.
 """
@@ -85,7 +85,7 @@ def _give_map(app: Sphinx, pagename: str, templatename: str, context: dict[str, 
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Called by Sphinx."""
+    """Registers this module with Sphinx."""
     app.connect("source-read", _add_toctrees)
     app.connect("html-page-context", _give_map)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
