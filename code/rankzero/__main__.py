@@ -1,5 +1,5 @@
 """Runs the command line as `python -m rankzero`. From a clone: `PYTHONPATH=code python3 -m rankzero`."""
 
-from rankzero.cli.app import app
+from rankzero.cli.__main__ import main
 
-app(prog_name="rankzero")
+main()

@@ -1,5 +1,17 @@
-"""Runs the command line as `python -m rankzero.cli`."""
+"""Entry point of the command line, also as `python -m rankzero.cli`."""
 
-from rankzero.cli.app import app
+import sys
 
-app()
+
+def main() -> None:
+    """Runs the command line. Ctrl-C during the imports, too, ends it with exit code 130 and no traceback."""
+    try:
+        from rankzero.cli.app import app
+
+        app(prog_name="rankzero")
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    main()
