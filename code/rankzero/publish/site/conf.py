@@ -11,7 +11,15 @@ project = "Rank Zero"
 author = "the authors of Rank Zero"
 root_doc = "README"
 include_patterns = [
-    *("README.md", "handbook/*.md", "labs/*.md", "launch/README.md", "code/lab-*/README.md"),
+    *(
+        "README.md",
+        "ARCHITECTURE.md",
+        "CONTRIBUTING.md",
+        "handbook/*.md",
+        "labs/*.md",
+        "launch/README.md",
+        "code/lab-*/README.md",
+    ),
     *("notebooks/*.ipynb", "solutions/*/notebook.ipynb"),
 ]
 

@@ -12,8 +12,6 @@ from typing import Any
 from sphinx.application import Sphinx
 
 from rankzero.curriculum import ROOT
-from rankzero.learn.models.gpt import GPTConfig
-from rankzero.learn.models.llama import LlamaConfig
 from rankzero.ledger.hardware import HARDWARE
 from rankzero.ledger.ledger import PHASES, PRESENT, Kind
 from rankzero.ledger.models import PRESETS, Config
@@ -23,7 +21,7 @@ from rankzero.ledger.recipes import OPTIMIZERS, RECIPES
 from rankzero.publish.site.views.ledger_script import camel, script, sources
 
 PAGE = "calculator"
-FAMILIES: dict[str, type[Config]] = {"gpt": GPTConfig, "llama": LlamaConfig}
+FAMILIES: dict[str, type[Config]] = {"gpt": type(PRESETS["gpt2"]), "llama": type(PRESETS["llama-2-7b"])}
 
 # What the page shows first: a step that many have run. Names are Python's.
 DEFAULTS: dict[str, Any] = {
