@@ -52,7 +52,7 @@ def sent(found: Counted) -> float:
 
 
 def differences(made: Plan, found: Counted, stage: int) -> dict[str, int]:
-    """How far the plan is off: bytes held, calls, bytes of tensors sent."""
+    """Returns the differences of plan and count: bytes held, calls, bytes of tensors sent."""
     planned, got = totals(made.collectives_of(stage)), found.totals()
     pairs = [(planned.get(key, (0, 0)), got.get(key, (0, 0))) for key in planned | got]
     return {

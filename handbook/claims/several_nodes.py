@@ -44,7 +44,7 @@ while "wait" in how or "retried" in how and len(list(folder.glob("rank-1-*.json"
 
 
 def _torchrun(arguments: list[str], environment: dict[str, str]) -> None:
-    """What the command of this name does, in a process that has torch loaded already."""
+    """Runs torchrun's command in a process that has torch loaded already."""
     from torch.distributed.run import main
 
     os.setpgid(0, 0)
@@ -83,7 +83,7 @@ class Nodes:
         return agent
 
     def ranks(self, count: int = 0, *, patience: float = 60.0) -> list[dict[str, Any]]:
-        """What the ranks have written, by rank; waits until there are `count`."""
+        """Returns the files that the ranks have written, by rank; waits until there are `count`."""
         until = time.monotonic() + patience
         while len(list(self.folder.glob("rank-*.json"))) < count and time.monotonic() < until:
             time.sleep(0.01)

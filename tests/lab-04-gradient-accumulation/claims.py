@@ -16,7 +16,7 @@ from rankzero.learn.profiling.memory import PhaseMemory
 
 
 def held_by(micro_batch: int) -> list[Any]:
-    """What each phase of the starter's first step holds, with batches of 12."""
+    """Returns the memory of each phase of the starter's first step, with batches of 12."""
     model = make_model()
     optimizer = AdamW(model.parameters())
     with PhaseMemory(model, optimizer, CPU) as memory:

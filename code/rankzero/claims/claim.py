@@ -1,4 +1,4 @@
-"""What a claim is: a statement with a number, and the function that measures the number."""
+"""Claim: a statement with a number, and the function that measures the number."""
 
 import inspect
 import re
@@ -40,7 +40,7 @@ class Claim:
 
     @property
     def how(self) -> str:
-        """How it is measured, in words."""
+        """The way of measuring, in words: the function's docstring."""
         return inspect.getdoc(self.measure) or ""
 
     @property
@@ -55,7 +55,7 @@ class Claim:
         return digest((self.statement, self.expected, self.unit, self.tolerance), self.measure)
 
     def holds(self, measured: Value) -> bool:
-        """Whether a measured value is within the tolerance."""
+        """Returns whether a measured value is within the tolerance."""
         if isinstance(self.expected, Mapping):
             return (
                 isinstance(measured, Mapping)

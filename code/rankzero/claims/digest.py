@@ -1,4 +1,4 @@
-"""Digest of a claim: what it states, and the code of claims that measures it, without docstrings and decorators."""
+"""Digest of a claim: its statement and the code of claims that measures it, without docstrings and decorators."""
 
 import ast
 import functools
@@ -25,7 +25,7 @@ def digest(stated: tuple[Any, ...], measure: Callable[[], Any]) -> str:
 
 @dataclass(frozen=True)
 class _Definitions:
-    """What a file defines or imports from other files of claims, by name."""
+    """Definitions of a file, and its imports from other files of claims, by name."""
 
     lines: list[str]
     own: dict[str, ast.stmt]

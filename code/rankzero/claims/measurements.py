@@ -32,7 +32,7 @@ class Measurement:
     digest: str
 
     def counts_for(self, claim: Claim) -> bool:
-        """Whether it was this claim, as it is now, that was measured."""
+        """Returns whether the measured claim is this claim as it is now."""
         return self.digest == claim.digest
 
 

@@ -74,7 +74,7 @@ def differing_numbers(page: Path, claims: Mapping[str, Claim]) -> list[str]:
 
 
 def _is_number_of(number: str, claim: Claim) -> bool:
-    """Whether a typed number is an expected one, in any unit, a ratio or difference of two, or stated.
+    """Returns whether a typed number is an expected one, in any unit, a ratio or difference of two, or stated.
 
     Half of the number's last digit is rounding; an expected number may also be off by the claim's tolerance.
     """

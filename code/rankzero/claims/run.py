@@ -1,4 +1,4 @@
-"""Measuring claims: one, or all that this machine can, side by side in processes of their own."""
+"""Measuring of claims: one in this process, or many in processes side by side."""
 
 import concurrent.futures
 import multiprocessing
@@ -15,7 +15,7 @@ from rankzero.learn.machine.lazy_dynamo import import_dynamo_lazily
 
 @dataclass(frozen=True)
 class Outcome:
-    """What measuring a claim gave: a value, or an error."""
+    """Result of measuring a claim: a value, or an error."""
 
     slug: str
     measured: Value | None
@@ -25,7 +25,7 @@ class Outcome:
 
 
 def can_measure(claim: Claim) -> bool:
-    """Whether this machine has what the claim needs."""
+    """Returns whether this machine has the hardware that the claim needs."""
     return "cuda" not in claim.needs or torch.cuda.is_available()
 
 

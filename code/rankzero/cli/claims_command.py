@@ -15,6 +15,7 @@ from rich.syntax import Syntax
 
 from rankzero.cli.terminal import Json, console, sentences
 from rankzero.curriculum import path_from_here
+from rankzero.errors import UserError
 
 if TYPE_CHECKING:  # torch takes seconds to load
     from rankzero.claims.run import Outcome
@@ -49,7 +50,7 @@ def _list_bare_figures() -> int:
 
 
 def _show_one(slug: str, *, as_json: bool) -> int:
-    """Measures one claim and prints how; returns the exit code. LookupError if there is none."""
+    """Measures one claim and prints how; returns the exit code. UserError if there is none."""
     from rankzero.claims.claim import text_of
     from rankzero.claims.measurements import read_measurements
     from rankzero.claims.registry import find_claim
@@ -60,7 +61,7 @@ def _show_one(slug: str, *, as_json: bool) -> int:
     if not can_measure(claim):
         kept = read_measurements().get(slug)
         last = f"measured {kept.date} on {kept.machine}: {text_of(kept.measured)}" if kept else "not measured yet"
-        raise LookupError(f"claim {slug} needs {', '.join(claim.needs)}, which this machine lacks; {last}.")
+        raise UserError(f"claim {slug} needs {', '.join(claim.needs)}, which this machine lacks; {last}.")
     outcome = run_claim(slug)
     if as_json:
         console.print_json(json.dumps(dataclasses.asdict(outcome)))
@@ -88,7 +89,7 @@ def _measure_all(page: str | None, jobs: int, *, as_json: bool) -> int:
     chosen = {slug: claim for slug, claim in claims.items() if page in (None, claim.page, Path(claim.page).stem)}
     if not chosen:
         pages = sorted({Path(claim.page).stem for claim in claims.values()})
-        raise LookupError(f"no page {page!r} states a claim: use one of {', '.join(pages)}.")
+        raise UserError(f"no page {page!r} states a claim: use one of {', '.join(pages)}.")
     outcomes = _with_progress([slug for slug, claim in chosen.items() if can_measure(claim)], jobs)
     failed = [outcome for outcome in outcomes if not outcome.holds]
     files = [*write_measurements(claims, outcomes), *write_table()]

@@ -12,7 +12,7 @@ from .shared import CURVES, Curve
 
 
 def _dead(before: Tensor) -> Tensor:
-    """Which units are off for every example, bool [units]; `before` is [examples, units]."""
+    """Returns the units that are off for every example, bool [units]; `before` is [examples, units]."""
     return (before <= 0).all(dim=0)
 
 

@@ -30,7 +30,7 @@ def gathered(tensor: Tensor) -> list[Tensor]:
 
 # ------------------------------------------------------------------------------------------------------ start, buckets
 def apart_after(wrapped: bool) -> float:
-    """How far two replicas of different seeds are apart after 3 steps, beside the start."""
+    """Distance of two replicas of different seeds after 3 steps, over the distance at the start."""
     torch.manual_seed(dist.get_rank())
     model = nn.Linear(8, 8, dtype=torch.float64)
 
@@ -225,7 +225,7 @@ class OneOfTwo(nn.Module):
 
 
 def steps_with_unused(options: Mapping[str, Any]) -> int:
-    """How many of 3 steps DDP takes."""
+    """Returns the number of steps that DDP takes, of 3."""
     wrapped = DistributedDataParallel(OneOfTwo(), **options)
     for step in range(3):
         try:

@@ -44,7 +44,7 @@ def set_epoch_forgotten() -> Mapping[str, float]:
 
 
 def dropped(seed_step: int) -> tuple[Tensor, Tensor]:
-    """Where dropout puts zeros on every rank, and each rank's weights as DDP left them."""
+    """Returns the places of dropout's zeros on every rank, and each rank's weights as DDP left them."""
     torch.manual_seed(7 + seed_step * dist.get_rank())
     layer = nn.Linear(16, 16)
     DistributedDataParallel(layer)
@@ -107,7 +107,7 @@ def nobody_runs_ahead() -> Mapping[str, float]:
 
 
 def skips_after_overflow() -> bool:
-    """Whether this rank's scaler skips its step when rank 0 alone has a gradient of inf."""
+    """Returns whether this rank's scaler skips its step when rank 0 alone has a gradient of inf."""
     model = nn.Linear(2, 2)
     wrapped, optimizer = DistributedDataParallel(model), SGD(model.parameters(), lr=0.1)
     before, scaler = model.weight.detach().clone(), torch.amp.GradScaler("cpu")
@@ -131,7 +131,7 @@ def inf_reaches_every_rank() -> int:
 
 # ------------------------------------------------------------------------------------------------------------- failures
 def outcome(kind: str, detail: bool) -> str:
-    """What happens to this rank when the ranks do not call the same thing: "ok", or the error's text."""
+    """Returns the end of this rank when the ranks do not call the same thing: "ok", or the error's text."""
     level = get_debug_level()
     dist.barrier()  # so that the limit is for the calls, not for ranks that are late to the group
     set_debug_level(DebugLevel.DETAIL if detail else DebugLevel.OFF)

@@ -42,7 +42,7 @@ def ring_all_reduce(ranks: list[Tensor]) -> int:
 
 
 def sent_in_a_ring(payload: float, n: int) -> float:
-    """What a rank sends to all-reduce `payload`, by the count of a small ring whose sum is checked."""
+    """Returns the bytes that a rank sends to all-reduce `payload`, counted in a small ring whose sum is checked."""
     torch.manual_seed(0)
     ranks = [torch.randn(n * 16, dtype=torch.float64) for _ in range(n)]
     total = torch.stack(ranks).sum(0)
@@ -167,7 +167,7 @@ Make = Callable[[list[nn.Parameter], float], torch.optim.Optimizer]
 
 
 def moved(make: Make, rate: float, parts: int) -> Tensor:
-    """How far the weights of a tiny GPT move in `parts` updates at `rate`, one for each part of 32 sequences."""
+    """Returns the way of a tiny GPT's weights in `parts` updates at `rate`, one for each part of 32 sequences."""
     model, starts = seeded_gpt(TINY)
     tokens = (starts[:, :1] + 3 * torch.arange(TINY.block_size + 1)) % TINY.vocab_size  # each 3 more than the last
     start = flat(list(model.parameters()))

@@ -1,4 +1,4 @@
-"""What several claims of handbook/memory.md share."""
+"""Models, ledgers and sources that the claims of handbook/memory.md share."""
 
 import functools
 from dataclasses import replace
@@ -34,7 +34,7 @@ def gpt2_step(checkpointing: str) -> Ledger:
 
 @functools.cache
 def states(recipe: str, optimizer: str = "adamw") -> Ledger:
-    """What a step of the small model leaves."""
+    """Returns the ledger of the memory that a step of the small model leaves."""
     return measure(SMALL, RECIPES[recipe], OPTIMIZERS[optimizer], batch_size=1, seq_len=4, peaks=False)
 
 
@@ -45,7 +45,7 @@ def per_parameter(ledger: Ledger, *kinds: Kind) -> float:
 
 
 def activations(config: Config, recipe: str = "fp32", checkpointing: str = "none") -> Ledger:
-    """What a step keeps between forward and backward."""
+    """Returns the ledger of the memory that a step keeps between forward and backward."""
     how: dict[str, Any] = {"device": "fake", "peaks": False, "checkpointing": checkpointing}
     return measure(config, RECIPES[recipe], OPTIMIZERS["sgd"], **STEP, **how)
 

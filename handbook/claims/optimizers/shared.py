@@ -10,7 +10,7 @@ Make = Callable[[list[Tensor]], Optimizer]
 
 
 def moves(make: Make, gradients: Iterable[Tensor]) -> list[Tensor]:
-    """How far a float64 weight tensor that begins at 0 moves in each step, against the sign of the gradient."""
+    """Returns the way of a float64 weight tensor that begins at 0 in each step, against the sign of the gradient."""
     weights: Tensor | None = None
     found = []
     for gradient in gradients:

@@ -10,7 +10,7 @@ V, T = 16, 16  # letters of the source; predictions a line
 
 
 def _source() -> Tensor:
-    """What follows each letter, [V, V] probabilities."""
+    """Returns the probabilities of each letter's successors, [V, V]."""
     generator = torch.Generator().manual_seed(0)
     return (1.5 * torch.randn(V, V, generator=generator, dtype=torch.float64)).softmax(-1)
 

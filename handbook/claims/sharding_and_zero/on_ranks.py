@@ -1,4 +1,4 @@
-"""What ranks do for the claims of handbook/sharding-and-zero.md: a module that every rank loads, and loads quickly."""
+"""Functions that ranks run for the claims of handbook/sharding-and-zero.md, in a module that loads quickly."""
 
 from collections.abc import Iterable
 from typing import Any

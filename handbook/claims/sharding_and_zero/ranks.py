@@ -36,7 +36,7 @@ from .shared import ZERO_PAPER
 # ------------------------------------------------------------------------------------------------------ ZeRO by hand
 @functools.cache
 def stages_on(ranks: int) -> list[tuple[list[float], list[Tensor], list[dict[str, float]]]]:
-    """What `all_stages` gives on each of so many real ranks."""
+    """Returns the values of `all_stages` on each of so many real ranks."""
     return run_world(all_stages, ranks, 2)
 
 
@@ -102,7 +102,7 @@ def bytes_in_collectives() -> Mapping[str, float]:
 # ------------------------------------------------------------------------------------------------------ on the wire
 @functools.cache
 def halves_on_4() -> list[tuple[float, dict[str, float]]]:
-    """What `two_halves` gives on each of 4 real ranks; the check of the calls, which sends bytes too, is off."""
+    """Returns the values of `two_halves` on 4 real ranks; the check of the calls, which sends bytes too, is off."""
     return run_world(two_halves, 4, debug=False)
 
 

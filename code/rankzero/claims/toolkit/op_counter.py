@@ -20,7 +20,7 @@ class Calls(TorchDispatchMode):
 
     @property
     def reads(self) -> int:
-        """How many numbers were read from a tensor into Python."""
+        """Numbers that were read from a tensor into Python."""
         return self.by_name["_local_scalar_dense"]
 
 
