@@ -1,4 +1,4 @@
-"""The learner's progress over all labs, in one small JSON file that outlives every command."""
+"""Progress: the learner's points and hints in all labs, kept in one small JSON file."""
 
 import datetime
 import json
@@ -32,7 +32,7 @@ def progress_file() -> Path:
 
 
 def read_progress() -> dict[str, LabProgress]:
-    """Progress by lab number; empty before the first `start`."""
+    """Returns progress by lab number; empty before the first `start`."""
     path = progress_file()
     try:
         raw: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
@@ -54,7 +54,7 @@ def write_progress(number: str, lab: LabProgress) -> None:
 
 
 def of_lab(lab: Lab) -> LabProgress:
-    """What is known of that lab."""
+    """Returns the progress in that lab."""
     return read_progress().get(lab.number, LabProgress())
 
 
@@ -77,7 +77,7 @@ def first_open(exercises: Sequence[Exercise], points: dict[str, int]) -> Exercis
 
 
 def next_hint(lab: Lab, exercise: Exercise) -> int:
-    """Which hint is next, counted from 1; remembers that it was shown."""
+    """Returns the number of the next hint, from 1, and records it as shown."""
     known = of_lab(lab)
     tier = min(known.hints.get(exercise.name, 0) + 1, len(exercise.hints))
     known.hints[exercise.name] = tier

@@ -1,4 +1,4 @@
-"""Shows reports to people: in colors on a terminal, in plain words in a log file, at most 80 columns wide."""
+"""Report display: prints reports, in colors on a terminal, as plain text in a file, at most 80 columns wide."""
 
 import itertools
 import textwrap
@@ -36,7 +36,7 @@ def show(report: Report, exercises: tuple[Exercise, ...], console: Console) -> N
     """Prints a whole report. What the learner's file had a say in steers neither the terminal nor rich."""
     report = escape_report(report)
     if report.unusable:
-        _line("error", f"{report.unusable} Nothing can be checked before that is mended.", console)
+        _line("error", f"{report.unusable} Nothing can be checked before that is fixed.", console)
         console.print()
     for exercise in [] if report.unusable else exercises:
         results = [result for result in report.results if result.exercise == exercise.name]

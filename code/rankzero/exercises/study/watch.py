@@ -1,4 +1,4 @@
-"""Checks again whenever the learner's file is saved; a key gives a hint, the list, or the end."""
+"""Watch: checks the learner's file after every save; keys show a hint or the list, or end the watch."""
 
 import contextlib
 import select

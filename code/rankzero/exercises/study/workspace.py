@@ -1,4 +1,4 @@
-"""The learner's own copy of a lab's exercises: made once, never overwritten."""
+"""Workspace: the learner's copy of a lab's exercises, made once and never overwritten."""
 
 import shutil
 from dataclasses import replace
@@ -33,7 +33,7 @@ def start(lab: Lab, folder: Path | None = None) -> tuple[Path, bool, Path | None
 
 
 def work_file(lab: Lab, named: Path | None = None) -> Path:
-    """The learner's file: the one named, or the one of the last `start`."""
+    """Returns the learner's file: `named`, or the file of the last `start`. UserError if it does not exist."""
     if named:
         file = named / "exercises.py" if named.is_dir() else named
         if not file.is_file():
