@@ -22,7 +22,7 @@ PLACES: dict[str, Any] = {"PORT": 9, "SECRET": "/root/secret", "MARK": "a mark"}
 
 
 def write_class(folder: Path, lab: Lab, count: int) -> Expected:
-    """Writes `count` submissions, a folder each, and returns what each must get, by student."""
+    """Writes `count` submissions, a folder each, and returns the points that each must get, by student."""
     full = {exercise.name: exercise.points for exercise in exercises_of(lab)}
     kinds = [(lab.reference.read_bytes(), full), (lab.stubs.read_bytes(), dict.fromkeys(full, 0))]
     by_name = {one.name: one for one in attacks() if one.lab == lab.number and not (one.records or one.changes)}

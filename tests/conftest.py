@@ -13,7 +13,7 @@ from rankzero.learn.machine.lazy_dynamo import import_dynamo_lazily
 
 if TYPE_CHECKING:
     from rankzero.exercises.checks.probe_client import LocalProbeClient
-    from rankzero.grading.attack_corpus import Canaries
+    from rankzero.grading.canaries import Canaries
     from rankzero.grading.grader import Grader
 
 import_dynamo_lazily()  # for the tests that train in the process of pytest
@@ -56,7 +56,7 @@ def worker() -> "Iterator[LocalProbeClient]":
 @pytest.fixture(scope="session")
 def canaries() -> "Iterator[Canaries]":
     """Things that no submission may reach; they are there before the sandbox server starts."""
-    from rankzero.grading.attack_corpus import Canaries
+    from rankzero.grading.canaries import Canaries
 
     with Canaries() as canaries:
         yield canaries

@@ -1,4 +1,4 @@
-"""Where the tests of grading get their sandbox; without one they are skipped, unless somebody insists."""
+"""Sandbox requirement of tests: without a sandbox they are skipped, or fail if RANKZERO_SANDBOX=required."""
 
 import os
 
@@ -8,7 +8,7 @@ from rankzero.grading.sandbox.sandbox_client import why_unavailable
 
 
 def needs_sandbox() -> pytest.MarkDecorator:
-    """For a whole file: `pytestmark = needs_sandbox()`."""
+    """Returns the mark for a file: `pytestmark = needs_sandbox()`."""
     why = why_unavailable()
     if why and os.environ.get("RANKZERO_SANDBOX") == "required":
         raise RuntimeError(f"RANKZERO_SANDBOX=required, but {why}")

@@ -14,7 +14,8 @@ from sandboxes import needs_sandbox
 
 from rankzero.curriculum import all_labs, find_lab
 from rankzero.exercises.probes.supervisor import _ReplyLines, run_supervised
-from rankzero.grading.attack_corpus import Attack, Canaries, attacks, recorded, says_against
+from rankzero.grading.attack_corpus import Attack, attack_failure, attacks, recorded_answers
+from rankzero.grading.canaries import Canaries
 from rankzero.grading.grade import Grade, Student, Submission
 from rankzero.grading.grader import Grader, GradingSettings
 
@@ -67,7 +68,7 @@ class Scene:
 
     def attacked(self, attack: Attack) -> Grade:
         worker = self.grader.trusted_worker
-        answers = recorded(find_lab(attack.lab), self._settings.seed + 1, worker) if attack.records else None
+        answers = recorded_answers(find_lab(attack.lab), self._settings.seed + 1, worker) if attack.records else None
         source = attack.source(answers, **self.canaries.places)
         return self.graded(source, attack.lab, time_limit=attack.seconds, memory=attack.memory)
 
@@ -93,7 +94,7 @@ def scene(shared_grader: Grader, canaries: Canaries, tmp_path_factory: pytest.Te
 @pytest.mark.parametrize("attack", list(corpus()))
 def test_an_attack_gets_what_it_earns_and_harms_nobody(attack: Attack, scene: Scene) -> None:
     grade = scene.attacked(attack)
-    assert says_against(attack, grade) == ""
+    assert attack_failure(attack, grade) == ""
     assert scene.canaries.touched() == []
     assert scene.running() == scene.processes, "something is left, or the sandbox had to be started again"
     if not attack.changes and attack.name not in SAMPLE:

@@ -1,4 +1,4 @@
-"""What students hand in is found in whatever layout, copied, and refused where it is not a plain small file."""
+"""Intake: files are found in every layout and copied, and refused unless they are plain and small."""
 
 import io
 import os

@@ -1,4 +1,4 @@
-"""What graded people get to read: pages, gradebook, Gradescope, GitHub Classroom, terminal. Hostile text included."""
+"""Reports: pages, gradebook, Gradescope, GitHub Classroom and terminal, with hostile text too."""
 
 import csv
 import io

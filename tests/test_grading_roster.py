@@ -1,4 +1,4 @@
-"""Rosters, due dates, late policies and the names of files, as instructors write them."""
+"""Rosters, due dates, late penalties and safe file names."""
 
 import random
 import re

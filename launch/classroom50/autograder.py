@@ -52,7 +52,7 @@ def install(home: Path) -> str:
 
 
 def result(grade: dict[str, Any]) -> dict[str, Any]:
-    """The form that Classroom 50 collects; its runner adds owner and type."""
+    """Returns the result that Classroom 50 collects; its runner adds owner and type."""
     report = grade["report"]
     rows = [
         {

@@ -1,6 +1,6 @@
 """Lab 07: every rank returns an object that runs code wherever it is read."""
 
-LAB, ON, EARNS, SECONDS, SLOW = "07", "stubs", 0, 20.0, True
+LAB, ON, EARNS, SECONDS = "07", "stubs", 0, 20.0
 
 
 class Bomb:

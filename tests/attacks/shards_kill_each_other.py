@@ -3,7 +3,7 @@
 import os
 import signal
 
-LAB, ON, EARNS, SECONDS, SLOW = "08", "stubs", 0, 20.0, True
+LAB, ON, EARNS, SECONDS = "08", "stubs", 0, 20.0
 
 for name in [
     name for name, one in globals().items() if callable(one) and getattr(one, "__module__", "") == "exercises"

@@ -1,4 +1,4 @@
-"""Proves the grader on this machine: right files, wrong files and attacks get exactly what they must."""
+"""Verification of the grader on this machine: references, stubs, known mistakes and attacks get the expected points."""
 
 import tempfile
 import threading
@@ -19,7 +19,8 @@ from rankzero.exercises.checks.check import exercises_of
 from rankzero.exercises.checks.known_wrong import KnownWrong, known_wrong, wrong_source
 from rankzero.exercises.checks.probe_client import LocalProbeClient
 from rankzero.exercises.checks.runner import new_seed
-from rankzero.grading.attack_corpus import Canaries, attacks, recorded, says_against
+from rankzero.grading.attack_corpus import attack_failure, attacks, recorded_answers
+from rankzero.grading.canaries import Canaries
 from rankzero.grading.grade import Grade, Student, Submission
 from rankzero.grading.grader import Grader, GradingSettings
 from rankzero.grading.sandbox.probe_routing import TrustedWorker
@@ -30,19 +31,19 @@ KINDS = ("references", "stubs", "known mistakes", "attacks")
 
 @dataclass(frozen=True)
 class Case:
-    """One file, and what is wrong with a grade of it: nothing, if the grader works."""
+    """One file to grade, and the function that finds the fault in its grade: '' if there is none."""
 
     lab: Lab
     kind: str
     name: str
     source: bytes
-    wrong: Callable[[Grade], str]
+    fault: Callable[[Grade], str]
     seconds: float = 120.0
     memory: int = 2048
 
 
 def verify(labs: Sequence[Lab], jobs: int, console: Console) -> int:
-    """Grades every case of these labs, `jobs` at a time, and prints what came of it. 0 if all is as it should be.
+    """Grades every case of these labs, `jobs` at a time, and prints the result. Returns 0 if no grade has a fault.
 
     UserError where there is no sandbox.
     """
@@ -50,51 +51,51 @@ def verify(labs: Sequence[Lab], jobs: int, console: Console) -> int:
     seed, began = new_seed(), time.monotonic()
     bar = Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), console=console, transient=True)
     with LocalProbeClient() as worker, Canaries() as canaries:
-        ours = TrustedWorker(worker)
-        cases = [case for lab in labs for case in _cases(lab, seed, ours, canaries)]
+        trusted_worker = TrustedWorker(worker)
+        cases = [case for lab in labs for case in _cases(lab, seed, trusted_worker, canaries)]
         settings = GradingSettings(tuple(lab.number for lab in labs), seed)
         failures: list[tuple[Case, str]] = []
         with bar:
             task = bar.add_task("grading", total=len(cases))
-            for case, wrong in _graded(cases, settings, jobs, ours):
+            for case, fault in _grade_all(cases, settings, jobs, trusted_worker):
                 bar.advance(task)
-                if wrong:
-                    failures.append((case, wrong))
-                    bar.console.print(f"lab {case.lab.number}, {case.name}: {wrong}.", soft_wrap=True)
+                if fault:
+                    failures.append((case, fault))
+                    bar.console.print(f"lab {case.lab.number}, {case.name}: {fault}.", soft_wrap=True)
         touched = canaries.touched()
     _show(labs, cases, failures, console)
     for place in touched:
-        console.print(f"An attack reached what is outside: {place}.")
-    bad = len(failures) + len(touched)
-    what = "The grader works here" if not bad else f"The grader does NOT work here ({bad} failed)"
-    console.print(f"{what}: {len(cases)} files, seed {seed}, {time.monotonic() - began:.0f} s.")
-    return int(bool(bad))
+        console.print(f"An attack reached a thing outside its sandbox: {place}.")
+    failed = len(failures) + len(touched)
+    verdict = "The grader works here" if not failed else f"The grader does NOT work here ({failed} failed)"
+    console.print(f"{verdict}: {len(cases)} files, seed {seed}, {time.monotonic() - began:.0f} s.")
+    return int(bool(failed))
 
 
-def _cases(lab: Lab, seed: int, ours: TrustedWorker, canaries: Canaries) -> Iterator[Case]:
+def _cases(lab: Lab, seed: int, trusted_worker: TrustedWorker, canaries: Canaries) -> Iterator[Case]:
     reference, full = lab.reference.read_bytes(), sum(exercise.points for exercise in exercises_of(lab))
-    yield Case(lab, "references", "its reference", reference, partial(_points, full))
-    yield Case(lab, "stubs", "its stubs", lab.stubs.read_bytes(), partial(_points, 0))
+    yield Case(lab, "references", "its reference", reference, partial(_points_fault, full))
+    yield Case(lab, "stubs", "its stubs", lab.stubs.read_bytes(), partial(_points_fault, 0))
     for wrong in known_wrong(lab).values():
-        yield Case(lab, "known mistakes", wrong.name, wrong_source(lab, wrong).encode(), partial(_mistake, wrong))
+        yield Case(lab, "known mistakes", wrong.name, wrong_source(lab, wrong).encode(), partial(_mistake_fault, wrong))
     for attack in attacks():
         if attack.lab == lab.number:
-            answers = recorded(lab, seed + 1, ours) if attack.records else None
+            answers = recorded_answers(lab, seed + 1, trusted_worker) if attack.records else None
             source = attack.source(answers, **canaries.places)
-            against = partial(says_against, attack)
-            yield Case(lab, "attacks", attack.name, source, against, attack.seconds, attack.memory)
+            fault = partial(attack_failure, attack)
+            yield Case(lab, "attacks", attack.name, source, fault, attack.seconds, attack.memory)
 
 
-def _points(points: int, grade: Grade) -> str:
+def _points_fault(points: int, grade: Grade) -> str:
     if grade.trouble:
         return f"it cannot be graded ({grade.trouble})"
     return "" if grade.points == points else f"it got {grade.points} points; expected {points}"
 
 
-def _mistake(wrong: KnownWrong, grade: Grade) -> str:
+def _mistake_fault(wrong: KnownWrong, grade: Grade) -> str:
     if grade.trouble or grade.report is None:
         return f"it cannot be graded ({grade.trouble})"
-    # Other exercises may use what is wrong here, and fail too.
+    # Exercises that use the wrong one may fail too.
     results = [result for result in grade.report.results if result.exercise == wrong.exercise]
     failed = {result.check for result in results if result.status not in ("pass", "skipped")}
     if failed != set(wrong.fails):
@@ -103,21 +104,21 @@ def _mistake(wrong: KnownWrong, grade: Grade) -> str:
     return "" if named == [wrong.name] else f"it is taken for {', '.join(named) or 'no known mistake'}"
 
 
-def _graded(
-    cases: Sequence[Case], settings: GradingSettings, jobs: int, ours: TrustedWorker
+def _grade_all(
+    cases: Sequence[Case], settings: GradingSettings, jobs: int, trusted_worker: TrustedWorker
 ) -> Iterator[tuple[Case, str]]:
-    """Each case, and what is wrong with its grade. Every thread has one warm sandbox for all that it grades."""
-    mine = threading.local()
+    """Yields each case and the fault in its grade. Every thread has one warm sandbox server."""
+    thread = threading.local()
     with tempfile.TemporaryDirectory() as folder, ExitStack() as graders:
 
         def grade(number: int, case: Case) -> str:
-            if not hasattr(mine, "grader"):
-                mine.grader = graders.enter_context(Grader(settings, ours))
-            mine.grader.settings = replace(settings, time_limit=case.seconds, memory=case.memory)
+            if not hasattr(thread, "grader"):
+                thread.grader = graders.enter_context(Grader(settings, trusted_worker))
+            thread.grader.settings = replace(settings, time_limit=case.seconds, memory=case.memory)
             file = Path(folder) / str(number) / "exercises.py"
             file.parent.mkdir()
             file.write_bytes(case.source)
-            return case.wrong(mine.grader.grade(Submission(Student(case.name), case.lab.number, file)))
+            return case.fault(thread.grader.grade(Submission(Student(case.name), case.lab.number, file)))
 
         with ThreadPoolExecutor(jobs) as pool:
             started: dict[Future[str], Case] = {
@@ -135,8 +136,8 @@ def _show(labs: Sequence[Lab], cases: Sequence[Case], failures: Sequence[tuple[C
     for lab in labs:
         row = []
         for kind in KINDS:
-            every = [case for case in cases if (case.lab, case.kind) == (lab, kind)]
-            bad = sum((case.lab, case.kind) == (lab, kind) for case, _ in failures)
-            row.append(f"{len(every) - bad} of {len(every)}" if every else "")
+            of_kind = [case for case in cases if (case.lab, case.kind) == (lab, kind)]
+            failed = sum((case.lab, case.kind) == (lab, kind) for case, _ in failures)
+            row.append(f"{len(of_kind) - failed} of {len(of_kind)}" if of_kind else "")
         table.add_row(lab.number, *row)
     console.print(table)
