@@ -79,7 +79,7 @@ def _unusual_names(text: str) -> Iterator[Flag]:
                 yield Flag(
                     "hidden", f"has a name with letters other than ASCII, {printable(token.string)}", token.start[0]
                 )
-    except (tokenize.TokenError, SyntaxError, ValueError, RecursionError):
+    except (tokenize.TokenError, SyntaxError, ValueError, RecursionError, SystemError):  # Python 3.12, at a null byte
         return
 
 
