@@ -1,1 +1,1 @@
-"""What the labs, their learners and their instructors share."""
+"""The library of Rank Zero: everything that labs, learners and instructors share."""

@@ -7,7 +7,7 @@ import nbformat
 
 from rankzero.claims.table import write_table
 from rankzero.curriculum import ROOT, Lab, all_labs
-from rankzero.publish import excerpts, lab_facts, lab_tables, notebooks
+from rankzero.publish import excerpts, file_tables, lab_facts, lab_tables, notebooks
 from rankzero.publish.recordings import recordings, run_again
 from rankzero.publish.stubs import stub
 
@@ -67,7 +67,7 @@ def _sync_pages(root: Path, *, check: bool) -> Iterator[Path]:
 def _sync_page(page: Path, root: Path, lab: Lab | None, *, check: bool) -> Iterator[Path]:
     """Fills the generated blocks of one page; `lab` is the lab whose page it is, if it is a lab's."""
     before = page.read_text(encoding="utf-8")
-    text = lab_tables.fill(page, excerpts.fill(page, before, root), root)
+    text = file_tables.fill(page, lab_tables.fill(page, excerpts.fill(page, before, root), root), root)
     if lab:
         text = lab_facts.fill(lab, text)
     if text != before:

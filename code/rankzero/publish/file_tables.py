@@ -1,0 +1,31 @@
+"""Tables of files in ARCHITECTURE.md: each Python file of a folder with its first line.
+
+A block (`generated_blocks.py`) names the folder, and its subfolders come with it::
+
+    <!-- files: code/rankzero/exercises -->
+    <!-- /files -->
+"""
+
+import ast
+from pathlib import Path
+
+from rankzero.publish.generated_blocks import fill_blocks
+
+
+def fill(page: Path, text: str, root: Path) -> str:
+    """Returns `text`, the text of `page`, with its tables of files filled. UserError where a folder does not exist."""
+
+    def table(folder: str, _: str) -> str:
+        if not (root / folder).is_dir():
+            raise LookupError(f"there is no folder {folder}")
+        files = sorted((root / folder).rglob("*.py"), key=lambda file: (file.parent, file.name))
+        rows = [_row(file, root / folder, page.parent) for file in files if not file.name.startswith("__")]
+        return "\n".join(["| file | subject |", "|---|---|", *rows]) + "\n"
+
+    return fill_blocks(page, text, "files", table)
+
+
+def _row(file: Path, folder: Path, here: Path) -> str:
+    first_line = (ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or "").split("\n")[0]
+    name = file.relative_to(folder).as_posix()
+    return f"| [`{name}`]({file.relative_to(here).as_posix()}) | {first_line.replace('|', chr(92) + '|')} |"
