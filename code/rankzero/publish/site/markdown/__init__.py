@@ -1,1 +1,1 @@
-"""What the site does with the markdown of pages."""
+"""Markdown of pages on the site: the transformations that Sphinx applies to it."""
