@@ -102,7 +102,7 @@ def test_a_kill_in_the_middle_costs_nothing(handed_in: tuple[Path, Expected], gr
     started = psutil.Process(process.pid).children(recursive=True)
     process.send_signal(signal.SIGKILL)
     process.wait()
-    _, alive = psutil.wait_procs(started, timeout=10)
+    _, alive = psutil.wait_procs(started, timeout=60)
     assert not alive
     kept = verdicts(out)
     assert COUNT // 3 <= len(kept) < COUNT
@@ -118,11 +118,12 @@ def test_a_resumed_run_grades_only_what_is_new_or_changed(graded: Path, tmp_path
     few, out = tmp_path / "few", tmp_path / "out"
     write_class(few, LAB, 3)
     assert run("grade", few, "--lab", "02", "--out", out, "--seed", SEED)[0] == 0
-    before = {name: (out / "grades" / "02" / f"{name}.json").read_text() for name in ("student-000", "student-001")}
+    before = read_grade(out / "grades" / "02" / "student-000.json")
     hand_in(few / "student-001", LAB.reference.read_bytes())
     hand_in(few / "new", LAB.reference.read_bytes())
     assert run("grade", few, "--lab", "02", "--out", out, "--resume")[0] == 0
-    assert (out / "grades" / "02" / "student-000.json").read_text() == before["student-000"]
+    after = read_grade(out / "grades" / "02" / "student-000.json")
+    assert replace(after, flags=()) == replace(before, flags=()), "kept, but compared with the new files"
     found = verdicts(out)
     assert [found[f"02/{name}"]["points"] for name in ("student-000", "student-001", "new")] == [50, 50, 50]
     assert {one["seed"] for one in found.values()} == {SEED}
