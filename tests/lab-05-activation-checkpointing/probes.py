@@ -346,8 +346,9 @@ def several_inputs(learner: ModuleType, seed: int) -> dict[str, Any]:
         product = of["a"] * of["b"].square() + of["c"] * of["a"].square()
         return product[of["rows"]] * of["scale"] + sum(of["more"])
 
+    gradient = numbers(ROWS, WIDTH, bits=26)  # float32, which holds 24 bits, would round it
     output = tensor(learner.checkpoint(mixed, *[named[name] for name in order]))
-    output.backward(numbers(*output.shape, bits=26))  # float32, which holds 24 bits, would round this gradient
+    output.backward(gradient)
     return {
         "output": array_or_nan(output),
         "a": array_or_nan(a.grad),
