@@ -24,7 +24,7 @@ from rankzero.grading.intake.safe_names import safe_name
 from rankzero.grading.intake.timestamps import seconds_late
 from rankzero.grading.report import github_classroom_results, gradescope_results
 from rankzero.grading.report.gradebook_csv import write_gradebook
-from rankzero.grading.report.html_pages import PageSettings, write_pages
+from rankzero.grading.report.html_pages import write_pages
 from rankzero.grading.scan.code_similarity import similarity_flags
 from rankzero.grading.scan.static_scan import scan
 
@@ -185,9 +185,11 @@ def write_reports(grades: Sequence[Grade], out: Path, due: datetime | None) -> N
     labs = _labs(grades)
     for grade in grades:
         lab = labs[grade.submission.lab]
-        write_grade(grade, _grade_file(grade.submission, out))
-        gradescope_results.write(grade, lab, out)
-        github_classroom_results.write(grade, lab, out)
+        file = _grade_file(grade.submission, out)
+        write_grade(grade, file)
+        for folder, results in (("gradescope", gradescope_results), ("classroom", github_classroom_results)):
+            contents = json.dumps(results.results(grade, lab), indent=1)
+            write_atomically(out / folder / lab.number / file.name, contents)
     deadlines = dict.fromkeys(labs, due.isoformat()) if due else {}
     write_gradebook(grades, out / "grades.csv", deadlines)
-    write_pages(grades, out, PageSettings(due=deadlines))
+    write_pages(grades, out, deadlines)

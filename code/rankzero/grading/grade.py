@@ -20,6 +20,11 @@ class Student:
     first_name: str = ""
     email: str = ""
 
+    @property
+    def full_name(self) -> str:
+        """Returns the first name and the last name, as far as they are known."""
+        return f"{self.first_name} {self.last_name}".strip()
+
 
 @dataclass(frozen=True)
 class Submission:

@@ -3,11 +3,10 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from statistics import median
 
 from rankzero.curriculum import Lab
-from rankzero.exercises.checks.check import exercises_of
+from rankzero.exercises.checks.check import Check, exercises_of
 from rankzero.exercises.checks.report import Diagnosis, Report
 from rankzero.grading.grade import Grade
 
@@ -40,112 +39,62 @@ class ExerciseLoss:
 
 
 @dataclass(frozen=True)
-class Mistake:
-    """A known mistake and the number of submissions that contain it."""
-
-    diagnosis: Diagnosis
-    count: int
-
-
-@dataclass(frozen=True)
 class LabStatistics:
     """One lab of a class. Scores, losses and mistakes include graded submissions only."""
 
     lab: Lab
-    grades: tuple[Grade, ...]
-
-    @cached_property
-    def graded(self) -> list[Grade]:
-        """Returns the grades with a report."""
-        return [grade for grade in self.grades if grade.report and grade.gradable]
-
-    @cached_property
-    def missing(self) -> list[Grade]:
-        """Returns the grades of students who handed in nothing usable."""
-        return [grade for grade in self.grades if grade.gradable and not grade.report]
-
-    @cached_property
-    def not_gradable(self) -> list[Grade]:
-        """Returns the grades where grading itself failed."""
-        return [grade for grade in self.grades if not grade.gradable]
-
-    @cached_property
-    def unusable(self) -> list[Grade]:
-        """Returns the grades of files that do not load."""
-        return [grade for grade in self.graded if grade.report and grade.report.unusable]
-
-    @cached_property
-    def late(self) -> list[Grade]:
-        """Returns the grades of late submissions, the latest first."""
-        return sorted((grade for grade in self.graded if grade.late_days), key=lambda grade: -grade.late_days)
-
-    @cached_property
-    def unusual(self) -> list[Grade]:
-        """Returns the grades that a person should look at, for their flags or notes."""
-        return [grade for grade in self.grades if grade.flags or grade.submission.notes]
-
-    @cached_property
-    def slowest(self) -> list[Grade]:
-        """Returns the five grades that took longest."""
-        return sorted(self.graded, key=lambda grade: -grade.seconds)[:5]
-
-    @property
-    def max_points(self) -> int:
-        """Returns the lab's points."""
-        return max((grade.max_points for grade in self.grades), default=0)
-
-    @cached_property
-    def scores(self) -> list[float]:
-        """Returns the score of each graded submission."""
-        return [grade.score for grade in self.graded]
-
-    @cached_property
-    def median(self) -> float:
-        """Returns the median score."""
-        return median(self.scores) if self.scores else 0.0
-
-    @cached_property
-    def loaded(self) -> list[Report]:
-        """Returns the reports of files that load: other reports tell nothing about single exercises."""
-        return [grade.report for grade in self.graded if grade.report and not grade.report.unusable]
-
-    @cached_property
-    def losses(self) -> list[ExerciseLoss]:
-        """Returns the lost points by exercise and check, in the lab's order."""
-        failed, waits, lost = Counter[str](), Counter[str](), Counter[str]()
-        for result in (result for report in self.loaded for result in report.results):
-            failed[result.check] += result.status not in ("pass", "skipped")
-            waits[result.check] += result.status == "skipped"
-            lost[result.check] += result.max_points - result.points
-        return [
-            ExerciseLoss(
-                exercise.name,
-                tuple(
-                    CheckLoss(
-                        check.name, check.says, failed[check.name], waits[check.name], lost[check.name], check.points
-                    )
-                    for check in exercise.checks
-                ),
-            )
-            for exercise in exercises_of(self.lab)
-        ]
-
-    @cached_property
-    def mistakes(self) -> list[Mistake]:
-        """Returns the known mistakes, the most frequent first."""
-        counts = Counter(name for report in self.loaded for name in {mistake.name for mistake in report.diagnoses})
-        known = {mistake.name: mistake for report in self.loaded for mistake in report.diagnoses}
-        return [Mistake(known[name], counts[name]) for name in sorted(counts, key=lambda name: (-counts[name], name))]
-
-    @cached_property
-    def bins(self) -> list[int]:
-        """Returns the histogram: the number of scores in each tenth of the points; full scores are the last bin."""
-        counts = [0] * (HISTOGRAM_BINS + 1)
-        for score in self.scores:
-            counts[min(HISTOGRAM_BINS, int(score * HISTOGRAM_BINS / max(1, self.max_points)))] += 1
-        return counts
+    max_points: int
+    graded: list[Grade]  # with a report
+    missing: list[Grade]  # of students who handed in nothing usable
+    not_gradable: list[Grade]  # where grading itself failed
+    unusable: list[Grade]  # of files that do not load
+    late: list[Grade]  # the latest first
+    unusual: list[Grade]  # that a person should look at, for their flags or notes
+    slowest: list[Grade]  # the five that took longest
+    scores: list[float]  # of the graded submissions
+    median: float
+    bins: list[int]  # the number of scores in each tenth of the points; full scores are the last bin
+    loaded: list[Report]  # of files that load: other reports tell nothing about single exercises
+    losses: list[ExerciseLoss]  # in the lab's order
+    mistakes: list[tuple[Diagnosis, int]]  # known mistakes and their numbers of submissions, most frequent first
 
 
-def by_lab(grades: Sequence[Grade], labs: Sequence[Lab]) -> list[LabStatistics]:
-    """Returns the statistics of each lab."""
-    return [LabStatistics(lab, tuple(grade for grade in grades if grade.submission.lab == lab.number)) for lab in labs]
+def lab_statistics(lab: Lab, grades: Sequence[Grade]) -> LabStatistics:
+    """Returns the statistics of a lab from its grades."""
+    max_points = max((grade.max_points for grade in grades), default=0)
+    graded = [grade for grade in grades if grade.report and grade.gradable]
+    scores = [grade.score for grade in graded]
+    bins = Counter(min(HISTOGRAM_BINS, int(score * HISTOGRAM_BINS / max(1, max_points))) for score in scores)
+    loaded = [grade.report for grade in graded if grade.report and not grade.report.unusable]
+    known = {diagnosis.name: diagnosis for report in loaded for diagnosis in report.diagnoses}
+    counts = Counter(name for report in loaded for name in {diagnosis.name for diagnosis in report.diagnoses})
+    return LabStatistics(
+        lab,
+        max_points,
+        graded,
+        missing=[grade for grade in grades if grade.gradable and not grade.report],
+        not_gradable=[grade for grade in grades if not grade.gradable],
+        unusable=[grade for grade in graded if grade.report and grade.report.unusable],
+        late=sorted((grade for grade in graded if grade.late_days), key=lambda grade: -grade.late_days),
+        unusual=[grade for grade in grades if grade.flags or grade.submission.notes],
+        slowest=sorted(graded, key=lambda grade: -grade.seconds)[:5],
+        scores=scores,
+        median=median(scores) if scores else 0.0,
+        bins=[bins[number] for number in range(HISTOGRAM_BINS + 1)],
+        loaded=loaded,
+        losses=_losses(lab, loaded),
+        mistakes=[(known[name], counts[name]) for name in sorted(counts, key=lambda name: (-counts[name], name))],
+    )
+
+
+def _losses(lab: Lab, reports: Sequence[Report]) -> list[ExerciseLoss]:
+    failed, waits, lost = Counter[str](), Counter[str](), Counter[str]()
+    for result in (result for report in reports for result in report.results):
+        failed[result.check] += result.status not in ("pass", "skipped")
+        waits[result.check] += result.status == "skipped"
+        lost[result.check] += result.max_points - result.points
+
+    def loss(check: Check) -> CheckLoss:
+        return CheckLoss(check.name, check.says, failed[check.name], waits[check.name], lost[check.name], check.points)
+
+    return [ExerciseLoss(exercise.name, tuple(map(loss, exercise.checks))) for exercise in exercises_of(lab)]

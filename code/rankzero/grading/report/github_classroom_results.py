@@ -6,25 +6,15 @@ of that log that begins with `::` is a command to GitHub, and Classroom reads a 
 `::notice title=Autograding report::`. So text of a submission must never begin a line there, nor hold the older `##[`.
 """
 
-import json
-from pathlib import Path
 from typing import Any
 
-from rankzero.atomic_write import write_atomically
 from rankzero.curriculum import Lab
 from rankzero.exercises.checks.check import exercises_of
 from rankzero.exercises.checks.report import Report, Result
 from rankzero.grading.grade import Grade
-from rankzero.grading.intake.safe_names import safe_name
 from rankzero.grading.report.feedback_text import first_failures, penalty, repeat, result_text, summary, taken_off
 
 VERSION = 1
-
-
-def write(grade: Grade, lab: Lab, out: Path) -> None:
-    """Writes out/classroom/LAB/STUDENT.json."""
-    name = safe_name(grade.submission.student.student_id)
-    write_atomically(out / "classroom" / lab.number / f"{name}.json", json.dumps(results(grade, lab), indent=1))
 
 
 def results(grade: Grade, lab: Lab) -> dict[str, Any]:

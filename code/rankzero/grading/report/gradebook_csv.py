@@ -15,34 +15,25 @@ from rankzero.atomic_write import write_atomically
 from rankzero.exercises.checks.escape_text import escape_name
 from rankzero.grading.grade import Grade
 
-COLUMNS = (
-    "assignment",
-    "duedate",
-    "timestamp",
-    "student_id",
-    "last_name",
-    "first_name",
-    "email",
-    "raw_score",
-    "late_submission_penalty",
-    "score",
-    "max_score",
+HEADER = (
+    "assignment,duedate,timestamp,student_id,last_name,first_name,email,"
+    "raw_score,late_submission_penalty,score,max_score\n"
 )
 FORMULA = tuple("=+-@\u2212|%")  # the last two start a program in old spreadsheets
 SKIPPED = " \t\r\n'\"`\u2018\u2019\u201c\u201d"  # that a program may remove from a cell
 
 
-def write_gradebook(grades: Sequence[Grade], path: Path, duedates: Mapping[str, str] | None = None) -> None:
+def write_gradebook(grades: Sequence[Grade], path: Path, duedates: Mapping[str, str]) -> None:
     """Writes one row for each student and lab; `duedates` by the lab's number, ISO 8601.
 
     As nbgrader does it, times are UTC without a zone, and a student who handed in nothing has no timestamp and the
     score 0. Where grading itself failed, the score is empty: that is no zero.
     """
     text = io.StringIO()
-    text.write(",".join(COLUMNS) + "\n")
+    text.write(HEADER)
     rows = csv.writer(text, quoting=csv.QUOTE_NONNUMERIC, lineterminator="\n")
     for grade in sorted(grades, key=lambda grade: (grade.submission.lab, grade.submission.student.student_id)):
-        rows.writerow(_row(grade, (duedates or {}).get(grade.submission.lab, "")))
+        rows.writerow(_row(grade, duedates.get(grade.submission.lab, "")))
     write_atomically(path, text.getvalue())
 
 

@@ -3,25 +3,15 @@
 Its format: https://gradescope-autograders.readthedocs.io/en/latest/specs/ (read 2026-11-21).
 """
 
-import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
-from rankzero.atomic_write import write_atomically
 from rankzero.curriculum import Lab
 from rankzero.exercises.checks.check import exercises_of
 from rankzero.grading.grade import Grade
-from rankzero.grading.intake.safe_names import safe_name
 from rankzero.grading.report.feedback_text import first_failures, penalty, repeat, result_text, summary
 
 SCHEMA = "rankzero-gradescope/1"
-
-
-def write(grade: Grade, lab: Lab, out: Path) -> None:
-    """Writes out/gradescope/LAB/STUDENT.json."""
-    name = safe_name(grade.submission.student.student_id)
-    write_atomically(out / "gradescope" / lab.number / f"{name}.json", json.dumps(results(grade, lab), indent=1))
 
 
 def results(grade: Grade, lab: Lab) -> dict[str, Any]:

@@ -7,7 +7,7 @@ then escaped (`autoescape`), and templates put no such text into attributes.
 import functools
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -17,13 +17,12 @@ from markupsafe import Markup, escape
 
 from rankzero.atomic_write import write_atomically
 from rankzero.curriculum import ROOT, Lab, find_lab
-from rankzero.errors import UserError
 from rankzero.exercises.checks.check import Exercise, exercises_of
 from rankzero.exercises.checks.escape_text import escape_name, escape_text
 from rankzero.exercises.checks.report import Report, Result
 from rankzero.grading.grade import Grade, Student
 from rankzero.grading.intake.safe_names import safe_name
-from rankzero.grading.report.class_statistics import by_lab
+from rankzero.grading.report.class_statistics import lab_statistics
 from rankzero.grading.report.feedback_text import NOTE_LIMIT, notes
 
 WORDS = {
@@ -37,53 +36,30 @@ WORDS = {
 }
 
 
-@dataclass(frozen=True)
-class PageSettings:
-    """The facts on the pages beside the grades."""
-
-    title: str = "Rank Zero"  # of the class page
-    book: str = ""  # where the handbook can be read: references to chapters become links below it
-    due: Mapping[str, str] = field(default_factory=dict)  # the deadline of each lab, by its number
-
-    def __post_init__(self) -> None:
-        if self.book and not self.book.startswith(("https://", "http://")):
-            raise UserError(f"the handbook's address {self.book!r} must begin with https:// or http://.")
+def write_pages(grades: Sequence[Grade], out: Path, due: Mapping[str, str]) -> None:
+    """Writes out/index.html and out/students/STUDENT.html for each student; `due` is the deadline by lab number."""
+    for student_id, student_grades in _by_student(grades).items():
+        write_atomically(out / _page(student_id), student_page(student_grades, due))
+    write_atomically(out / "index.html", class_page(grades))
 
 
-def write_pages(grades: Sequence[Grade], out: Path, settings: PageSettings | None = None) -> None:
-    """Writes out/index.html and out/students/STUDENT.html for each student in `grades`."""
-    settings = settings or PageSettings()
-    labs = [find_lab(number) for number in sorted({grade.submission.lab for grade in grades})]
-    students = _by_student(grades)
-    for student, own in students.items():
-        write_atomically(out / "students" / f"{safe_name(student)}.html", student_page(own, settings))
-    write_atomically(out / "index.html", class_page(students, labs, grades, settings))
-
-
-def student_page(grades: Sequence[Grade], settings: PageSettings) -> str:
+def student_page(grades: Sequence[Grade], due: Mapping[str, str]) -> str:
     """Returns the page of one student with these grades."""
     labs = [LabOfStudent(find_lab(grade.submission.lab), grade) for grade in grades]
-    return _render("student.html", grades, settings, student=_student_of(grades), labs=labs)
+    return _render("student.html", grades, student=_student_of(grades), labs=labs, due=due)
 
 
-def class_page(
-    students: Mapping[str, Sequence[Grade]], labs: Sequence[Lab], grades: Sequence[Grade], settings: PageSettings
-) -> str:
-    """Returns the page of the class; `students` are grades by id, in the order of the page."""
+def class_page(grades: Sequence[Grade]) -> str:
+    """Returns the page of the class, with students sorted by last name, first name and id."""
+    by_lab: dict[str, list[Grade]] = {}
+    for grade in sorted(grades, key=lambda grade: grade.submission.lab):
+        by_lab.setdefault(grade.submission.lab, []).append(grade)
+    labs = [lab_statistics(find_lab(number), lab_grades) for number, lab_grades in by_lab.items()]
     rows = [
-        {"student": _student_of(own), "page": f"students/{safe_name(name)}.html", "by_lab": _grades_by_lab(own)}
-        for name, own in students.items()
+        {"student": _student_of(own), "by_lab": {grade.submission.lab: grade for grade in own}}
+        for own in _by_student(grades).values()
     ]
-    pages = {name: f"students/{safe_name(name)}.html" for name in students}
-    return _render("class.html", grades, settings, rows=rows, pages=pages, labs=by_lab(grades, labs))
-
-
-@dataclass(frozen=True)
-class Group:
-    """Consecutive checks of one exercise with the same cause."""
-
-    results: tuple[Result, ...]
-    text: str
+    return _render("class.html", grades, rows=rows, labs=labs)
 
 
 @dataclass(frozen=True)
@@ -107,14 +83,10 @@ class LabOfStudent:
         """Returns the results of an exercise's checks."""
         return [result for result in self.report.results if result.exercise == exercise.name] if self.report else []
 
-    def points(self, exercise: Exercise) -> int:
-        """Returns the points that the exercise earned."""
-        return sum(result.points for result in self.results(exercise))
-
-    def groups(self, exercise: Exercise) -> list[Group]:
-        """Returns the results, grouped by cause."""
+    def groups(self, exercise: Exercise) -> list[dict[str, Any]]:
+        """Returns `results` and `text` of each group of consecutive checks with the same cause."""
         grouped = itertools.groupby(self.results(exercise), lambda result: (result.status, result.text))
-        return [Group(tuple(results), text) for (_, text), results in grouped]
+        return [{"results": list(results), "text": text} for (_, text), results in grouped]
 
     def printed(self, exercise: Exercise) -> str:
         """Returns the beginning of the code's printed output."""
@@ -133,9 +105,9 @@ class LabOfStudent:
         return next((exercise for exercise in self.exercises if exercise.name in failing), None)
 
 
-def _render(template: str, grades: Sequence[Grade], settings: PageSettings, **values: Any) -> str:
+def _render(template: str, grades: Sequence[Grade], **values: Any) -> str:
     trusted = any(grade.isolation != "sandbox" for grade in grades)
-    return _environment().get_template(template).render(settings=settings, trusted=trusted, grades=grades, **values)
+    return _environment().get_template(template).render(trusted=trusted, grades=grades, **values)
 
 
 @functools.cache
@@ -151,14 +123,15 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters |= {
-        "number": _number,
+        "number": lambda value: f"{round(value, 2):g}",
         "moment": _moment,
-        "name": _name,
+        "name": lambda student: escape_name(student.full_name or student.student_id),
+        "page": _page,
+        "prose": _prose,
         "line": escape_name,
         "sentence": functools.partial(escape_text, limit=NOTE_LIMIT, lines=False),
         "word": WORDS.get,
     }
-    environment.filters["prose"] = _prose
     environment.globals |= {"heading_of": heading_of, "notes": notes}
     return environment
 
@@ -184,40 +157,30 @@ def _headings(page: str) -> dict[str, str]:
 
 def _by_student(grades: Sequence[Grade]) -> dict[str, list[Grade]]:
     """Returns each student's grades by lab, with students sorted by last name, first name and id."""
-    ordered = sorted(grades, key=lambda grade: (*_sort_key(grade.submission.student), grade.submission.lab))
+
+    def sort_key(grade: Grade) -> tuple[str, ...]:
+        student = grade.submission.student
+        return *map(str.casefold, (student.last_name, student.first_name, student.student_id)), grade.submission.lab
+
     students: dict[str, list[Grade]] = {}
-    for grade in ordered:
+    for grade in sorted(grades, key=sort_key):
         students.setdefault(grade.submission.student.student_id, []).append(grade)
     return students
 
 
-def _sort_key(student: Student) -> tuple[str, ...]:
-    return (student.last_name.casefold(), student.first_name.casefold(), student.student_id.casefold())
-
-
 def _student_of(grades: Sequence[Grade]) -> Student:
-    return max(
-        (grade.submission.student for grade in grades), key=lambda student: len(student.last_name + student.email)
-    )
+    students = (grade.submission.student for grade in grades)
+    return max(students, key=lambda student: len(student.last_name + student.email))
 
 
-def _grades_by_lab(grades: Sequence[Grade]) -> dict[str, Grade]:
-    return {grade.submission.lab: grade for grade in grades}
-
-
-def _name(student: Student) -> str:
-    full = f"{student.first_name} {student.last_name}".strip()
-    return escape_name(full or student.student_id)
+def _page(student_id: str) -> str:
+    return f"students/{safe_name(student_id)}.html"
 
 
 def _prose(text: str) -> Markup:
     """Returns HTML of text with `code` in it."""
     parts = enumerate(escape_text(text).split("`"))
     return Markup("").join(Markup("<code>{}</code>").format(part) if n % 2 else escape(part) for n, part in parts)
-
-
-def _number(value: float) -> str:
-    return f"{round(value, 2):g}"
 
 
 def _moment(text: str, like: str = "") -> str:

@@ -16,7 +16,7 @@ def show(grade: Grade, console: Console) -> None:
     Text of the student can neither control the terminal nor add rich's markup.
     """
     student, lab = grade.submission.student, find_lab(grade.submission.lab)
-    name = escape_name(f"{student.first_name} {student.last_name}".strip())
+    name = escape_name(student.full_name)
     title = f"{name} ({escape_name(student.student_id)})" if name else escape_name(student.student_id)
     _print(f"{title}, Lab {lab.number}: {lab.title}", console, "bold")
     if grade.isolation != "sandbox":
