@@ -1,4 +1,4 @@
-"""Gradescope's results.json.
+"""Gradescope's results.json: points, and one named test per check.
 
 Its format: https://gradescope-autograders.readthedocs.io/en/latest/specs/ (read 2026-11-21).
 """

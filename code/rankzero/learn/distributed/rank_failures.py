@@ -1,4 +1,4 @@
-"""Rank failures in words: the error that a rank raised and its place, or the place where a silent rank was."""
+"""Rank failures: the words for one rank's error and its place, or for the place where a silent rank was."""
 
 import re
 import sysconfig
@@ -9,7 +9,7 @@ STANDARD_LIBRARY = sysconfig.get_path("stdlib")
 THIS_LIBRARY = str(Path(__file__).parents[2])
 LOST = "lost the connection to another rank in a collective"
 LONGEST = 500  # characters of an error's first line in a report
-_FINGERPRINT = re.compile(
+_COLLECTIVE_FINGERPRINT = re.compile(
     r"Rank (\d+) is running collective: CollectiveFingerPrint\(SequenceNumber=\d+,? ?OpType=(\w+)"
     r"(?:, TensorShape=\[([\d, ]*)\], TensorDtypes=(\w+))?"
 )
@@ -38,7 +38,7 @@ def summary_of(error: BaseException) -> str:
     text = re.sub(r"\x1b\[[0-9;]*m", "", text_of(error)).strip()
     calls = [
         f"rank {rank} called {op.lower()}" + (f" of {dtype}[{shape}]" if dtype else "")
-        for rank, op, shape, dtype in _FINGERPRINT.findall(text)
+        for rank, op, shape, dtype in _COLLECTIVE_FINGERPRINT.findall(text)
     ]
     if calls:
         return "the ranks called different collectives: " + ", ".join(sorted(set(calls)))

@@ -1,4 +1,4 @@
-"""Rank timeline: the times in which each rank computed and communicated, recorded by torch.profiler and drawn."""
+"""Rank timeline: when each rank computed and communicated, read from the trace of each rank and drawn."""
 
 import json
 import tempfile

@@ -1,4 +1,4 @@
-"""Traces that torch.profiler exports, read and drawn: Chrome's trace format, which Perfetto opens too."""
+"""Trace of one process: exported by torch.profiler in Chrome's format, read, tabulated and drawn."""
 
 import json
 from pathlib import Path

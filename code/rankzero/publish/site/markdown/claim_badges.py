@@ -1,7 +1,7 @@
-"""Claim badges: a mark on each number that links to a claim; its note shows the expected and the measured values.
+"""Claim badges: a mark on each number that links to a claim. templates/claim-note.html words the mark's note.
 
-The note is in a `<template>` at the page's end, and claim-badges.js shows it. Without a script the mark is
-a link to the claim's row in the table of claims.
+The note shows the expected and the measured values. It is in a `<template>` at the page's end, and claim-badges.js
+shows it. Without a script the mark is a link to the claim's row in the table of claims.
 """
 
 import re
