@@ -1,4 +1,4 @@
-"""Pytest setup: the distribution of tests among processes, and the worker and sandbox that a process's tests share."""
+"""Pytest setup: the distribution of tests among processes, and the client and sandbox that a process's tests share."""
 
 import os
 import re
@@ -25,7 +25,7 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
 
 
 class ByLab(LoadScopeScheduling):  # type: ignore[misc]
-    """Keeps the tests of one file in one process, which then starts its worker or its ranks once; a lab's likewise."""
+    """Keeps the tests of one file in one process, which then starts its client or its ranks once; a lab's likewise."""
 
     def _split_scope(self, nodeid: str) -> str:
         lab = re.search(r"\[(lab-)?(\d\d)-", nodeid)
@@ -45,7 +45,7 @@ def pytest_xdist_auto_num_workers() -> int:
 
 
 @pytest.fixture(scope="session")
-def worker() -> "Iterator[LocalProbeClient]":
+def client() -> "Iterator[LocalProbeClient]":
     """A warm process for probes, one per process of pytest."""
     from rankzero.exercises.checks.probe_client import LocalProbeClient
 
@@ -64,7 +64,7 @@ def canaries() -> "Iterator[Canaries]":
 
 @pytest.fixture(scope="session")
 def shared_grader(canaries: "Canaries") -> "Iterator[Grader]":
-    """A grader whose sandbox server and trusted worker are warm, for every lab; tests set its `settings`."""
+    """A grader whose sandbox server and trusted client are warm, for every lab; tests set its `settings`."""
     from rankzero.curriculum import all_labs, find_lab
     from rankzero.grading.grade import Student, Submission
     from rankzero.grading.grader import Grader, GradingSettings

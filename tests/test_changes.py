@@ -44,22 +44,22 @@ def each_change(changes: Mapping[Lab, Changes]) -> pytest.MarkDecorator:
     return pytest.mark.parametrize(("lab", "exercise", "change"), every)
 
 
-def check(lab: Lab, source: str, function: str, seed: int, folder: Path, worker: LocalProbeClient) -> Report:
+def check(lab: Lab, source: str, function: str, seed: int, folder: Path, client: LocalProbeClient) -> Report:
     """Checks `source` on the exercise of that name, or that has this function."""
     file = folder / "exercises.py"
     file.write_text(source)
-    worker.forget(file)
+    client.forget(file)
     chosen = tuple(one for one in exercises_of(lab) if function in (one.name, *one.functions))
-    return check_file(lab, file, chosen or exercises_of(lab), seed=seed, worker=worker, explain=False)
+    return check_file(lab, file, chosen or exercises_of(lab), seed=seed, client=client, explain=False)
 
 
 @each_change({lab: load(lab.known_wrong).HURRIED for lab in LABS})
 def test_a_hurried_answer_does_not_get_all_points(
-    tmp_path: Path, worker: LocalProbeClient, lab: Lab, exercise: str, change: str
+    tmp_path: Path, client: LocalProbeClient, lab: Lab, exercise: str, change: str
 ) -> None:
     source = changed_reference(lab, exercise, change, str(lab.known_wrong))
     for seed in SEEDS:
-        report = check(lab, source, exercise, seed, tmp_path, worker)
+        report = check(lab, source, exercise, seed, tmp_path, client)
         assert report.unusable == ""
         assert all(result.status in ("pass", "fail", "error", "skipped") for result in report.results)
         assert report.points < report.max_points, f"seed {seed}"
@@ -67,21 +67,21 @@ def test_a_hurried_answer_does_not_get_all_points(
 
 @each_change({lab: right_answers(lab).RIGHT for lab in LABS})
 def test_another_right_answer_gets_all_points(
-    tmp_path: Path, worker: LocalProbeClient, lab: Lab, exercise: str, change: str
+    tmp_path: Path, client: LocalProbeClient, lab: Lab, exercise: str, change: str
 ) -> None:
     source = changed_reference(lab, exercise, change, f"{lab.slug}, right_answers.py")
-    report = check(lab, source, exercise, 1, tmp_path, worker)
+    report = check(lab, source, exercise, 1, tmp_path, client)
     assert [result.text for result in report.results if result.status != "pass"] == []
 
 
 @pytest.mark.prove
 @pytest.mark.timeout(1500)
 @pytest.mark.parametrize("lab", LABS, ids=lambda lab: lab.slug)
-def test_a_changed_line_does_not_get_all_points(tmp_path: Path, worker: LocalProbeClient, lab: Lab) -> None:
+def test_a_changed_line_does_not_get_all_points(tmp_path: Path, client: LocalProbeClient, lab: Lab) -> None:
     harmless = {what for every in right_answers(lab).EQUIVALENT.values() for what in every}
     unnoticed = set()
     for mutant in mutants(lab.reference.read_text()):
-        report = check(lab, mutant.source, mutant.what.split(":")[0], 1, tmp_path, worker)
+        report = check(lab, mutant.source, mutant.what.split(":")[0], 1, tmp_path, client)
         if report.points == report.max_points:
             unnoticed.add(mutant.what)
     assert unnoticed == harmless

@@ -27,7 +27,7 @@ EXERCISES = exercises_of(LAB)
 
 
 @pytest.fixture(scope="module")
-def worker() -> Iterator[LocalProbeClient]:
+def client() -> Iterator[LocalProbeClient]:
     with LocalProbeClient() as running:
         yield running
 
@@ -60,10 +60,10 @@ def shown(report: Report) -> str:
     return console.file.getvalue()
 
 
-def check(file: Path, worker: LocalProbeClient, *names: str) -> Report:
-    worker.forget(file)
+def check(file: Path, client: LocalProbeClient, *names: str) -> Report:
+    client.forget(file)
     chosen = tuple(exercise for exercise in EXERCISES if not names or exercise.name in names)
-    return check_file(LAB, file, chosen, seed=3, worker=worker)
+    return check_file(LAB, file, chosen, seed=3, client=client)
 
 
 BAD = {
@@ -84,18 +84,18 @@ BAD = {
 
 @pytest.mark.parametrize("name", BAD)
 def test_a_function_that_misbehaves_costs_its_own_checks_only(
-    tmp_path: Path, worker: LocalProbeClient, name: str
+    tmp_path: Path, client: LocalProbeClient, name: str
 ) -> None:
     body, status, said = BAD[name]
-    report = check(with_step(tmp_path, body), worker, "train_step", "evaluate", "learning_rate")
+    report = check(with_step(tmp_path, body), client, "train_step", "evaluate", "learning_rate")
     first = report.results[0]
     assert first.status == status
     assert re.search(said, first.text), first.text
     assert all(result.status == "pass" for result in report.results if result.exercise != "train_step")
 
 
-def test_an_endless_loop_is_waited_for_once_and_its_line_is_named(tmp_path: Path, worker: LocalProbeClient) -> None:
-    report = check(with_step(tmp_path, "    while True:\n        pass"), worker)
+def test_an_endless_loop_is_waited_for_once_and_its_line_is_named(tmp_path: Path, client: LocalProbeClient) -> None:
+    report = check(with_step(tmp_path, "    while True:\n        pass"), client)
     assert sum("no answer after" in result.text for result in report.results) <= 2  # those of one probe
     statuses = {e.name: [r.status for r in report.results if r.exercise == e.name] for e in EXERCISES}
     assert statuses["train_step"] == ["timeout", "timeout", "skipped", "skipped", "skipped"]
@@ -103,74 +103,74 @@ def test_an_endless_loop_is_waited_for_once_and_its_line_is_named(tmp_path: Path
     assert "blocked by the check before, which ran out of time" in report.results[2].text
     assert set(statuses["overfit_one_batch"]) == {"skipped"}
     assert report.points == 30
-    assert check(LAB.reference, worker).points == 50, "the worker lives on"
+    assert check(LAB.reference, client).points == 50, "the probe server lives on"
 
 
-def test_what_was_answered_before_an_endless_loop_counts(tmp_path: Path, worker: LocalProbeClient) -> None:
-    report = check(altered(tmp_path, ("len(losses) < max_steps and", "")), worker, "overfit_one_batch")
+def test_what_was_answered_before_an_endless_loop_counts(tmp_path: Path, client: LocalProbeClient) -> None:
+    report = check(altered(tmp_path, ("len(losses) < max_steps and", "")), client, "overfit_one_batch")
     assert [r.status for r in report.results] == ["pass", "pass", "pass", "timeout", "skipped"]
 
 
 def test_a_file_that_never_loads_is_waited_for_once(
-    tmp_path: Path, worker: LocalProbeClient, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, client: LocalProbeClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sent: list[Any] = []
-    send = worker._send
+    send = client._send
 
     def count(*request: Any) -> Any:
         sent.append(request)
         return send(*request)
 
-    monkeypatch.setattr(worker, "_send", count)
-    report = check(with_step(tmp_path, "    pass", top="while True:\n    pass"), worker)
+    monkeypatch.setattr(client, "_send", count)
+    report = check(with_step(tmp_path, "    pass", top="while True:\n    pass"), client)
     assert len(sent) == 1
     assert re.search(r"not loaded after [\d.]+ s; exercises.py, line 2[23] was running", report.unusable)
     assert "below `if __name__ == '__main__':`." in report.unusable
     assert report.points == 0
 
 
-def test_ctrl_c_in_the_terminal_is_not_for_the_worker() -> None:
+def test_ctrl_c_in_the_terminal_is_not_for_the_probe_server() -> None:
     with LocalProbeClient() as own:
         check(LAB.reference, own, "learning_rate")
         os.kill(own._process.pid, signal.SIGINT)
         assert check(LAB.reference, own, "learning_rate").points == 10
 
 
-def test_escape_sequences_of_a_learner_do_not_reach_the_terminal(tmp_path: Path, worker: LocalProbeClient) -> None:
+def test_escape_sequences_of_a_learner_do_not_reach_the_terminal(tmp_path: Path, client: LocalProbeClient) -> None:
     body = """
     print("\\x1b]0;owned\\x07\\x1b[2J\\x9b2J [red]x[/] \\u202etxt\\u2069 \\u2028line")
     raise ValueError("\\x1b[2J\\x1b]8;;http://evil.example\\x1b\\\\ \\u202e \\udc80 [bold]")"""
-    screen = shown(check(with_step(tmp_path, body), worker, "train_step"))
+    screen = shown(check(with_step(tmp_path, body), client, "train_step"))
     assert r"\x1b]0;owned\x07\x1b[2J\x9b2J [red]x[/] \u202etxt\u2069" in screen
     assert re.search(r"line \d+: ValueError:\s+\\x1b\[2J.*\\udc80 \[bold\]", screen)
     assert all(character == "\n" or character.isprintable() for character in screen)
     screen.encode()  # no half of a surrogate pair either: printing it would end in a traceback
 
 
-def test_a_flood_of_prints_is_cut_and_the_verdict_stands(tmp_path: Path, worker: LocalProbeClient) -> None:
+def test_a_flood_of_prints_is_cut_and_the_verdict_stands(tmp_path: Path, client: LocalProbeClient) -> None:
     source = LAB.reference.read_text().replace(
         "    optimizer.zero_grad(set_to_none=True)\n",
         "    print('x' * 20_000_000)\n    optimizer.zero_grad(set_to_none=True)\n",
     )
     (tmp_path / "exercises.py").write_text(source)
-    report = check(tmp_path / "exercises.py", worker, "train_step")
+    report = check(tmp_path / "exercises.py", client, "train_step")
     assert all(result.status == "pass" for result in report.results)
     assert report.results[0].printed.startswith("xxx")
     assert len(report.results[0].printed) <= 4096
 
 
-def test_prints_are_shown_up_to_a_limit_that_is_told(tmp_path: Path, worker: LocalProbeClient) -> None:
+def test_prints_are_shown_up_to_a_limit_that_is_told(tmp_path: Path, client: LocalProbeClient) -> None:
     file = altered(
         tmp_path, ("    loss.backward()\n", "    for n in range(20):\n        print('line', n)\n    loss.backward()\n")
     )
-    report = check(file, worker, "train_step")
+    report = check(file, client, "train_step")
     printed = report.results[0].printed.splitlines()
     steps = 1 + 3 + 1 + 2  # in the probes of train_step
     assert printed == [*(f"line {n}" for n in range(12)), f"+{20 * steps - 12} lines more"]
     assert "line 11\n" in shown(report)
     assert "+128 lines more" in shown(report)
     assert (
-        check(altered(tmp_path, ("    loss.backward()\n", "    print(end='x')\n    loss.backward()\n")), worker)
+        check(altered(tmp_path, ("    loss.backward()\n", "    print(end='x')\n    loss.backward()\n")), client)
         .results[0]
         .printed
         == "x" * steps
@@ -191,11 +191,11 @@ def test_prints_are_shown_up_to_a_limit_that_is_told(tmp_path: Path, worker: Loc
     ],
 )
 def test_a_file_that_does_not_load_says_where(
-    tmp_path: Path, worker: LocalProbeClient, text: str | bytes, said: str
+    tmp_path: Path, client: LocalProbeClient, text: str | bytes, said: str
 ) -> None:
     file = tmp_path / "exercises.py"
     file.write_bytes(text if isinstance(text, bytes) else text.encode())
-    report = check(file, worker, "train_step")
+    report = check(file, client, "train_step")
     assert report.results[0].status == "error"
     assert re.search(said, report.unusable), report.unusable
     assert report.points == 0
@@ -203,18 +203,18 @@ def test_a_file_that_does_not_load_says_where(
     assert len(shown(report).splitlines()) < 6, "said once, not for every check"
 
 
-def test_a_function_that_is_missing_is_named_once_an_exercise(tmp_path: Path, worker: LocalProbeClient) -> None:
-    report = check(altered(tmp_path, ("def evaluate(", "def evalute(")), worker)
+def test_a_function_that_is_missing_is_named_once_an_exercise(tmp_path: Path, client: LocalProbeClient) -> None:
+    report = check(altered(tmp_path, ("def evaluate(", "def evalute(")), client)
     assert report.points == 40
     assert shown(report).count("evaluate is missing from exercises.py") == 1
 
 
-def test_a_function_that_is_not_written_yet_is_named_once(tmp_path: Path, worker: LocalProbeClient) -> None:
+def test_a_function_that_is_not_written_yet_is_named_once(tmp_path: Path, client: LocalProbeClient) -> None:
     source = LAB.reference.read_text()
     stubs = LAB.stubs.read_text()
     file = tmp_path / "exercises.py"
     file.write_text(source[: source.index("def load_checkpoint")] + stubs[stubs.index("def load_checkpoint") :])
-    text = shown(check(file, worker, "checkpoint"))
+    text = shown(check(file, client, "checkpoint"))
     assert text.count("load_checkpoint is not written yet") == 1
     assert "ok       writes a file" in text
 
@@ -245,50 +245,50 @@ COMBINED = {
 
 
 @pytest.mark.parametrize("name", COMBINED)
-def test_combined_mistakes_are_explained_each_by_itself(tmp_path: Path, worker: LocalProbeClient, name: str) -> None:
+def test_combined_mistakes_are_explained_each_by_itself(tmp_path: Path, client: LocalProbeClient, name: str) -> None:
     *changes, expected = COMBINED[name]
-    report = check(altered(tmp_path, *changes), worker)  # type: ignore[arg-type]
+    report = check(altered(tmp_path, *changes), client)  # type: ignore[arg-type]
     assert sorted(diagnosis.name for diagnosis in report.diagnoses) == sorted(expected)
 
 
-def test_a_mistake_that_is_not_known_is_not_explained(tmp_path: Path, worker: LocalProbeClient) -> None:
+def test_a_mistake_that_is_not_known_is_not_explained(tmp_path: Path, client: LocalProbeClient) -> None:
     changes = ("return peak * (step + 1) / warmup_steps", "return 0.0"), ("loss = F.cross", "loss = 2 * F.cross")
-    report = check(altered(tmp_path, *changes), worker)
+    report = check(altered(tmp_path, *changes), client)
     assert report.points == 27
     assert report.diagnoses == ()
 
 
 @pytest.mark.parametrize("change", ["", "    optimizer.step()\n", "    optimizer.step()\n    loss.backward()\n"])
 def test_whatever_keeps_the_weights_from_moving_gets_an_explanation_that_is_true(
-    tmp_path: Path, worker: LocalProbeClient, change: str
+    tmp_path: Path, client: LocalProbeClient, change: str
 ) -> None:
-    report = check(altered(tmp_path, ("    loss.backward()\n    optimizer.step()\n", change)), worker, "train_step")
+    report = check(altered(tmp_path, ("    loss.backward()\n    optimizer.step()\n", change)), client, "train_step")
     (diagnosis,) = report.diagnoses
     assert diagnosis.name == "nothing_moves"
     assert "step() is missing" in diagnosis.explanation
     assert "backward() is missing" in diagnosis.explanation
 
 
-def test_a_file_that_is_refused_says_what_it_holds(tmp_path: Path, worker: LocalProbeClient) -> None:
+def test_a_file_that_is_refused_says_what_it_holds(tmp_path: Path, client: LocalProbeClient) -> None:
     change = "torch.save(state, path)", 'torch.save(state | {"path": path}, path)'
-    report = check(altered(tmp_path, change), worker, "checkpoint")
+    report = check(altered(tmp_path, change), client, "checkpoint")
     assert re.search(r"refuses the file: it holds a pathlib\.\w*Path", report.results[0].text)
     assert report.diagnoses == (), "not whole models"
     assert "\x1b" not in report.as_json()
     assert "\\u001b" not in report.as_json()
 
 
-def test_numbers_that_differ_are_told_with_digits_that_differ(tmp_path: Path, worker: LocalProbeClient) -> None:
-    report = check(altered(tmp_path, ("math.pi", "3.14159")), worker, "learning_rate")
+def test_numbers_that_differ_are_told_with_digits_that_differ(tmp_path: Path, client: LocalProbeClient) -> None:
+    report = check(altered(tmp_path, ("math.pi", "3.14159")), client, "learning_rate")
     text = next(result.text for result in report.results if result.status == "fail")
     match = re.search(r"is (\S+); expected (\S+)\.$", text)
     assert match
     assert match[1] != match[2]
 
 
-def test_counts_are_told_as_counts(tmp_path: Path, worker: LocalProbeClient) -> None:
+def test_counts_are_told_as_counts(tmp_path: Path, client: LocalProbeClient) -> None:
     changes = ('int(state["step"])', 'int(state["step"]) + 1'), ("    return losses\n", "    return losses[-1]\n")
-    texts = " ".join(result.text for result in check(altered(tmp_path, *changes), worker).results)
+    texts = " ".join(result.text for result in check(altered(tmp_path, *changes), client).results)
     step = re.search(r"the step that load_checkpoint returns is (\d+); expected (\d+)\.", texts)
     assert step
     assert int(step[1]) == int(step[2]) + 1
@@ -296,30 +296,30 @@ def test_counts_are_told_as_counts(tmp_path: Path, worker: LocalProbeClient) -> 
     assert "None" not in texts
 
 
-def test_a_blocked_check_says_by_what(tmp_path: Path, worker: LocalProbeClient) -> None:
-    report = check(altered(tmp_path, ("optimizer.step()", "pass")), worker)
+def test_a_blocked_check_says_by_what(tmp_path: Path, client: LocalProbeClient) -> None:
+    report = check(altered(tmp_path, ("optimizer.step()", "pass")), client)
     texts = [result.text for result in report.results if result.exercise == "overfit_one_batch"]
     assert set(texts) == {"blocked until train_step moves the weights once, along this batch's gradient"}
     assert "blocked  until train_step moves the weights once" in shown(report)
 
 
-def test_the_file_is_imported_afresh(tmp_path: Path, worker: LocalProbeClient) -> None:
+def test_the_file_is_imported_afresh(tmp_path: Path, client: LocalProbeClient) -> None:
     file = with_step(tmp_path, "    return None")
-    assert check(file, worker, "train_step").points == 0
+    assert check(file, client, "train_step").points == 0
     file.write_text(LAB.reference.read_text())
-    assert check(file, worker, "train_step").points == 10
+    assert check(file, client, "train_step").points == 10
 
 
-def test_one_seed_one_report_and_another_seed_other_inputs(tmp_path: Path, worker: LocalProbeClient) -> None:
+def test_one_seed_one_report_and_another_seed_other_inputs(tmp_path: Path, client: LocalProbeClient) -> None:
     file = with_step(tmp_path, "    return 0.0")
-    texts = [check_file(LAB, file, EXERCISES[:1], seed=seed, worker=worker).results[0].text for seed in (1, 1, 2)]
+    texts = [check_file(LAB, file, EXERCISES[:1], seed=seed, client=client).results[0].text for seed in (1, 1, 2)]
     assert texts[0] == texts[1] != texts[2]
     assert re.fullmatch(r"the loss is 0.000000; expected \d+\.\d{6}\.", texts[0])
 
 
-def test_code_that_cheats_by_patching_torch_gains_nothing(tmp_path: Path, worker: LocalProbeClient) -> None:
+def test_code_that_cheats_by_patching_torch_gains_nothing(tmp_path: Path, client: LocalProbeClient) -> None:
     top = "torch.equal = torch.allclose = lambda *a, **k: True\nclass Any(float):\n    __eq__ = lambda a, b: True"
-    report = check(with_step(tmp_path, "    return Any(1.0)", top), worker, "train_step")
+    report = check(with_step(tmp_path, "    return Any(1.0)", top), client, "train_step")
     assert report.points == 0
 
 
@@ -393,27 +393,27 @@ CHANGES = {
 
 @pytest.mark.parametrize("what", CHANGES)
 def test_a_file_that_changes_what_is_not_its_own_is_told_so(
-    what: str, tmp_path: Path, worker: LocalProbeClient
+    what: str, tmp_path: Path, client: LocalProbeClient
 ) -> None:
     code, name = CHANGES[what]
     later = "".join(f"    {line}\n" for line in code.splitlines())
     for file in (with_step(tmp_path, "    return 1.0", top=code), with_step(tmp_path, later)):
-        report = check(file, worker, "train_step")
+        report = check(file, client, "train_step")
         assert report.points == 0
         assert re.search(f"exercises.py changes .*{name}", report.results[0].text)
 
 
-def test_what_torch_changes_itself_is_nobody_s_fault(tmp_path: Path, worker: LocalProbeClient) -> None:
+def test_what_torch_changes_itself_is_nobody_s_fault(tmp_path: Path, client: LocalProbeClient) -> None:
     source = LAB.reference.read_text()
     compiler = "    import torch._dynamo.config, torch.utils.checkpoint\n    torch._dynamo.is_compiling()\n"
     file = tmp_path / "exercises.py"
     place = source.index("    ", source.index('"""', source.index("def train_step") + 200) + 3)
     file.write_text(source[:place] + compiler + source[place:])
-    report = check(file, worker, "train_step")
+    report = check(file, client, "train_step")
     assert report.points == report.max_points
 
 
-def test_lines_that_are_not_the_probe_s_count_for_nothing(tmp_path: Path, worker: LocalProbeClient) -> None:
+def test_lines_that_are_not_the_probe_s_count_for_nothing(tmp_path: Path, client: LocalProbeClient) -> None:
     forged = (
         "    import json, os\n"
         "    line = json.dumps({'status': 'answered', 'answers': '{}'}).encode() + b'\\n'\n"
@@ -422,12 +422,12 @@ def test_lines_that_are_not_the_probe_s_count_for_nothing(tmp_path: Path, worker
         "        except OSError: pass\n"
         "    os._exit(0)"
     )
-    report = check(with_step(tmp_path, forged), worker, "train_step")
+    report = check(with_step(tmp_path, forged), client, "train_step")
     assert report.points == 0
     assert report.results[0].text == "the process ended without an answer"
 
 
-def test_lines_do_not_buy_time(tmp_path: Path, worker: LocalProbeClient) -> None:
+def test_lines_do_not_buy_time(tmp_path: Path, client: LocalProbeClient) -> None:
     flood = (
         "    import os\n"
         "    while True:\n"
@@ -435,5 +435,5 @@ def test_lines_do_not_buy_time(tmp_path: Path, worker: LocalProbeClient) -> None
         "            try: os.write(fd, b'\\n')\n"
         "            except OSError: pass"
     )
-    report = check(with_step(tmp_path, flood), worker, "train_step")
+    report = check(with_step(tmp_path, flood), client, "train_step")
     assert {result.status for result in report.results} == {"timeout", "skipped"}

@@ -219,6 +219,6 @@ def test_watch_says_that_the_file_is_gone_and_goes_on_when_it_is_back(tmp_path: 
     with watching("train_step", "--file", str(file)) as screen:
         screen.until("q quit")
         file.rename(tmp_path / "elsewhere.py")
-        screen.until("is gone; this goes on when it is back")
+        screen.until("is gone: put it back, and the watch goes on")
         (tmp_path / "elsewhere.py").rename(file)
         assert "6 of 10 points" in screen.until("q quit")

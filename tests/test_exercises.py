@@ -38,29 +38,29 @@ def only(exercises: tuple[Exercise, ...], name: str) -> tuple[Exercise, ...]:
 
 
 @functools.cache
-def ask_all_ahead(lab: Lab, name: str, worker: LocalProbeClient) -> None:
+def ask_all_ahead(lab: Lab, name: str, client: LocalProbeClient) -> None:
     """Runs every solution to an exercise, right or wrong, for all its seeds: one process each, not one per seed."""
     (exercise,) = only(exercises_of(lab), name)
-    worker.ask_ahead(lab, lab.reference, exercise, [*SEEDS])
+    client.ask_ahead(lab, lab.reference, exercise, [*SEEDS])
     for wrong in known_wrong(lab).values():
         if wrong.exercise == name:
-            worker.ask_ahead(lab, wrong_file(lab, wrong), exercise, [*WRONG_SEEDS])
+            client.ask_ahead(lab, wrong_file(lab, wrong), exercise, [*WRONG_SEEDS])
 
 
 @each_lab()
-def test_the_reference_passes_every_check_for_every_seed(lab: Lab, worker: LocalProbeClient) -> None:
+def test_the_reference_passes_every_check_for_every_seed(lab: Lab, client: LocalProbeClient) -> None:
     for exercise in exercises_of(lab):
-        ask_all_ahead(lab, exercise.name, worker)
+        ask_all_ahead(lab, exercise.name, client)
     for seed in SEEDS:
-        report = check_file(lab, lab.reference, exercises_of(lab), seed=seed, worker=worker)
+        report = check_file(lab, lab.reference, exercises_of(lab), seed=seed, client=client)
         assert [result for result in report.results if result.status != "pass"] == []
         assert report.points == report.max_points > 0
 
 
 @each_lab()
-def test_the_untouched_stub_fails_every_check_and_is_named(lab: Lab, worker: LocalProbeClient) -> None:
+def test_the_untouched_stub_fails_every_check_and_is_named(lab: Lab, client: LocalProbeClient) -> None:
     exercises = exercises_of(lab)
-    report = check_file(lab, lab.stubs, exercises, seed=1, worker=worker)
+    report = check_file(lab, lab.stubs, exercises, seed=1, client=client)
     functions = {exercise.name: exercise.functions for exercise in exercises}
     for result in report.results:
         assert result.status == "fail", result
@@ -71,12 +71,12 @@ def test_the_untouched_stub_fails_every_check_and_is_named(lab: Lab, worker: Loc
 
 @each_wrong()
 def test_a_known_wrong_solution_loses_exactly_its_checks_and_is_recognized(
-    lab: Lab, wrong: KnownWrong, worker: LocalProbeClient
+    lab: Lab, wrong: KnownWrong, client: LocalProbeClient
 ) -> None:
     exercises = only(exercises_of(lab), wrong.exercise)
-    ask_all_ahead(lab, exercises[0].name, worker)
+    ask_all_ahead(lab, exercises[0].name, client)
     for seed in WRONG_SEEDS:
-        report = check_file(lab, wrong_file(lab, wrong), exercises, seed=seed, worker=worker)
+        report = check_file(lab, wrong_file(lab, wrong), exercises, seed=seed, client=client)
         failed = {result.check for result in report.results if result.status not in ("pass", "skipped")}
         assert failed == set(wrong.fails), f"seed {seed}"
         assert [diagnosis.name for diagnosis in report.diagnoses] == [wrong.name], f"seed {seed}"

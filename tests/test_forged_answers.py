@@ -19,7 +19,7 @@ import pytest
 from rankzero.curriculum import Lab, all_labs
 from rankzero.exercises.checks.check import Check, Exercise, exercises_of
 from rankzero.exercises.checks.probe_client import LocalProbeClient, Reply
-from rankzero.exercises.checks.runner import _Read, check_file
+from rankzero.exercises.checks.runner import RecordedAnswers, check_file
 from rankzero.exercises.probes.answers import Answers
 
 LABS = [lab for lab in all_labs() if lab.checks.exists()]
@@ -29,7 +29,7 @@ SEEDS = (1, 2)
 
 
 @pytest.fixture(scope="module")
-def worker() -> Iterator[LocalProbeClient]:
+def client() -> Iterator[LocalProbeClient]:
     with LocalProbeClient() as running:
         yield running
 
@@ -40,28 +40,28 @@ def each_lab() -> pytest.MarkDecorator:
     return pytest.mark.parametrize("lab", params)
 
 
-def answers(worker: LocalProbeClient, lab: Lab, exercise: Exercise, check: Check, seed: int) -> Answers:
-    return worker.ask(lab, lab.reference, exercise, check, seed).answers
+def answers(client: LocalProbeClient, lab: Lab, exercise: Exercise, check: Check, seed: int) -> Answers:
+    return client.ask(lab, lab.reference, exercise, check, seed).answers
 
 
 @dataclass
 class Replaying:
     """Sends the reference's right answers of another seed for whatever file it is asked about."""
 
-    worker: LocalProbeClient
+    client: LocalProbeClient
     recorded: int
 
     def ask(self, lab: Lab, file: Path, exercise: Exercise, check: Check, seed: int) -> Reply:
         if file != lab.reference:
             file, seed = lab.reference, self.recorded
-        return self.worker.ask(lab, file, exercise, check, seed)
+        return self.client.ask(lab, file, exercise, check, seed)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 @each_lab()
-def test_the_right_answers_of_another_seed_earn_nothing(lab: Lab, seed: int, worker: LocalProbeClient) -> None:
-    forger = Replaying(worker, SEEDS[1] if seed == SEEDS[0] else SEEDS[0])
-    report = check_file(lab, Path("forged.py"), exercises_of(lab), seed=seed, worker=forger, explain=False)
+def test_the_right_answers_of_another_seed_earn_nothing(lab: Lab, seed: int, client: LocalProbeClient) -> None:
+    forger = Replaying(client, SEEDS[1] if seed == SEEDS[0] else SEEDS[0])
+    report = check_file(lab, Path("forged.py"), exercises_of(lab), seed=seed, client=forger, explain=False)
     assert [result.check for result in report.results if result.status == "pass"] == []
     assert report.points == 0
 
@@ -123,12 +123,12 @@ def name_of(value: Any) -> str:
 
 
 @each_lab()
-def test_a_judge_takes_no_answer_that_was_not_computed_and_breaks_at_none(lab: Lab, worker: LocalProbeClient) -> None:
+def test_a_judge_takes_no_answer_that_was_not_computed_and_breaks_at_none(lab: Lab, client: LocalProbeClient) -> None:
     wrong = []
     for exercise in exercises_of(lab):
         for check in exercise.checks:
-            right = answers(worker, lab, exercise, check, SEEDS[0])
-            reading = _Read(right)
+            right = answers(client, lab, exercise, check, SEEDS[0])
+            reading = RecordedAnswers(right)
             assert check.judge(reading, right) is None
             assert reading.names, f"{check.name} reads nothing"
             for name in sorted(reading.names & set(right)):
@@ -141,7 +141,7 @@ def test_a_judge_takes_no_answer_that_was_not_computed_and_breaks_at_none(lab: L
 
 def judged(check: Check, forged: Answers, right: Answers) -> str:
     """What is wrong with the judge's verdict; nothing if it is a short sentence."""
-    given = _Read({name: value for name, value in forged.items() if value is not NOTHING})
+    given = RecordedAnswers({name: value for name, value in forged.items() if value is not NOTHING})
     try:
         said = check.judge(given, right)
     except Exception as error:
@@ -162,9 +162,9 @@ def earns(file: Path) -> dict[str, int]:
 
 @pytest.mark.parametrize(("lab", "file"), ATTACKS, ids=[f"{lab.slug}-{file.stem}" for lab, file in ATTACKS])
 def test_a_file_that_tries_to_look_right_earns_what_it_does_right(
-    lab: Lab, file: Path, worker: LocalProbeClient
+    lab: Lab, file: Path, client: LocalProbeClient
 ) -> None:
-    report = check_file(lab, file, exercises_of(lab), seed=SEEDS[0], worker=worker, explain=False)
+    report = check_file(lab, file, exercises_of(lab), seed=SEEDS[0], client=client, explain=False)
     assert report.unusable == ""
     points = {exercise.name: 0 for exercise in exercises_of(lab)}
     for result in report.results:

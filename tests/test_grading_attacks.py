@@ -67,8 +67,8 @@ class Scene:
         return self.grader.grade(Submission(Student("ada"), lab, self._file))
 
     def attacked(self, attack: Attack) -> Grade:
-        worker = self.grader.trusted_worker
-        answers = recorded_answers(find_lab(attack.lab), self._settings.seed + 1, worker) if attack.records else None
+        client = self.grader.trusted_client
+        answers = recorded_answers(find_lab(attack.lab), self._settings.seed + 1, client) if attack.records else None
         source = attack.source(answers, **self.canaries.places)
         return self.graded(source, attack.lab, time_limit=attack.seconds, memory=attack.memory)
 
@@ -154,12 +154,12 @@ def test_probes_that_do_not_load_are_nobodys_zero(tmp_path: Path) -> None:
     broken.write_text("import no_such_module\n")
     request = {
         "file": str(LAB.reference),
-        "probes": str(broken),
+        "probes_file": str(broken),
         "functions": [],
-        "wanted": [("a", 1)],
+        "probes": [("a", 1)],
         "seconds": 60.0,
     }
-    assert "no_such_module" in run_supervised(request, others=())["trouble"]
+    assert "no_such_module" in run_supervised(request, close_fds=())["trouble"]
 
 
 @pytest.mark.prove
@@ -170,7 +170,7 @@ def test_a_fork_bomb_beside_it_takes_nothing_from_an_honest_submission(scene: Sc
     beside = Submission(Student("eve"), "02", file)
 
     def attack() -> None:
-        with Grader(GradingSettings(("02",), seed=11, time_limit=30), scene.grader.trusted_worker) as grader:
+        with Grader(GradingSettings(("02",), seed=11, time_limit=30), scene.grader.trusted_client) as grader:
             grader.grade(beside)
 
     thread = threading.Thread(target=attack)

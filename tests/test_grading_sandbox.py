@@ -174,7 +174,7 @@ def test_without_a_sandbox_nothing_is_graded_by_mistake(
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
     with pytest.raises(UserError, match=r"No permissions to create a new namespace.*--trusted"):
         sandbox_client.require_sandbox()
-    with Grader(GradingSettings(("02",), seed=1), shared_grader.trusted_worker) as grader:
+    with Grader(GradingSettings(("02",), seed=1), shared_grader.trusted_client) as grader:
         grade = grader.grade(handed_in(LAB.reference))
     assert (grade.gradable, grade.points) == (False, 0)
     assert "No permissions" in grade.trouble
@@ -192,18 +192,18 @@ class Slow(Sandbox):
     def _timed(self, request: dict[str, Any]) -> dict[str, Any]:
         self.asked += 1
         status = "timeout" if self.asked == 1 else "answered"
-        return {"every": [{"status": status}], "printed": "", "cpu": self.cpu}
+        return {"replies": [{"status": status}], "printed": "", "cpu": self.cpu}
 
 
 def test_a_probe_that_was_late_on_a_busy_machine_gets_another_chance() -> None:
     starved, busy = Slow(cpu=0.2), Slow(cpu=4.9)
-    assert starved._exchange({"seconds": 5.0})["every"][0]["status"] == "answered"
-    assert busy._exchange({"seconds": 5.0})["every"][0]["status"] == "timeout"
+    assert starved._exchange({"seconds": 5.0})["replies"][0]["status"] == "answered"
+    assert busy._exchange({"seconds": 5.0})["replies"][0]["status"] == "timeout"
     assert busy.asked == 1
 
 
 @pytest.mark.prove
-def test_a_trusted_submission_that_ends_its_worker_spoils_nobody_s_grade(tmp_path: Path) -> None:
+def test_a_trusted_submission_that_ends_its_probe_server_spoils_nobody_s_grade(tmp_path: Path) -> None:
     source = LAB.reference.read_text()
     file = tmp_path / "exercises.py"
     file.write_text(f"import os\nos.kill(os.getppid(), 9)\n{source}")

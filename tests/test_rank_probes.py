@@ -35,33 +35,33 @@ FIRST = "import torch\nimport torch.distributed as dist\n\n\ndef total(tensor):\
 
 
 @pytest.fixture(scope="module")
-def worker() -> Iterator[LocalProbeClient]:
+def client() -> Iterator[LocalProbeClient]:
     with LocalProbeClient() as running:
         yield running
 
 
-def ask(worker: LocalProbeClient, folder: Path, body: str, name: str = "exercises.py") -> dict[str, Reply]:
+def ask(client: LocalProbeClient, folder: Path, body: str, name: str = "exercises.py") -> dict[str, Reply]:
     """The replies to both probes of a learner whose `total` has this body."""
     (folder / "probes.py").write_text(PROBES)
     file = folder / name
     file.write_text(FIRST + body)
-    worker.forget(file)
+    client.forget(file)
     lab: Any = SimpleNamespace(probes=folder / "probes.py")
     checks = [Check(name, "", 1, name, lambda got, expected: None) for name in ("total", "again")]
     exercise = Exercise("total", ("total",), 1, "", "", (), tuple(checks))
-    return {check.name: worker.ask(lab, file, exercise, check, 5) for check in checks}
+    return {check.name: client.ask(lab, file, exercise, check, 5) for check in checks}
 
 
-def test_ranks_see_the_same_sum(worker: LocalProbeClient, tmp_path: Path) -> None:
-    for reply in ask(worker, tmp_path, "    dist.all_reduce(tensor)").values():
+def test_ranks_see_the_same_sum(client: LocalProbeClient, tmp_path: Path) -> None:
+    for reply in ask(client, tmp_path, "    dist.all_reduce(tensor)").values():
         assert reply.status == "answered"
         totals = reply.answers["totals"]
         assert (totals == totals[0]).all()
         assert totals.sum() > 0
 
 
-def test_a_stub_is_still_a_stub(worker: LocalProbeClient, tmp_path: Path) -> None:
-    reply = ask(worker, tmp_path, "    raise NotImplementedError('total: rankzero hint 07 total')")["total"]
+def test_a_stub_is_still_a_stub(client: LocalProbeClient, tmp_path: Path) -> None:
+    reply = ask(client, tmp_path, "    raise NotImplementedError('total: rankzero hint 07 total')")["total"]
     assert (reply.status, reply.text) == ("todo", "total: rankzero hint 07 total")
 
 
@@ -80,15 +80,15 @@ FAILURES = {
 
 
 @pytest.mark.parametrize("failure", FAILURES)
-def test_a_failure_names_the_rank_and_the_line(worker: LocalProbeClient, tmp_path: Path, failure: str) -> None:
+def test_a_failure_names_the_rank_and_the_line(client: LocalProbeClient, tmp_path: Path, failure: str) -> None:
     of_rank_1, of_others, status, words = FAILURES[failure]
     body = f"    if dist.get_rank() == 1:\n        {of_rank_1}\n    else:\n        {of_others}\n"
-    replies = ask(worker, tmp_path, body)
+    replies = ask(client, tmp_path, body)
     assert replies["total"].status == status
     assert words in replies["total"].text
     assert "exercises.py, line" in replies["total"].text
     assert "rank 1" in replies["total"].text
     if status == "timeout":
         assert replies["again"].status == "skipped"
-    other = ask(worker, tmp_path, "    # another file, other lines\n\n" + body, name="another.py")["total"]
+    other = ask(client, tmp_path, "    # another file, other lines\n\n" + body, name="another.py")["total"]
     assert same_answers(replies["total"], other)

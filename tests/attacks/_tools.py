@@ -37,7 +37,7 @@ def forge(reply):
     import os
 
     held = inside()
-    for _ in held["request"]["wanted"]:
+    for _ in held["request"]["probes"]:
         line = memoryview(
             held["token"].encode() + (reply if type(reply) is bytes else json.dumps(reply).encode()) + b"\n"
         )

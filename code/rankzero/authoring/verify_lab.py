@@ -60,12 +60,12 @@ def verify_lab(lab: Lab, progress: Callable[[str], None] = lambda gate: None) ->
 
     A gate that cannot run because a file is broken fails with the error's sentence.
     """
-    with LocalProbeClient() as worker:
+    with LocalProbeClient() as client:
         for gate, check in _GATES.items():
             progress(gate)
             start = time.monotonic()
             try:
-                failures = tuple(check(lab, worker))
+                failures = tuple(check(lab, client))
             except (UserError, OSError, RuntimeError) as error:  # RuntimeError: a notebook's kernel that dies
                 failures = (f"{error}",)
             yield Verdict(gate, failures, time.monotonic() - start)
@@ -134,28 +134,28 @@ def _exercises(lab: Lab, _: LocalProbeClient) -> Iterator[str]:
             yield f"{_name(lab, lab.known_wrong)}: {solution.name}: there is no heading {solution.read}: correct it."
 
 
-def _reference(lab: Lab, worker: LocalProbeClient) -> Iterator[str]:
+def _reference(lab: Lab, client: LocalProbeClient) -> Iterator[str]:
     for exercise in exercises_of(lab):
-        for result in _check(lab, lab.reference, exercise, worker).results:
+        for result in _check(lab, lab.reference, exercise, client).results:
             if result.status != "pass":
                 yield f"the reference loses {result.check} ({result.text}): correct the reference, probe or judge."
 
 
-def _stub(lab: Lab, worker: LocalProbeClient) -> Iterator[str]:
+def _stub(lab: Lab, client: LocalProbeClient) -> Iterator[str]:
     for exercise in exercises_of(lab):
-        for result in _check(lab, lab.stubs, exercise, worker).results:
+        for result in _check(lab, lab.stubs, exercise, client).results:
             named = any(f"{name} is not written yet" in result.text for name in exercise.functions)
             if result.status != "fail" or not named:
                 yield f"{result.check} does not fail on the untouched stub by naming {exercise.name}: {result.text}"
 
 
-def _known_wrong(lab: Lab, worker: LocalProbeClient) -> Iterator[str]:
+def _known_wrong(lab: Lab, client: LocalProbeClient) -> Iterator[str]:
     for exercise in exercises_of(lab):
         solutions = [solution for solution in known_wrong(lab).values() if solution.exercise == exercise.name]
         for file in [lab.reference, *(wrong_file(lab, solution) for solution in solutions)]:
-            worker.ask_ahead(lab, file, exercise, [SEED])  # one process per file
+            client.ask_ahead(lab, file, exercise, [SEED])  # one process per file
         for solution in solutions:
-            report = _check(lab, wrong_file(lab, solution), exercise, worker, explain=True)
+            report = _check(lab, wrong_file(lab, solution), exercise, client, explain=True)
             failed = {result.check for result in report.results if result.status not in ("pass", "skipped")}
             diagnosed = [diagnosis.name for diagnosis in report.diagnoses]
             if failed != set(solution.fails):
@@ -165,20 +165,20 @@ def _known_wrong(lab: Lab, worker: LocalProbeClient) -> Iterator[str]:
                 yield f"{solution.name} is recognized as {_list(diagnosed)}: let its check tell the two apart."
 
 
-def _hurried(lab: Lab, worker: LocalProbeClient) -> Iterator[str]:
+def _hurried(lab: Lab, client: LocalProbeClient) -> Iterator[str]:
     yield from _changes(
-        lab, worker, "hurried answer", load(lab.known_wrong).HURRIED, lambda full: full, "gets all points: add a check."
+        lab, client, "hurried answer", load(lab.known_wrong).HURRIED, lambda full: full, "gets all points: add a check."
     )
 
 
-def _right(lab: Lab, worker: LocalProbeClient) -> Iterator[str]:
+def _right(lab: Lab, client: LocalProbeClient) -> Iterator[str]:
     right = load(lab.tests / "right_answers.py").RIGHT
-    yield from _changes(lab, worker, "right answer", right, lambda full: not full, "loses points: correct the check.")
+    yield from _changes(lab, client, "right answer", right, lambda full: not full, "loses points: correct the check.")
 
 
 def _changes(
     lab: Lab,
-    worker: LocalProbeClient,
+    client: LocalProbeClient,
     kind: str,
     changes: dict[str, dict[str, str]],
     is_wrong: Callable[[bool], bool],
@@ -194,8 +194,8 @@ def _changes(
                 continue
             for title, change in by_name.items():
                 file.write_text(changed_reference(lab, name, change, f"{kind} '{title}'"), encoding="utf-8")
-                worker.forget(file)
-                report = _check(lab, file, exercises[name], worker)
+                client.forget(file)
+                report = _check(lab, file, exercises[name], client)
                 if is_wrong(report.points == report.max_points):
                     yield f"{kind} '{title}' to {name} {sentence}"
 
@@ -250,9 +250,9 @@ _GATES: dict[str, Callable[[Lab, LocalProbeClient], Iterator[str]]] = {
 }
 
 
-def _check(lab: Lab, file: Path, exercise: Exercise, worker: LocalProbeClient, *, explain: bool = False) -> Report:
-    worker.ask_ahead(lab, lab.reference, exercise, [SEED])
-    return check_file(lab, file, (exercise,), seed=SEED, worker=worker, explain=explain)
+def _check(lab: Lab, file: Path, exercise: Exercise, client: LocalProbeClient, *, explain: bool = False) -> Report:
+    client.ask_ahead(lab, lab.reference, exercise, [SEED])
+    return check_file(lab, file, (exercise,), seed=SEED, client=client, explain=explain)
 
 
 def _anchors(page: Path) -> set[str]:

@@ -51,13 +51,13 @@ def check(number: Number, name: Name = None, file: File = None, seed: Seed = Non
     with sentences():
         lab, chosen = _exercises(number, name)
         mine = workspace.work_file(lab, file)
-        with LocalProbeClient() as worker, console.status("checking") as status:
+        with LocalProbeClient() as client, console.status("checking") as status:
             report = check_file(
                 lab,
                 mine,
                 chosen,
                 seed=new_seed() if seed is None else seed,
-                worker=worker,
+                client=client,
                 progress=lambda what: status.update(f"checking {what}"),
             )
         if file is None:
@@ -81,8 +81,8 @@ def watch(number: Number, name: Name = None, file: File = None) -> None:
     with sentences():
         lab, chosen = _exercises(number, name)
         mine = workspace.work_file(lab, file)
-        with LocalProbeClient() as worker:
-            Session(lab, chosen, mine, worker, remember=file is None).run()
+        with LocalProbeClient() as client:
+            Session(lab, chosen, mine, client, remember=file is None).run()
 
 
 @commands.command()

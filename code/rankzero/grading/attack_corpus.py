@@ -96,11 +96,11 @@ def _read(file: Path, lab: Lab | None = None) -> Attack:
     return Attack(name=name, path=file, tries=" ".join(tries.split()), **constants)
 
 
-def recorded_answers(lab: Lab, seed: int, worker: ProbeRunner) -> dict[str, str]:
+def recorded_answers(lab: Lab, seed: int, client: ProbeRunner) -> dict[str, str]:
     """Returns the reference's encoded answers for a seed, by the probe's name."""
     probes = {check.probe: (exercise, check) for exercise in exercises_of(lab) for check in exercise.checks}
     return {
-        probe: encode(worker.ask(lab, lab.reference, exercise, check, seed).answers).decode()
+        probe: encode(client.ask(lab, lab.reference, exercise, check, seed).answers).decode()
         for probe, (exercise, check) in probes.items()
     }
 

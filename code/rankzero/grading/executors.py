@@ -12,7 +12,7 @@ from rankzero.errors import UserError
 from rankzero.exercises.checks.probe_client import LocalProbeClient
 from rankzero.grading.grade import Grade, Submission
 from rankzero.grading.grader import Grader, GradingSettings
-from rankzero.grading.sandbox.probe_routing import TrustedWorker
+from rankzero.grading.sandbox.probe_routing import TrustedClient
 
 
 def run_locally(submissions: Sequence[Submission], settings: GradingSettings, jobs: int) -> Iterator[Grade]:
@@ -25,9 +25,9 @@ def run_locally(submissions: Sequence[Submission], settings: GradingSettings, jo
     for submission in submissions:
         waiting.put(submission)
 
-    def grade_waiting(trusted_worker: TrustedWorker) -> None:
+    def grade_waiting(trusted_client: TrustedClient) -> None:
         try:
-            with Grader(settings, trusted_worker) as grader:
+            with Grader(settings, trusted_client) as grader:
                 while True:
                     results.put(grader.grade(waiting.get_nowait()))
         except queue.Empty:
@@ -35,8 +35,8 @@ def run_locally(submissions: Sequence[Submission], settings: GradingSettings, jo
         except BaseException as error:
             results.put(error)
 
-    with LocalProbeClient() as worker:
-        arguments = (TrustedWorker(worker),)
+    with LocalProbeClient() as client:
+        arguments = (TrustedClient(client),)
         threads = [
             threading.Thread(target=grade_waiting, args=arguments, daemon=True)
             for _ in range(min(jobs, len(submissions)))

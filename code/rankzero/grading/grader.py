@@ -20,7 +20,7 @@ from rankzero.exercises.checks.report import Report
 from rankzero.exercises.checks.runner import check_file
 from rankzero.grading.grade import Grade, Submission
 from rankzero.grading.sandbox.bubblewrap import NOBODY_UID
-from rankzero.grading.sandbox.probe_routing import ProbeRouter, TrustedWorker
+from rankzero.grading.sandbox.probe_routing import ProbeRouter, TrustedClient
 from rankzero.grading.sandbox.sandbox_client import Sandbox, SandboxError, SandboxServer
 
 MIB = 2**20
@@ -45,13 +45,13 @@ class GradingSettings:
 class Grader:
     """Grades submissions one after another with one warm sandbox server. Use it as a context.
 
-    `trusted_worker` runs references and known mistakes; a grader without one starts its own.
+    `trusted_client` runs references and known mistakes; a grader without one starts its own.
     """
 
-    def __init__(self, settings: GradingSettings, trusted_worker: TrustedWorker | None = None) -> None:
+    def __init__(self, settings: GradingSettings, trusted_client: TrustedClient | None = None) -> None:
         self.settings = settings
         self._stack = ExitStack()
-        self.trusted_worker = trusted_worker or TrustedWorker(self._stack.enter_context(LocalProbeClient()))
+        self.trusted_client = trusted_client or TrustedClient(self._stack.enter_context(LocalProbeClient()))
         self._server: SandboxServer | None = None
         self._unsandboxed: LocalProbeClient | None = None  # runs submissions where settings.trusted
 
@@ -98,20 +98,20 @@ class Grader:
         """Returns the report, and the seconds that it took once the sandbox was open."""
         with ExitStack() as stack:
             if self.settings.trusted:
-                worker = self._unsandboxed = self._unsandboxed or _worker_as_nobody() or LocalProbeClient()
+                client = self._unsandboxed = self._unsandboxed or _client_as_nobody() or LocalProbeClient()
                 copy = Path(stack.enter_context(tempfile.TemporaryDirectory())) / file.name
                 copy.parent.chmod(0o755)  # nobody may not enter every folder of root's
                 copy.write_bytes(file.read_bytes())
-                stack.callback(worker.forget, copy)
-                file, router = copy, ProbeRouter(copy, worker, self.trusted_worker)
+                stack.callback(client.forget, copy)
+                file, router = copy, ProbeRouter(copy, client, self.trusted_client)
             else:
                 if self._server is None:
                     self._server = SandboxServer([find_lab(number) for number in self.settings.labs])
                 channel = stack.enter_context(self._server.sandbox(self.settings.memory * MIB))
                 sandbox = Sandbox(channel, file.read_bytes(), self.settings.time_limit)
-                router = ProbeRouter(file, sandbox, self.trusted_worker)
+                router = ProbeRouter(file, sandbox, self.trusted_client)
             began = time.monotonic()
-            report = check_file(lab, file, exercises_of(lab), seed=self.settings.seed, worker=router, progress=progress)
+            report = check_file(lab, file, exercises_of(lab), seed=self.settings.seed, client=router, progress=progress)
             return replace(escape_report(report), file=file.name), time.monotonic() - began
 
     def _end_untrusted(self) -> None:
@@ -122,12 +122,12 @@ class Grader:
         self._server = self._unsandboxed = None
 
 
-def _worker_as_nobody() -> LocalProbeClient | None:
-    """Returns a worker of the user nobody; None if this user is not root, or if nobody may not run Python."""
+def _client_as_nobody() -> LocalProbeClient | None:
+    """Returns a client of the user nobody; None if this user is not root, or if nobody may not run Python."""
     if os.getuid() == 0:
         with ExitStack() as stack, suppress(OSError, ProbeServerError):
-            worker = stack.enter_context(LocalProbeClient(NOBODY_UID))
-            worker.wait()
+            client = stack.enter_context(LocalProbeClient(NOBODY_UID))
+            client.wait()
             stack.pop_all()
-            return worker
+            return client
     return None

@@ -23,7 +23,7 @@ from rankzero.grading.attack_corpus import attack_failure, attacks, recorded_ans
 from rankzero.grading.canaries import Canaries
 from rankzero.grading.grade import Grade, Student, Submission
 from rankzero.grading.grader import Grader, GradingSettings
-from rankzero.grading.sandbox.probe_routing import TrustedWorker
+from rankzero.grading.sandbox.probe_routing import TrustedClient
 from rankzero.grading.sandbox.sandbox_client import require_sandbox
 
 KINDS = ("references", "stubs", "known mistakes", "attacks")
@@ -50,14 +50,14 @@ def verify(labs: Sequence[Lab], jobs: int, console: Console) -> int:
     require_sandbox()
     seed, began = new_seed(), time.monotonic()
     bar = Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), console=console, transient=True)
-    with LocalProbeClient() as worker, Canaries() as canaries:
-        trusted_worker = TrustedWorker(worker)
-        cases = [case for lab in labs for case in _cases(lab, seed, trusted_worker, canaries)]
+    with LocalProbeClient() as client, Canaries() as canaries:
+        trusted_client = TrustedClient(client)
+        cases = [case for lab in labs for case in _cases(lab, seed, trusted_client, canaries)]
         settings = GradingSettings(tuple(lab.number for lab in labs), seed)
         failures: list[tuple[Case, str]] = []
         with bar:
             task = bar.add_task("grading", total=len(cases))
-            for case, fault in _grade_all(cases, settings, jobs, trusted_worker):
+            for case, fault in _grade_all(cases, settings, jobs, trusted_client):
                 bar.advance(task)
                 if fault:
                     failures.append((case, fault))
@@ -72,7 +72,7 @@ def verify(labs: Sequence[Lab], jobs: int, console: Console) -> int:
     return int(bool(failed))
 
 
-def _cases(lab: Lab, seed: int, trusted_worker: TrustedWorker, canaries: Canaries) -> Iterator[Case]:
+def _cases(lab: Lab, seed: int, trusted_client: TrustedClient, canaries: Canaries) -> Iterator[Case]:
     reference, full = lab.reference.read_bytes(), sum(exercise.points for exercise in exercises_of(lab))
     yield Case(lab, "references", "its reference", reference, partial(_points_fault, full))
     yield Case(lab, "stubs", "its stubs", lab.stubs.read_bytes(), partial(_points_fault, 0))
@@ -80,7 +80,7 @@ def _cases(lab: Lab, seed: int, trusted_worker: TrustedWorker, canaries: Canarie
         yield Case(lab, "known mistakes", wrong.name, wrong_source(lab, wrong).encode(), partial(_mistake_fault, wrong))
     for attack in attacks():
         if attack.lab == lab.number:
-            answers = recorded_answers(lab, seed + 1, trusted_worker) if attack.records else None
+            answers = recorded_answers(lab, seed + 1, trusted_client) if attack.records else None
             source = attack.source(answers, **canaries.places)
             fault = partial(attack_failure, attack)
             yield Case(lab, "attacks", attack.name, source, fault, attack.seconds, attack.memory)
@@ -105,7 +105,7 @@ def _mistake_fault(wrong: KnownWrong, grade: Grade) -> str:
 
 
 def _grade_all(
-    cases: Sequence[Case], settings: GradingSettings, jobs: int, trusted_worker: TrustedWorker
+    cases: Sequence[Case], settings: GradingSettings, jobs: int, trusted_client: TrustedClient
 ) -> Iterator[tuple[Case, str]]:
     """Yields each case and the fault in its grade. Every thread has one warm sandbox server."""
     thread = threading.local()
@@ -113,7 +113,7 @@ def _grade_all(
 
         def grade(number: int, case: Case) -> str:
             if not hasattr(thread, "grader"):
-                thread.grader = graders.enter_context(Grader(settings, trusted_worker))
+                thread.grader = graders.enter_context(Grader(settings, trusted_client))
             thread.grader.settings = replace(settings, time_limit=case.seconds, memory=case.memory)
             file = Path(folder) / str(number) / "exercises.py"
             file.parent.mkdir()

@@ -1,50 +1,33 @@
 """Diagnosis: the known-wrong solutions that give the same answers as a learner's code."""
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Callable, Sequence
 
 from rankzero.exercises.checks.check import Check
 from rankzero.exercises.checks.known_wrong import KnownWrong
-from rankzero.exercises.probes.answers import Answers, equal
+from rankzero.exercises.checks.probe_client import Reply
+from rankzero.exercises.probes.answers import equal
 
-SAME = 1e-9  # two codes that compute the same in float64, in another order perhaps
+TOLERANCE = 1e-9  # between float64 results of equal code, also when it adds in another order
 
-
-class Replied(Protocol):
-    """What a probe brought back, as far as a diagnosis is concerned."""
-
-    @property
-    def status(self) -> str: ...
-    @property
-    def answers(self) -> Answers: ...
-    @property
-    def text(self) -> str: ...
-    @property
-    def cause(self) -> str: ...
-
-
-class Same(Protocol):
-    """Whether the learner's code replies to a check's probe as a known-wrong solution does.
-
-    `whole`: in everything. Otherwise in the answers that decided about the check.
-    """
-
-    def __call__(self, check: Check, candidate: KnownWrong, *, whole: bool) -> bool: ...
+# (check, known-wrong solution, `all_answers`) -> whether the learner's code replies to the check's probe as that
+# solution does: in all answers, or only in the answers that the check's judge read.
+SameReply = Callable[[Check, KnownWrong, bool], bool]
 
 
 def diagnose(
-    failed: Sequence[Check], skipped: Sequence[Check], candidates: Sequence[KnownWrong], same: Same
+    failed: Sequence[Check], skipped: Sequence[Check], candidates: Sequence[KnownWrong], same_reply: SameReply
 ) -> list[KnownWrong]:
-    """The known-wrong solutions that explain the failed checks. No match is no diagnosis; a guess would be worse.
+    """Returns the known-wrong solutions that explain the failed checks; none if no reply matches.
 
-    If one replies to every failed or skipped check as the learner's code does, it is that one; of several, the one that
-    fails exactly what failed. Otherwise mistakes have been combined, and each failed check is explained by itself.
+    If a solution replies to every failed or skipped check as the learner's code does, returns it; of several, the
+    solution whose `fails` come closest to the failed checks. Otherwise the code combines mistakes, and each failed
+    check is explained by itself.
     """
     names = {check.name for check in failed}
     matching = [
         candidate
         for candidate in candidates
-        if names <= set(candidate.fails) and all(same(check, candidate, whole=True) for check in [*failed, *skipped])
+        if names <= set(candidate.fails) and all(same_reply(check, candidate, True) for check in [*failed, *skipped])
     ]
     if matching:
         return [min(matching, key=lambda candidate: len(set(candidate.fails) - names))]
@@ -52,33 +35,33 @@ def diagnose(
     possible = [candidate for candidate in candidates if set(candidate.fails) <= not_passed]
     explains = {
         candidate.name: {
-            check.name for check in failed if check.name in candidate.fails and same(check, candidate, whole=False)
+            check.name for check in failed if check.name in candidate.fails and same_reply(check, candidate, False)
         }
         for candidate in possible
     }
-    found: list[KnownWrong] = []
+    explanations: list[KnownWrong] = []
     while possible:
-        # The one that explains the most; of equals, the one that supposes the least.
+        # The solution that explains the most checks; of equals, the solution that fails the fewest.
         best = max(possible, key=lambda candidate: (len(explains[candidate.name] & names), -len(candidate.fails)))
         if not explains[best.name] & names:
             break
-        found.append(best)
+        explanations.append(best)
         names -= explains[best.name]
     order = [check.name for check in failed]
-    return sorted(found, key=lambda candidate: min(map(order.index, explains[candidate.name])))
+    return sorted(explanations, key=lambda candidate: min(map(order.index, explains[candidate.name])))
 
 
-def same_answers(one: Replied, other: Replied, names: set[str] | None = None) -> bool:
-    """Whether two replies say the same, in all answers or in those of these names."""
-    if one.status != other.status:
+def same_answers(reply: Reply, other: Reply, names: set[str] | None = None) -> bool:
+    """Returns whether two replies agree, in all answers or in the answers called `names`."""
+    if reply.status != other.status:
         return False
-    if one.status != "answered":
-        if one.cause or other.cause:
-            return one.cause == other.cause
-        return one.text.split(": ", 1)[-1] == other.text.split(": ", 1)[-1]
-    if not names and one.answers.keys() != other.answers.keys():  # told at once, however many somebody has forged
+    if reply.status != "answered":
+        if reply.cause or other.cause:
+            return reply.cause == other.cause
+        return reply.text.split(": ", 1)[-1] == other.text.split(": ", 1)[-1]
+    if not names and reply.answers.keys() != other.answers.keys():  # before the loop: there may be many forged answers
         return False
     return all(
-        name in one.answers and name in other.answers and equal(one.answers[name], other.answers[name], SAME)
+        name in reply.answers and name in other.answers and equal(reply.answers[name], other.answers[name], TOLERANCE)
         for name in names or other.answers
     )

@@ -45,7 +45,7 @@ class KnownWrong:
     explanation: str  # of the misconception; true of any code with this behavior
     change: str = ""  # to the exercise's functions
     definitions: str = ""  # imports, constants and whole functions; these replace the reference's of the same name
-    exercise: str = ""  # its name; where empty, the part of the checks' names before the slash
+    exercise: str = ""  # the exercise's name; if empty, the part of `fails` before the slash
 
     def __post_init__(self) -> None:
         if not self.exercise:
@@ -53,25 +53,25 @@ class KnownWrong:
 
     @property
     def text(self) -> str:
-        """The explanation on one line."""
+        """Returns the explanation on one line."""
         return " ".join(self.explanation.split())
 
 
 @functools.cache
 def known_wrong(lab: Lab) -> Mapping[str, KnownWrong]:
-    """The lab's known-wrong solutions, by name."""
+    """Returns the lab's known-wrong solutions by name."""
     return {wrong.name: wrong for wrong in load(lab.known_wrong).KNOWN_WRONG}
 
 
 @functools.cache
 def wrong_source(lab: Lab, wrong: KnownWrong) -> str:
-    """The complete source of a known-wrong solution. UserError for a change that does not fit the reference."""
+    """Returns the complete source of a known-wrong solution. UserError for a change that does not fit the reference."""
     where = f"{lab.known_wrong}, {wrong.name}"
     return changed_reference(lab, wrong.exercise, wrong.change, where, definitions=wrong.definitions)
 
 
 def wrong_file(lab: Lab, wrong: KnownWrong) -> Path:
-    """A file with the complete source, in a temporary folder that is removed when this process ends."""
+    """Returns a file with the complete source, in a temporary folder that is removed when this process ends."""
     with _writing:
         file = Path(_folder().name, lab.slug, wrong.name, lab.reference.name)
         if not file.exists():
@@ -80,7 +80,7 @@ def wrong_file(lab: Lab, wrong: KnownWrong) -> Path:
     return file
 
 
-_writing = threading.Lock()  # a batch grader's threads ask for the same files
+_writing = threading.Lock()  # a batch grader's threads need the same files
 
 
 @functools.cache
@@ -89,7 +89,7 @@ def _folder() -> tempfile.TemporaryDirectory[str]:
 
 
 def changed_reference(lab: Lab, exercise: str, change: str, where: str, *, definitions: str = "") -> str:
-    """The reference with `change` made in the exercise's functions, and `definitions` after the last of them.
+    """Returns the reference with `change` made in the exercise's functions, and `definitions` after the last of them.
 
     UserError, which begins with `where`, if a hunk's old lines do not occur exactly once in these functions.
     """
@@ -99,16 +99,16 @@ def changed_reference(lab: Lab, exercise: str, change: str, where: str, *, defin
     if definitions:
         places.append((functions[-1].stop, [], ["", "", *definitions.strip().splitlines()]))
     for old, new in _hunks(change):
-        found = [
+        starts = [
             start
             for function in functions
             for start in range(function.start, function.stop - len(old) + 1)
             if lines[start : start + len(old)] == old
         ]
-        if len(found) != 1:
+        if len(starts) != 1:
             text = "\n".join(old)
-            raise UserError(f"{where}: this text occurs {len(found)} times, not once, in {exercise}:\n{text}")
-        places.append((found[0], old, new))
+            raise UserError(f"{where}: this text occurs {len(starts)} times, not once, in {exercise}:\n{text}")
+        places.append((starts[0], old, new))
     for start, old, new in sorted(places, reverse=True):
         lines[start : start + len(old)] = new
     changed = "\n".join(lines) + "\n"
@@ -119,18 +119,20 @@ def changed_reference(lab: Lab, exercise: str, change: str, where: str, *, defin
 
 @functools.cache
 def _functions(lab: Lab) -> Mapping[str, list[range]]:
-    """The lines of each exercise's functions in the reference, counted from 0."""
+    """Returns the lines of each exercise's functions in the reference, counted from 0."""
     tree = ast.parse(lab.reference.read_text(encoding="utf-8"))
     lines = {
         node.name: range(node.lineno - 1, node.end_lineno or node.lineno)
         for node in tree.body
         if isinstance(node, ast.FunctionDef | ast.ClassDef)
     }
-    return {one.name: [lines[name] for name in one.functions if name in lines] for one in exercises_of(lab)}
+    return {
+        exercise.name: [lines[name] for name in exercise.functions if name in lines] for exercise in exercises_of(lab)
+    }
 
 
 def _hunks(change: str) -> Iterator[tuple[list[str], list[str]]]:
-    """The old and the new lines of each hunk."""
+    """Yields the old and the new lines of each hunk."""
     for hunk in re.split(r"^@@.*\n", change.strip("\n"), flags=re.MULTILINE):
         lines = [line or " " for line in hunk.splitlines()]  # editors take the space off an empty line
         if lines:

@@ -15,7 +15,7 @@ from rankzero.curriculum import Lab
 from rankzero.errors import UserError
 from rankzero.exercises.checks.check import Check, Exercise
 from rankzero.exercises.probes.answers import MESSAGE_BYTES, AnswerError, Answers, decode
-from rankzero.exercises.probes.loader import MOST_TEXT
+from rankzero.exercises.probes.loader import MAX_TEXT
 from rankzero.exercises.probes.time_limits import stretched
 
 STATUSES = ("answered", "todo", "error", "timeout", "oom", "killed")
@@ -38,8 +38,8 @@ class Reply:
     answers: Answers = field(default_factory=dict)
     text: str = ""
     printed: str = ""
-    cause: str = ""  # what the same mistake has in common, whichever line it stands in; of ranks that failed
-    loading: bool = False  # the file did not even load
+    cause: str = ""  # of failed ranks: the error without its line, equal for equal mistakes
+    loading: bool = False  # whether the file failed to load
 
 
 class ProbeClient:
@@ -66,8 +66,8 @@ class ProbeClient:
         Many times faster than a process per seed, and only as trustworthy as `file`: the file is loaded again for each
         seed, but what it does to its process lasts.
         """
-        wanted = [(probe, seed) for seed in seeds for probe in _probes(exercise)]
-        for (probe, seed), reply in self._send(lab, file, exercise, wanted).items():
+        probes = [(probe, seed) for seed in seeds for probe in _probes(exercise)]
+        for (probe, seed), reply in self._send(lab, file, exercise, probes).items():
             if reply.status in ("answered", "todo", "error"):
                 self._known[(str(file), seed, probe)] = reply
 
@@ -79,9 +79,9 @@ class ProbeClient:
         """
         probes = _probes(exercise)
         replies: dict[str, Reply] = {}
-        while wanted := probes[len(replies) :]:
-            sent = self._send(lab, file, exercise, [(probe, seed) for probe in wanted])
-            replies |= {probe: reply for (probe, _), reply in sent.items()}
+        while missing := probes[len(replies) :]:
+            received = self._send(lab, file, exercise, [(probe, seed) for probe in missing])
+            replies |= {probe: reply for (probe, _), reply in received.items()}
             if any(reply.status == "timeout" for reply in replies.values()):
                 skipped = Reply("skipped", text=BLOCKED_BY_TIMEOUT)
                 return dict.fromkeys(probes, skipped) | replies
@@ -92,19 +92,19 @@ class ProbeClient:
         self._known = {key: reply for key, reply in self._known.items() if key[0] != str(file)}
 
     def _send(
-        self, lab: Lab, file: Path, exercise: Exercise, wanted: list[tuple[str, int]]
+        self, lab: Lab, file: Path, exercise: Exercise, probes: list[tuple[str, int]]
     ) -> dict[tuple[str, int], Reply]:
         """Runs probes, each with its seed, in one process. Returns the replies up to the first probe that sent none."""
         request = {
             "file": str(file.resolve()),
             "functions": exercise.functions,
-            "probes": str(lab.probes),
-            "wanted": wanted,
+            "probes_file": str(lab.probes),
+            "probes": probes,
             "seconds": stretched(max(check.seconds for check in exercise.checks)),
         }
         raw = self._exchange(request)
-        replies = [_reply(reply, raw["printed"]) for reply in raw["every"]]
-        return dict(zip(wanted, replies, strict=False))
+        replies = [_reply(reply, raw["printed"]) for reply in raw["replies"]]
+        return dict(zip(probes, replies, strict=False))
 
 
 class ProbeServerError(UserError):
@@ -126,7 +126,7 @@ class LocalProbeClient(ProbeClient):
         self._process = subprocess.Popen(
             [sys.executable, "-u", "-m", "rankzero.exercises.probes.probe_server", str(server_end.fileno())],
             pass_fds=(server_end.fileno(),),
-            env={**environment, "OMP_NUM_THREADS": "1", "TORCH_CPP_LOG_LEVEL": "FATAL"},  # c10d's errors are told
+            env={**environment, "OMP_NUM_THREADS": "1", "TORCH_CPP_LOG_LEVEL": "FATAL"},  # c10d's errors are in replies
             user=user,
             group=user,
             extra_groups=None if user is None else [],
@@ -142,7 +142,7 @@ class LocalProbeClient(ProbeClient):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._server.close()
-        self._process.kill()  # it holds nothing to lose, and taking torch down in order would cost half a second
+        self._process.kill()  # an orderly exit of torch would take half a second
         self._process.wait()
 
     def wait(self) -> None:
@@ -153,7 +153,7 @@ class LocalProbeClient(ProbeClient):
 
     def _exchange(self, request: dict[str, Any]) -> dict[str, Any]:
         self.wait()
-        with suppress(ConnectionError):  # `_read` says so
+        with suppress(ConnectionError):  # `_read` raises
             self._server.send_bytes(json.dumps(request).encode())
         raw: dict[str, Any] = json.loads(self._read())
         if "trouble" in raw:
@@ -174,7 +174,7 @@ def _probes(exercise: Exercise) -> list[str]:
 
 def _reply(raw: dict[str, Any], printed: str) -> Reply:
     """Returns the reply in `raw`, checked: a learner's code may have written it."""
-    status, text, cause = (str(raw.get(key, ""))[:MOST_TEXT] for key in ("status", "text", "cause"))
+    status, text, cause = (str(raw.get(key, ""))[:MAX_TEXT] for key in ("status", "text", "cause"))
     answers: Answers = {}
     if status not in STATUSES:
         status, text = "error", "what came back is no reply of a probe"

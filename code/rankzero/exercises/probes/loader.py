@@ -1,4 +1,4 @@
-"""Loads a learner's file by its path, afresh each time, and says where it breaks."""
+"""Loader: a learner's file as a module, loaded again at each call, and errors that name its file and line."""
 
 import codecs
 import re
@@ -10,20 +10,20 @@ from types import ModuleType
 
 from rankzero.errors import UserError
 
-MOST_TEXT = 2000  # characters of an error's that are looked at
+MAX_TEXT = 2000  # characters of an error's text that are read
 
 
 class LoadError(UserError):
-    """The file cannot be used; the text names the line and the cause."""
+    """A learner's file that cannot be loaded; the text names the line and the cause."""
 
 
 def load(path: Path) -> ModuleType:
-    """The module in `path`.
+    """Returns the file at `path` as a module.
 
     LoadError for a missing file, a syntax error, or anything that its top level raises (sys.exit() included).
     """
     module = ModuleType("exercises")
-    sys.modules["exercises"] = module  # dataclasses and the like look a class's module up here
+    sys.modules["exercises"] = module  # where dataclasses, among others, look up the module of a class
     module.__file__ = str(path)
     _execute(path, module)
     return module
@@ -38,31 +38,29 @@ def _execute(path: Path, module: ModuleType) -> None:
     except OSError as error:
         raise LoadError(f"{path} cannot be read ({error.strerror}).") from None
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        line, said = getattr(error, "lineno", None), getattr(error, "msg", "") or str(error)
-        raise LoadError(sentence(f"{path.name}, line {line or 1}: {said or type(error).__name__}")) from None
+        line = getattr(error, "lineno", None) or 1
+        text = getattr(error, "msg", "") or str(error) or type(error).__name__
+        raise LoadError(_with_period(f"{path.name}, line {line}: {text}")) from None
     try:
         exec(code, module.__dict__)
     except BaseException as error:
-        raise LoadError(sentence(describe(error, path))) from None
+        raise LoadError(_with_period(error_text(error, path))) from None
 
 
-def sentence(text: str) -> str:
-    """The text, ended by a period if nothing ends it."""
+def _with_period(text: str) -> str:
     return text if text.endswith((".", "?", "!")) else f"{text}."
 
 
-def describe(error: BaseException, path: Path) -> str:
-    """What was raised, and on which line of `path`: 'line 12: ZeroDivisionError: division by zero'."""
+def error_text(error: BaseException, path: Path) -> str:
+    """Returns the error and its line in `path`: 'exercises.py, line 12: ZeroDivisionError: division by zero'."""
     if isinstance(error, SystemExit):
-        what = "called sys.exit()"
+        text = "called sys.exit()"
     elif isinstance(error, BdbQuit):
-        what = "a breakpoint() is left here"
+        text = "a breakpoint() is left here"
     elif isinstance(error, EOFError) and str(error) == "EOF when reading a line":
-        what = "input() waits for somebody to type, and nobody is there"
+        text = "input() waits for somebody to type, and nobody is there"
     else:
-        text = (
-            re.sub(r"\x1b\[[0-9;]*m", "", str(error)[:MOST_TEXT]).strip().splitlines()
-        )  # torch makes some of its words bold
-        what = f"{type(error).__name__}: {text[0]}" if text else type(error).__name__
+        plain = re.sub(r"\x1b\[[0-9;]*m", "", str(error)[:MAX_TEXT])  # torch makes some of its words bold
+        text = ": ".join([type(error).__name__, *plain.strip().splitlines()[:1]])
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
-    return f"{path.name}, line {lines[-1]}: {what}" if lines else what
+    return f"{path.name}, line {lines[-1]}: {text}" if lines else text

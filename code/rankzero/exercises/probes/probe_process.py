@@ -6,26 +6,25 @@ import signal
 import sys
 from bdb import BdbQuit
 from collections.abc import Callable
-from json import dumps  # not json's, which a learner's file may change: it is to be told so
+from json import dumps  # bound before a learner's file can change the module's function
 from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Any, NoReturn
 
 from rankzero.exercises.probes.tamper_check import TamperCheck
 
-MEMORY_BYTES = 4 * 2**30  # what a probe may allocate on top of what the server holds
+MEMORY_BYTES = 4 * 2**30  # that a probe may allocate, besides the server's own
 FILE_BYTES = 256 * 2**20
-READY = "ready"  # said before anything of the learner's has run
-TAMPER_CHECK: TamperCheck | None = None  # made by the probe server before it forks: that takes longer than a probe
+READY = "ready"  # status of the first line, sent before the learner's file is loaded
+TAMPER_CHECK: TamperCheck | None = None  # made by the probe server before it forks: making it takes longer than a probe
 
 
 def run_probes(request: dict[str, Any], token: str, result: int, printed: int) -> NoReturn:
-    """Runs the probes, writes replies, and ends without the interpreter's clean-up, which is the learner's to hook."""
-
-    me = os.getpid()
+    """Runs the probes, writes replies, and ends without the interpreter's clean-up, which a learner can hook."""
+    probe_pid = os.getpid()
 
     def say(reply: dict[str, Any]) -> None:
-        if os.getpid() != me:  # the learner's code has forked, and this is the copy
+        if os.getpid() != probe_pid:  # a fork that the learner's code made
             os._exit(0)
         line = memoryview(token.encode() + dumps(reply).encode() + b"\n")
         while line:
@@ -37,7 +36,7 @@ def run_probes(request: dict[str, Any], token: str, result: int, printed: int) -
         os.dup2(printed, 2)
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         sys.breakpointhook = _no_debugger
-        _limit(request["seconds"] * len(request["wanted"]))
+        _limit(request["seconds"] * len(request["probes"]))
         _answer(request, say)
     finally:
         os._exit(0)
@@ -48,7 +47,7 @@ def _no_debugger(*_: object, **__: object) -> NoReturn:
 
 
 def _set_alarm(seconds: float, file: Path, say: Callable[[dict[str, Any]], None], loading: bool = False) -> None:
-    """After so many seconds the process says which line of `file` it is at, and ends."""
+    """After `seconds`, the process replies with the line of `file` that it is at, and ends."""
 
     def late(_: int, frame: FrameType | None) -> None:
         while frame and frame.f_code.co_filename != str(file):
@@ -56,7 +55,7 @@ def _set_alarm(seconds: float, file: Path, say: Callable[[dict[str, Any]], None]
         where = f"; {file.name}, line {frame.f_lineno} was running" if frame else ""
         text = f"no answer after {seconds:g} s{where}"
         if loading:
-            text = f"not loaded after {seconds:g} s{where}. What takes long belongs below `if __name__ == '__main__':`."
+            text = f"not loaded after {seconds:g} s{where}. Move slow code below `if __name__ == '__main__':`."
         say({"status": "timeout", "text": text, "loading": loading})
         os._exit(0)
 
@@ -80,15 +79,15 @@ def _answer(request: dict[str, Any], say: Callable[[dict[str, Any]], None]) -> N
 
     file, loaded_for = Path(request["file"]), None
     try:
-        probes = load(Path(request["probes"]))
-    except LoadError as error:  # which is no fault of the learner's
+        probes = load(Path(request["probes_file"]))
+    except LoadError as error:  # an error of the lab's, not of the learner's file
         say({"status": "broken", "text": str(error)})
         return
     tamper_check = TAMPER_CHECK or TamperCheck()
     tamper_check.add("the probes", probes)
     rank_probes.TAMPER_CHECK = tamper_check
     say({"status": READY})
-    for name, seed in request["wanted"]:
+    for name, seed in request["probes"]:
         if seed != loaded_for:
             _set_alarm(request["seconds"], file, say, loading=True)
             try:
@@ -98,7 +97,7 @@ def _answer(request: dict[str, Any], say: Callable[[dict[str, Any]], None]) -> N
             except LoadError as error:
                 say({"status": "error", "text": str(error), "loading": True})
                 return
-            missing = [one for one in request["functions"] if not callable(getattr(learner, one, None))]
+            missing = [function for function in request["functions"] if not callable(getattr(learner, function, None))]
             loaded_for = seed
         _set_alarm(request["seconds"], file, say)
         if missing:
@@ -109,7 +108,7 @@ def _answer(request: dict[str, Any], say: Callable[[dict[str, Any]], None]) -> N
             reply = {"status": "error", "text": _hands_off(file, changed)}
         say(reply)
         if changed or reply["status"] == "timeout":
-            return  # what is changed stays so; ranks that hang would hang in the next probe too
+            return  # the change would persist; ranks that hang would hang in the next probe too
 
 
 def _hands_off(file: Path, changed: str) -> str:
@@ -121,10 +120,10 @@ def _probe(probe: Any, learner: ModuleType, seed: int, file: Path) -> dict[str, 
 
     from rankzero.errors import out_of_memory
     from rankzero.exercises.probes.answers import encode
-    from rankzero.exercises.probes.loader import describe
+    from rankzero.exercises.probes.loader import error_text
     from rankzero.learn.distributed.world import WorldError, WorldTimeoutError
 
-    torch.set_grad_enabled(True)  # whatever the probe before left behind
+    torch.set_grad_enabled(True)  # an earlier probe may have disabled it
     try:
         return {"status": "answered", "answers": encode(probe(learner, seed)).decode()}
     except NotImplementedError as error:
@@ -134,4 +133,4 @@ def _probe(probe: Any, learner: ModuleType, seed: int, file: Path) -> dict[str, 
         return {"status": status, "text": str(error), "cause": error.cause}
     except BaseException as error:
         status = "oom" if out_of_memory(error) else "error"
-        return {"status": status, "text": describe(error, file)}
+        return {"status": status, "text": error_text(error, file)}

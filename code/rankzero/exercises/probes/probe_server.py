@@ -40,12 +40,12 @@ def warm_up() -> None:
 
 def serve(client: Connection) -> None:
     """Replies to requests until the client closes its end."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for whoever asks, and that ends this process too
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the client handles Ctrl-C, and ends this process
     warm_up()
     with suppress(EOFError, ConnectionError):  # the client is gone
         client.send_bytes(b"ready")
         while True:
-            reply = run_supervised(json.loads(client.recv_bytes()), others=(client.fileno(),))
+            reply = run_supervised(json.loads(client.recv_bytes()), close_fds=(client.fileno(),))
             client.send_bytes(json.dumps(reply).encode())
 
 

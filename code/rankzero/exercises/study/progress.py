@@ -17,17 +17,17 @@ from rankzero.exercises.checks.report import Report
 
 @dataclass
 class LabProgress:
-    """What is known of one lab, by exercise: the most `points` so far, those of the `last` check, `hints` shown."""
+    """One lab's progress, by exercise: the most `points` so far, the points of the `last` check, the `hints` shown."""
 
-    file: str = ""
+    file: str = ""  # the learner's copy of the exercises
     points: dict[str, int] = field(default_factory=dict)
     last: dict[str, int] = field(default_factory=dict)
     hints: dict[str, int] = field(default_factory=dict)
-    checked: str = ""  # when, UTC
+    checked: str = ""  # time of the last check, UTC
 
 
 def progress_file() -> Path:
-    """$RANKZERO_PROGRESS, or `.rankzero/progress.json` in the repository."""
+    """Returns $RANKZERO_PROGRESS, or `.rankzero/progress.json` in the repository."""
     return Path(os.environ.get("RANKZERO_PROGRESS") or ROOT / ".rankzero" / "progress.json")
 
 
@@ -44,28 +44,28 @@ def read_progress() -> dict[str, LabProgress]:
 
 
 def write_progress(number: str, lab: LabProgress) -> None:
-    """Keeps one lab's progress, replacing the file whole."""
-    everything = read_progress() | {number: lab}
+    """Writes one lab's progress to the file; the file is replaced as a whole."""
+    labs = read_progress() | {number: lab}
     path = progress_file()
     try:
-        write_atomically(path, json.dumps({key: vars(value) for key, value in everything.items()}, indent=2))
+        write_atomically(path, json.dumps({key: vars(value) for key, value in labs.items()}, indent=2))
     except OSError as error:
         raise UserError(f"cannot write {path} ({error.strerror}): name another place with RANKZERO_PROGRESS.") from None
 
 
 def of_lab(lab: Lab) -> LabProgress:
-    """Returns the progress in that lab."""
+    """Returns the progress in `lab`."""
     return read_progress().get(lab.number, LabProgress())
 
 
 def remember(report: Report) -> None:
-    """Keeps the points of a check: the best of each exercise, so that a typo costs nothing, and the last."""
-    known = read_progress().get(report.lab, LabProgress())
+    """Records a report's points: the best of each exercise, so that a typo costs nothing, and the last."""
+    progress = read_progress().get(report.lab, LabProgress())
     for exercise, points in report.by_exercise().items():
-        known.points[exercise] = max(points, known.points.get(exercise, 0))
-        known.last[exercise] = points
-    known.checked = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-    write_progress(report.lab, known)
+        progress.points[exercise] = max(points, progress.points.get(exercise, 0))
+        progress.last[exercise] = points
+    progress.checked = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    write_progress(report.lab, progress)
 
 
 def first_open(exercises: Sequence[Exercise], points: dict[str, int]) -> Exercise:
@@ -78,8 +78,8 @@ def first_open(exercises: Sequence[Exercise], points: dict[str, int]) -> Exercis
 
 def next_hint(lab: Lab, exercise: Exercise) -> int:
     """Returns the number of the next hint, from 1, and records it as shown."""
-    known = of_lab(lab)
-    tier = min(known.hints.get(exercise.name, 0) + 1, len(exercise.hints))
-    known.hints[exercise.name] = tier
-    write_progress(lab.number, known)
+    progress = of_lab(lab)
+    tier = min(progress.hints.get(exercise.name, 0) + 1, len(exercise.hints))
+    progress.hints[exercise.name] = tier
+    write_progress(lab.number, progress)
     return tier

@@ -26,14 +26,14 @@ INDENT = 11
 
 
 def make_console() -> Console:
-    """A console of at most 80 columns."""
+    """Returns a console of at most 80 columns."""
     console = Console(highlight=False, markup=False)
     console.width = min(console.width, 80)
     return console
 
 
 def show(report: Report, exercises: tuple[Exercise, ...], console: Console) -> None:
-    """Prints a whole report. What the learner's file had a say in steers neither the terminal nor rich."""
+    """Prints a report, escaped: text from the learner's file controls neither the terminal nor rich."""
     report = escape_report(report)
     if report.unusable:
         _line("error", f"{report.unusable} Nothing can be checked before that is fixed.", console)
@@ -54,7 +54,7 @@ def _show_exercise(exercise: Exercise, results: list[Result], console: Console) 
     says = {check.name: check.says for check in exercise.checks}
     for (status, text), alike in itertools.groupby(results, lambda result: (result.status, result.text)):
         group = list(alike)
-        if text and len(group) == len(results):  # one cause for all of it, such as a function that is not written yet
+        if text and len(group) == len(results):  # one cause of all failures, such as an unwritten function
             _line(status, text.removeprefix("blocked "), console)
             continue
         for result in group:
@@ -76,7 +76,7 @@ def _show_diagnosis(diagnosis: Diagnosis, console: Console) -> None:
 
 
 def show_next(lab: Lab, report: Report, console: Console) -> None:
-    """After a report without a mistake: what comes next. Nothing after another."""
+    """Prints the next exercise or step after a report with all points; otherwise nothing."""
     if report.points < report.max_points:
         return
     try:
@@ -88,13 +88,12 @@ def show_next(lab: Lab, report: Report, console: Console) -> None:
 
 
 def show_list(exercises: tuple[Exercise, ...], points: dict[str, int], console: Console) -> None:
-    """Prints one line for each exercise: what it has earned, and what it is."""
+    """Prints one line for each exercise: its points, minutes and difficulty."""
     for exercise in exercises:
         earned = points.get(exercise.name, 0)
-        what = (
-            f"{exercise.name}   {earned} of {exercise.points} points, {exercise.minutes} minutes, {exercise.difficulty}"
-        )
-        _line("pass" if earned == exercise.points else "fail", what, console)
+        points_text = f"{earned} of {exercise.points} points"
+        text = f"{exercise.name}   {points_text}, {exercise.minutes} minutes, {exercise.difficulty}"
+        _line("pass" if earned == exercise.points else "fail", text, console)
 
 
 def _line(status: str, text: str, console: Console) -> None:
@@ -114,8 +113,8 @@ def paragraph(text: str, indent: int, console: Console, style: str = "") -> None
 
 
 def show_hint(exercise: Exercise, tier: int, console: Console) -> None:
-    """Prints the hint of that tier, counted from 1."""
+    """Prints hint number `tier`, counted from 1."""
     console.print(f"{exercise.name}, hint {tier} of {len(exercise.hints)}", style="bold")
     paragraph(exercise.hints[tier - 1], 0, console)
     if tier < len(exercise.hints):
-        console.print("Ask again for the next one.", style="dim")
+        console.print("Ask again for the next hint.", style="dim")

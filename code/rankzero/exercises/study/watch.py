@@ -20,19 +20,19 @@ from rankzero.exercises.study import progress
 from rankzero.exercises.study import report_display as display
 
 POLL_S = 0.1
-GONE_S = 0.5  # an editor may replace the file instead of writing into it: for a moment there is none
+GONE_S = 0.5  # without a file until it counts as gone: an editor may delete the file and write another
 
 
 @dataclass
 class Session:
-    """One watch of one file. Each output asks anew how wide the terminal is."""
+    """One watch of one file. Each output is as wide as the terminal at that moment."""
 
     lab: Lab
     exercises: tuple[Exercise, ...]
     file: Path
-    worker: LocalProbeClient
-    remember: bool  # whether its points count as progress
-    seed: int = field(default_factory=new_seed)  # one for all: the reference's answers need computing only once
+    client: LocalProbeClient
+    remember: bool  # whether the points count as progress
+    seed: int = field(default_factory=new_seed)  # the same for all checks: the reference answers once
     report: Report | None = None
 
     def run(self) -> None:
@@ -40,16 +40,16 @@ class Session:
         follow(self.file, self.check, self.gone, {"h": self.hint, "l": self.list})
 
     def check(self) -> None:
-        """Checks, and shows the report."""
+        """Checks the file and prints the report."""
         screen = display.make_console()
-        self.worker.forget(self.file)
+        self.client.forget(self.file)
         with screen.status("checking") as status:
             self.report = check_file(
                 self.lab,
                 self.file,
                 self.exercises,
                 seed=self.seed,
-                worker=self.worker,
+                client=self.client,
                 progress=lambda name: status.update(f"checking {name}"),
             )
         if self.remember:
@@ -60,11 +60,12 @@ class Session:
         screen.print("h hint   l list   q quit   (checks again when you save)", style="dim")
 
     def gone(self) -> None:
-        """Says that there is nothing to check."""
-        display.make_console().print(f"{self.file.name} is gone; this goes on when it is back.", style="yellow")
+        """Prints that the file is gone."""
+        text = f"{self.file.name} is gone: put it back, and the watch goes on."
+        display.make_console().print(text, style="yellow")
 
     def hint(self) -> None:
-        """Shows the next hint of the first exercise that is not solved."""
+        """Prints the next hint of the first unsolved exercise."""
         screen = display.make_console()
         try:
             exercise = progress.first_open(self.exercises, self._points())
@@ -74,7 +75,7 @@ class Session:
             display.show_hint(exercise, progress.next_hint(self.lab, exercise), screen)
 
     def list(self) -> None:
-        """Shows the exercises and what each has earned."""
+        """Prints the exercises and their points."""
         display.show_list(self.exercises, self._points(), display.make_console())
 
     def _points(self) -> dict[str, int]:
@@ -84,21 +85,21 @@ class Session:
 def follow(
     file: Path, on_save: Callable[[], None], on_gone: Callable[[], None], on_key: dict[str, Callable[[], None]]
 ) -> None:
-    """Calls `on_save` now and after every save of `file`; `on_key[key]` when that key is pressed; `q` ends it.
+    """Calls `on_save` now and after every save of `file`; `on_key[key]` when that key is pressed; `q` returns.
 
-    `on_gone` is called once when the file is no longer there. Without a terminal there are no keys: Ctrl-C ends it.
+    `on_gone` is called once when the file is gone. Without a terminal there are no keys: Ctrl-C ends the watch.
     """
     seen: tuple[int, int] | None = None
-    there = time.monotonic()
+    last_present = time.monotonic()
     with _keys() as key:
         while True:
-            now = _stamp(file)
-            if now and now != seen:
-                seen = now
+            stamp = _stamp(file)
+            if stamp and stamp != seen:
+                seen = stamp
                 on_save()
-            if now:
-                there = time.monotonic()
-            elif seen and time.monotonic() - there > GONE_S:
+            if stamp:
+                last_present = time.monotonic()
+            elif seen and time.monotonic() - last_present > GONE_S:
                 seen = None
                 on_gone()
             pressed = key(POLL_S)
@@ -118,7 +119,7 @@ def _stamp(file: Path) -> tuple[int, int] | None:
 
 @contextlib.contextmanager
 def _keys() -> Iterator[Callable[[float], str]]:
-    """A function that waits so many seconds for a key and returns it, or an empty string."""
+    """Yields a function that waits up to `seconds` for a key and returns the key or an empty string."""
     if not sys.stdin.isatty():
 
         def wait(seconds: float) -> str:

@@ -10,13 +10,13 @@ from rankzero.exercises.study.progress import LabProgress, of_lab, write_progres
 
 
 def start(lab: Lab, folder: Path | None = None) -> tuple[Path, bool, Path | None]:
-    """Copies the stubs to `folder/lab-NN/exercises.py` and remembers the place; points and hints stay.
+    """Copies the stubs to `folder/lab-NN/exercises.py` and records the place; points and hints stay.
 
-    Without a folder it is the copy of the last start, wherever one stands, and `work/` if there is none. Returns the
-    file, whether it is new (one that is there already is left as it is), and the copy worked on before, if another.
+    Without a folder, the place is that of the last start, or `work/` before the first. Returns the file, whether it is
+    new (an existing file is left as it is), and the copy of the last start if that is another file.
     """
-    known = of_lab(lab)
-    before = Path(known.file) if known.file else None
+    progress = of_lab(lab)
+    before = Path(progress.file) if progress.file else None
     file = (
         before if before and not folder else (folder or Path("work")).resolve() / f"lab-{lab.number}" / "exercises.py"
     )
@@ -28,29 +28,29 @@ def start(lab: Lab, folder: Path | None = None) -> tuple[Path, bool, Path | None
                 copy.write(lab.stubs.read_bytes())
     except OSError as error:
         raise UserError(f"cannot write {file} ({error.strerror}): choose another folder with --folder.") from None
-    write_progress(lab.number, replace(known, file=str(file)))
+    write_progress(lab.number, replace(progress, file=str(file)))
     return file, new, before if before and before != file and before.exists() else None
 
 
 def work_file(lab: Lab, named: Path | None = None) -> Path:
     """Returns the learner's file: `named`, or the file of the last `start`. UserError if it does not exist."""
     if named:
-        file = named / "exercises.py" if named.is_dir() else named
-        if not file.is_file():
-            raise UserError(f"{file} does not exist: name your exercises.py, or make one with `rankzero start`.")
-        return file
-    known = of_lab(lab)
-    if not known.file:
+        path = named / "exercises.py" if named.is_dir() else named
+        if not path.is_file():
+            raise UserError(f"{path} does not exist: name your exercises.py, or make one with `rankzero start`.")
+        return path
+    file = of_lab(lab).file
+    if not file:
         raise UserError(f"lab {lab.number} is not started yet: `rankzero start {lab.number}` copies its exercises.")
-    if not Path(known.file).is_file():
+    if not Path(file).is_file():
         raise UserError(
-            f"{known.file} is gone: `rankzero start {lab.number}` makes a new copy, or name your file with --file."
+            f"{file} is gone: `rankzero start {lab.number}` makes a new copy, or name your file with --file."
         )
-    return Path(known.file)
+    return Path(file)
 
 
 def reset(lab: Lab) -> Path:
-    """Puts the untouched stubs in place of the learner's file and returns where that was kept."""
+    """Replaces the learner's file by the untouched stubs; returns the backup of the learner's file."""
     file = work_file(lab)
     number = 1
     while (backup := file.with_name(f"exercises.backup-{number}.py")).exists():

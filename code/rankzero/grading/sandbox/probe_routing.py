@@ -1,4 +1,4 @@
-"""Probe routing: probes of the submission go to its sandbox, all others to a trusted worker."""
+"""Probe routing: probes of the submission go to its sandbox, all others to a trusted client."""
 
 import threading
 from pathlib import Path
@@ -8,25 +8,25 @@ from rankzero.exercises.checks.check import Check, Exercise
 from rankzero.exercises.checks.probe_client import LocalProbeClient, ProbeClient, Reply
 
 
-class TrustedWorker:
-    """A worker for the curriculum's own files, which several threads share."""
+class TrustedClient:
+    """A client for the curriculum's own files, which several threads share."""
 
-    def __init__(self, worker: LocalProbeClient) -> None:
-        self._worker, self._lock = worker, threading.Lock()
+    def __init__(self, client: LocalProbeClient) -> None:
+        self._client, self._lock = client, threading.Lock()
 
     def ask(self, lab: Lab, file: Path, exercise: Exercise, check: Check, seed: int) -> Reply:
         """As `ProbeClient.ask`."""
         with self._lock:
-            return self._worker.ask(lab, file, exercise, check, seed)
+            return self._client.ask(lab, file, exercise, check, seed)
 
 
 class ProbeRouter:
     """Sends probes of `submission` to `untrusted`, and probes of every other file to `trusted`."""
 
-    def __init__(self, submission: Path, untrusted: ProbeClient, trusted: TrustedWorker) -> None:
+    def __init__(self, submission: Path, untrusted: ProbeClient, trusted: TrustedClient) -> None:
         self._submission, self._untrusted, self._trusted = submission, untrusted, trusted
 
     def ask(self, lab: Lab, file: Path, exercise: Exercise, check: Check, seed: int) -> Reply:
         """As `ProbeClient.ask`."""
-        worker = self._untrusted if file == self._submission else self._trusted
-        return worker.ask(lab, file, exercise, check, seed)
+        client = self._untrusted if file == self._submission else self._trusted
+        return client.ask(lab, file, exercise, check, seed)

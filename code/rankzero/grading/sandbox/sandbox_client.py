@@ -184,7 +184,7 @@ class Sandbox(ProbeClient):
     def _exchange(self, request: dict[str, Any]) -> dict[str, Any]:
         with _machine.shared():
             reply = self._timed(request)
-        late = any(probe.get("status") == "timeout" for probe in reply["every"])
+        late = any(probe.get("status") == "timeout" for probe in reply["replies"])
         cpu, delay = float(reply.get("cpu", math.inf)), float(reply.get("delay", math.inf))
         if late and cpu < STARVED_SHARE * request["seconds"] and delay > DELAYED_SHARE * request["seconds"]:
             with _machine.exclusive():
@@ -202,9 +202,9 @@ class Sandbox(ProbeClient):
     def _send_request(self, request: dict[str, Any], left: float) -> dict[str, Any]:
         if left <= 0:
             late = {"status": "timeout", "text": f"the submission had used its {self._seconds:g} s"}
-            return {"every": [late] * len(request["wanted"]), "printed": "", "cpu": math.inf}
-        total = min(left, len(request["wanted"]) * (request["seconds"] + 1))
-        paths = {"file": FILE, "probes": path_inside(Path(request["probes"]))}
+            return {"replies": [late] * len(request["probes"]), "printed": "", "cpu": math.inf}
+        total = min(left, len(request["probes"]) * (request["seconds"] + 1))
+        paths = {"file": FILE, "probes_file": path_inside(Path(request["probes_file"]))}
         try:
             receive_timeout = struct.pack("ll", int(total + MARGIN_S), 0)
             self._channel.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, receive_timeout)
@@ -212,7 +212,7 @@ class Sandbox(ProbeClient):
             reply: dict[str, Any] = json.loads(self._connection.recv_bytes(MESSAGE_BYTES))
             if "trouble" in reply:
                 raise SandboxError(reply["trouble"])
-            assert reply["every"]
+            assert reply["replies"]
         except (OSError, EOFError, ValueError, TypeError, KeyError, AssertionError) as error:
             raise SandboxError(f"the sandbox does not answer ({error or type(error).__name__})") from None
         return reply

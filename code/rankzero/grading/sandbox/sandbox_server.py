@@ -96,10 +96,10 @@ def _supervise(channel: int, failure: int, settings: dict[str, Any]) -> NoReturn
         os.chdir("/tmp")
         client = Connection(channel)
         FILE.write_bytes(client.recv_bytes())
-        limit = settings["memory"]
+        memory_excess = functools.partial(_memory_excess, settings["memory"])
         while True:  # until the client closes its end: EOFError
             request = json.loads(client.recv_bytes())
-            reply = run_supervised(request, others=(channel,), memory=lambda: _memory_excess(limit), alone=True)
+            reply = run_supervised(request, (channel,), memory_excess, namespace_init=True)
             client.send_bytes(json.dumps(reply).encode())
     except BaseException as error:
         where = traceback.extract_tb(error.__traceback__)[-1]
