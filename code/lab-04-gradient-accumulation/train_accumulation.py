@@ -28,18 +28,11 @@ from rankzero.learn.machine.device import choose_device, device_name, seed_every
 from rankzero.learn.machine.fingerprint import fingerprint
 from rankzero.learn.models.gpt import GPT, GPTConfig
 from rankzero.learn.profiling.memory import MIB, PhaseMemory, check_fits
-from rankzero.learn.runs.checkpoints import save_checkpoint
+from rankzero.learn.runs.checkpoints import check_same_run, save_checkpoint
 from rankzero.learn.runs.options import StarterParser, non_negative_float, positive_int
 from rankzero.learn.runs.run_folder import check_new_file, finish_step_on_interrupt, new_run_folder
 from rankzero.learn.runs.step_meter import StepMeter
-from rankzero.learn.runs.training_options import (
-    SETTINGS,
-    check_same_run,
-    end_of_run,
-    learning_rate,
-    run_starter,
-    training_parser,
-)
+from rankzero.learn.runs.training_options import SETTINGS, end_of_run, learning_rate, run_starter, training_parser
 
 LAB = "lab-04"
 LAB_SETTINGS = (*SETTINGS, "micro_batch", "clip")

@@ -36,16 +36,8 @@ from rankzero.learn.data.corpus import Corpus, load_corpus
 from rankzero.learn.machine.device import choose_device, device_name, seed_everything
 from rankzero.learn.machine.peak_flops import reference_peak
 from rankzero.learn.models.gpt import GPT, GPTConfig
+from rankzero.learn.profiling import traces
 from rankzero.learn.profiling.memory import check_fits
-from rankzero.learn.profiling.traces import (
-    Event,
-    device_busy,
-    operations_table,
-    plot_by_depth,
-    plot_timeline,
-    ranges,
-    read_trace,
-)
 from rankzero.learn.runs.options import StarterParser, non_negative_int, positive_float, positive_int
 from rankzero.learn.runs.run_folder import new_run_folder
 from rankzero.learn.runs.training_options import add_model_options, run_starter
@@ -144,12 +136,12 @@ def profile_steps(loop: Callable[..., list[Tensor]], options: argparse.Namespace
         return loop(options.wait + options.warmup + options.active, profiler.step)
 
 
-def account(events: list[Event]) -> tuple[float, dict[str, float]]:
+def account(events: list[traces.Event]) -> tuple[float, dict[str, float]]:
     """Mean milliseconds of a step, and the fraction of it that each phase takes, and idle, the time between phases.
 
     Here phases follow one another. Idle is measured, gap by gap, so that a sum of 1 is a check: nothing counted twice.
     """
-    named = ranges(events)
+    named = traces.ranges(events)
     steps = [(start, end) for start, end, name in named if name.startswith("ProfilerStep#")]
     spent = dict.fromkeys((*PHASES, "idle"), 0.0)  # µs
     for step_start, step_end in steps:
@@ -215,14 +207,14 @@ def run(options: argparse.Namespace, saved: object) -> int:
 
     loop = functools.partial(train_steps, model, optimizer, corpus, options, script)
     losses = profile_steps(loop, options, folder / "trace.json")
-    events = read_trace(folder / "trace.json")
+    events = traces.read_trace(folder / "trace.json")
     step_ms, fractions = account(events)
     print(f"phase       fraction   ms/step\n{'':-<30}")
     for name, fraction in {**fractions, "sum": sum(fractions.values())}.items():
         print(f"{name:<10}{fraction:>10.6f}{fraction * step_ms:>10.2f}")
-    if (busy := device_busy(events)) is not None:
+    if (busy := traces.device_busy(events)) is not None:
         print(f"GPU busy  {busy:>10.6f}")
-    print(f"\n{operations_table(events)}")
+    print(f"\n{traces.operations_table(events)}")
 
     ends = [time.perf_counter()]
     loop(options.active, lambda: ends.append(time.perf_counter()))  # once more, without the profiler
@@ -241,10 +233,10 @@ def run(options: argparse.Namespace, saved: object) -> int:
         print(f"MFU {mfu:.3f}, HFU {hfu:.3f} of {peak[0] / 1e9:,.0f} GFLOP/s ({peak[1]})")
     for step in (1, len(losses)):
         print(f"step {step:>5}/{len(losses)}  loss {float(losses[step - 1]):.4f}")
-    plot_timeline(events).savefig(folder / "timeline.png", dpi=110)
+    traces.plot_timeline(events).savefig(folder / "timeline.png", dpi=110)
     if options.watch_layers:
         outputs, gradients = watch_layers(model.blocks, lambda: F.cross_entropy(model(x).flatten(0, 1), y.flatten()))
-        figure = plot_by_depth({"output of a block": outputs, "gradient there": gradients}, "root mean square")
+        figure = traces.plot_by_depth({"output of a block": outputs, "gradient there": gradients}, "root mean square")
         figure.savefig(folder / "layers.png", dpi=110)
     print("files   timeline.png, trace.json (for https://ui.perfetto.dev)" + ", layers.png" * options.watch_layers)
     return 0

@@ -33,28 +33,17 @@ from rankzero.learn.data.batches import check_length, random_batch, to_device, v
 from rankzero.learn.data.corpus import load_corpus
 from rankzero.learn.distributed.rank import note_step, rank_device
 from rankzero.learn.distributed.rank_sync import any_rank, mean_over_ranks, my_rows, on_rank_0, silence_other_ranks
-from rankzero.learn.distributed.sharded_checkpoint import (
-    finish_step_folder,
-    latest_step_folder,
-    partial_folder,
-    read_step_folder,
-)
+from rankzero.learn.distributed.sharded_checkpoint import finish_folder, latest_step_folder, partial_folder, read_folder
 from rankzero.learn.machine.device import device_name, seed_everything
 from rankzero.learn.machine.fingerprint import fingerprint
 from rankzero.learn.models.gpt import GPT, GPTConfig
 from rankzero.learn.profiling.memory import check_fits
 from rankzero.learn.profiling.sharded_memory import full_values, measure, table_of_ranks
+from rankzero.learn.runs.checkpoints import check_same_run
 from rankzero.learn.runs.options import StarterParser
 from rankzero.learn.runs.run_folder import finish_step_on_interrupt, new_run_folder
 from rankzero.learn.runs.step_meter import StepMeter
-from rankzero.learn.runs.training_options import (
-    SETTINGS,
-    check_same_run,
-    end_of_run,
-    learning_rate,
-    run_starter,
-    training_parser,
-)
+from rankzero.learn.runs.training_options import SETTINGS, end_of_run, learning_rate, run_starter, training_parser
 
 LAB = "lab-08"
 LAB_SETTINGS = (*SETTINGS, "precision")
@@ -152,11 +141,10 @@ def compare_with_one_process(model: GPT, x: Tensor, y: Tensor, reshard: bool) ->
 
 def count_a_step(model: GPT, x: Tensor, y: Tensor) -> str:
     """What a rank holds after one step, and what the step calls: sharded, without resharding, and with DDP."""
-    same = DistributedDataParallel(copy.deepcopy(model))
     ways = {
         "reshard": shard(copy.deepcopy(model), 1e-3),
         "no reshard": shard(copy.deepcopy(model), 1e-3, reshard=False),
-        "DDP": (same, AdamW(same.parameters())),
+        "DDP": (same := DistributedDataParallel(copy.deepcopy(model)), AdamW(same.parameters())),
     }
     return table_of_ranks({name: measure(train_step, *way, *my_rows(x, y)) for name, way in ways.items()})
 
@@ -171,7 +159,7 @@ def save(run: Path, model: nn.Module, optimizer: Optimizer, **facts: Any) -> Pat
     weights, averages = get_state_dict(model, optimizer)  # DTensors: each knows which rows of the whole it holds
     dcp.save({"model": weights, "optimizer": averages}, checkpoint_id=written)  # returns when all have written
     if dist.get_rank() == 0:
-        finish_step_folder(written, **facts)
+        finish_folder(written, **facts)
     dist.barrier()  # nobody goes on, to resume or to end, before it has its name
     return written.with_suffix("")
 
@@ -254,7 +242,7 @@ def train(options: argparse.Namespace, saved: dict[str, Any] | None) -> int:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    how: dict[str, Any] = {"ranks": True, "read": read_step_folder, "newest": latest_step_folder}
+    how: dict[str, Any] = {"ranks": True, "read": read_folder, "newest": latest_step_folder}
     return run_starter(make_parser(), train, arguments, lab=LAB, settings=LAB_SETTINGS, **how)
 
 

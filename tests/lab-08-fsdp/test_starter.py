@@ -112,7 +112,7 @@ def dies_while_writing(state: Any, checkpoint_id: Path) -> None:
     RIGHT_DCP.save(state, checkpoint_id=checkpoint_id)
 
 
-RIGHT_STEP, RIGHT_FINISH, RIGHT_DCP = starter.train_step, starter.finish_step_folder, starter.dcp
+RIGHT_STEP, RIGHT_FINISH, RIGHT_DCP = starter.train_step, starter.finish_folder, starter.dcp
 
 
 @pytest.mark.parametrize("moment", ["in training", "while writing", "before the rename"])
@@ -125,7 +125,7 @@ def test_a_killed_rank_ends_the_run_and_the_checkpoint_before_is_there(
         fake = SimpleNamespace(save=dies_while_writing, load=RIGHT_DCP.load)
         monkeypatch.setattr(starter, "dcp", fake)
     else:
-        monkeypatch.setattr(starter, "finish_step_folder", dies_before_the_rename)
+        monkeypatch.setattr(starter, "finish_folder", dies_before_the_rename)
     runs = tmp_path / "runs"
     assert starter.main([*TINY, "--steps", "6", "--eval-every", "2", "--out", str(runs)]) == 1
     victim = 0 if moment == "before the rename" else 1

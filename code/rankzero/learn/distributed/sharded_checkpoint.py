@@ -24,7 +24,7 @@ def partial_folder(run: Path, step: int) -> Path:
     return run / f"step-{step:06d}{PARTIAL}"
 
 
-def finish_step_folder(partial: Path, **facts: Any) -> Path:
+def finish_folder(partial: Path, **facts: Any) -> Path:
     """Renames `partial`, to which every rank has written, in one atomic step; then removes older checkpoints.
 
     Called by one rank. `facts` are plain values, with "step" and "settings" among them. Returns the finished folder.
@@ -67,7 +67,7 @@ def latest_step_folder(parent: Path, name: str) -> Path:
     raise UserError(f"no run under {parent}/ has a checkpoint to resume from: name one with --resume PATH.")
 
 
-def read_step_folder(path: Path, *, settings: Collection[str]) -> dict[str, Any]:
+def read_folder(path: Path, *, settings: Collection[str]) -> dict[str, Any]:
     """Returns the contents of `run.json` of the checkpoint in `path`, with the path under "path". Loads no tensor.
 
     `path` is the folder of a step, or of a run, whose newest step is taken. UserError where it is missing, not

@@ -1,6 +1,8 @@
 """Checkpoints in one file: writing them, and reading files that may be damaged or foreign."""
 
+import argparse
 import io
+import os
 import zipfile
 from collections.abc import Collection
 from pathlib import Path
@@ -10,9 +12,10 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from rankzero.atomic_write import replace_atomically
 from rankzero.errors import UserError
+from rankzero.learn.data.corpus import Corpus
 
+MODEL_SHAPE = ("hidden_dim", "layers", "heads", "block_size")  # settings that a checkpoint's weights depend on
 KEYS = ("model", "optimizer", "step", "settings", "corpus_sha256")
 
 
@@ -21,11 +24,14 @@ def save_checkpoint(path: Path, model: nn.Module, optimizer: Optimizer, **state:
 
     UserError where the file cannot be written.
     """
+    partial = path.with_name(f".{os.getpid()}.partial")
     try:
-        with replace_atomically(path) as partial:
-            torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), **state}, partial)
+        torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), **state}, partial)
+        partial.replace(path)  # one atomic rename
     except (OSError, RuntimeError) as error:  # torch reports a full disk as a RuntimeError
         raise UserError(f"could not save {path} ({error}): free some space or choose another --checkpoint.") from None
+    finally:
+        partial.unlink(missing_ok=True)
 
 
 def read_checkpoint(path: Path, *, settings: Collection[str]) -> dict[str, Any]:
@@ -56,7 +62,24 @@ def saved_numbers(saved: dict[str, Any], part: str, names: Collection[str]) -> d
     return {name: numbers[name] for name in names}
 
 
-def check_training_state(saved: dict[str, Any], model: nn.Module) -> None:
+def check_same_run(saved: dict[str, Any], options: argparse.Namespace, corpus: Corpus, model: nn.Module) -> None:
+    """UserError unless the checkpoint `saved` is of this model and this text, and has steps left to train."""
+    path = saved["path"]
+    for name in MODEL_SHAPE:
+        saved_value, asked, option = saved["settings"][name], getattr(options, name), "--" + name.replace("_", "-")
+        if saved_value != asked:
+            raise UserError(
+                f"checkpoint {path} holds a model of {option} {saved_value!r}, not {asked}: leave {option} out."
+            )
+    if saved["corpus_sha256"] != corpus.sha256:
+        raise UserError(f"checkpoint {path} was trained on another text than {corpus.name}: pass the same --corpus.")
+    if "model" in saved:  # absent from a sharded checkpoint, whose loading checks the shapes
+        _check_training_state(saved, model)
+    if saved["step"] >= options.steps:
+        raise UserError(f"checkpoint {path} is at step {saved['step']} already: ask for more than that with --steps.")
+
+
+def _check_training_state(saved: dict[str, Any], model: nn.Module) -> None:
     """UserError unless `saved` holds weights and AdamW averages of the shape and type of `model`'s parameters.
 
     AdamW makes its averages in its first update, so a run whose loss scaler has skipped every step has no averages.

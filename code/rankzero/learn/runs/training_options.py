@@ -11,21 +11,18 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch import nn
 
 from rankzero.errors import UserError, out_of_memory
-from rankzero.learn.data.corpus import Corpus
 from rankzero.learn.distributed.rank import join, launched_by_torchrun
 from rankzero.learn.distributed.world import WorldError, run_world
 from rankzero.learn.machine.lazy_dynamo import import_dynamo_lazily
 from rankzero.learn.profiling.memory import MIB, memory_now
-from rankzero.learn.runs.checkpoints import check_training_state, read_checkpoint
+from rankzero.learn.runs.checkpoints import MODEL_SHAPE, read_checkpoint
 from rankzero.learn.runs.options import StarterParser, non_negative_int, positive_float, positive_int
 from rankzero.learn.runs.run_folder import latest_checkpoint
 from rankzero.learn.runs.step_meter import StepMeter
 
 # The settings that determine the losses. A checkpoint keeps them, so that `--resume` alone continues the same run.
-MODEL_SHAPE = ("hidden_dim", "layers", "heads", "block_size")
 SETTINGS = (*MODEL_SHAPE, "batch_size", "corpus", "seed", "lr", "warmup_steps", "decay_steps")
 
 
@@ -139,23 +136,6 @@ def _on_ranks(train: Callable[..., int], options: argparse.Namespace, saved: dic
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)  # torch's caches still hold FSDP's group, whose threads crash Python's own shutdown
-
-
-def check_same_run(saved: dict[str, Any], options: argparse.Namespace, corpus: Corpus, model: nn.Module) -> None:
-    """UserError unless the checkpoint `saved` is of this model and this text, and has steps left to train."""
-    path = saved["path"]
-    for name in MODEL_SHAPE:
-        saved_value, asked, option = saved["settings"][name], getattr(options, name), "--" + name.replace("_", "-")
-        if saved_value != asked:
-            raise UserError(
-                f"checkpoint {path} holds a model of {option} {saved_value!r}, not {asked}: leave {option} out."
-            )
-    if saved["corpus_sha256"] != corpus.sha256:
-        raise UserError(f"checkpoint {path} was trained on another text than {corpus.name}: pass the same --corpus.")
-    if "model" in saved:  # absent from a sharded checkpoint, whose loading checks the shapes
-        check_training_state(saved, model)
-    if saved["step"] >= options.steps:
-        raise UserError(f"checkpoint {path} is at step {saved['step']} already: ask for more than that with --steps.")
 
 
 def end_of_run(
