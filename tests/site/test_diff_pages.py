@@ -12,7 +12,7 @@ from rankzero.publish.site.source import diff_lines, diff_pages
 from rankzero.publish.site.source.diff_lines import Line
 
 
-@pytest.mark.parametrize("way", diff_pages.ways(), ids=diff_pages.page_of_way)
+@pytest.mark.parametrize("way", diff_pages.compared_labs(), ids=diff_pages.page_of)
 def test_a_comparison_holds_every_line_of_both_files(way: tuple[Lab, Lab]) -> None:
     parts = diff_pages.parts(*(lab.starter for lab in way))
     for lab, signs, number in ((way[0], " -", "old"), (way[1], " +", "new")):
@@ -22,7 +22,7 @@ def test_a_comparison_holds_every_line_of_both_files(way: tuple[Lab, Lab]) -> No
 
 
 def test_each_starter_that_trains_is_compared_with_the_next() -> None:
-    numbers = {(old.number, new.number) for old, new in diff_pages.ways()}
+    numbers = {(old.number, new.number) for old, new in diff_pages.compared_labs()}
     assert numbers >= {("02", "03"), ("03", "04"), ("04", "05"), ("05", "06"), ("06", "07"), ("07", "08"), ("02", "08")}
     titles = {lab.number: [title for title, _ in diff_pages.pages_of(lab)] for lab in all_labs()}
     assert titles["01"] == []

@@ -1,16 +1,16 @@
 """Excerpts of files in markdown pages, so that the code on a page is code that runs.
 
-A page names the source in an HTML comment; the text up to the closing comment is generated from that source::
+An HTML comment of the page names the source; the text up to the closing comment is generated from that source::
 
     <!-- excerpt: code/lab-02-single-gpu-training/train_single_gpu.py#train_step -->
     <!-- /excerpt -->
 
-After `#` comes a function, a class or `Class.method`; ` body` after that leaves out its head and docstring.
-`from="..."` and `to="..."` narrow it to the lines between the two that contain those texts, both included. Lines that
-mark a solution are left out. A file of a language not in LANGUAGES goes in as text.
+After `#` comes a function, a class or `Class.method`; ` body` after that leaves out the signature and the docstring.
+`from="..."` and `to="..."` narrow the excerpt to the lines between the two lines that contain those texts, both
+included. Lines that mark a solution are left out. A file of a language not in LANGUAGES is shown as plain text.
 
-With `since="FILE"` the excerpt is a diff: what changed from that file to the first one, docstrings left out, or, if `#`
-names something, from what has that name there.
+With `since="FILE"` the excerpt is a diff from that file to the first file, without their docstrings; with `#` too, a
+diff from that file's function or class of the same name.
 """
 
 import ast
@@ -32,13 +32,13 @@ _SPEC = re.compile(
 
 @dataclass(frozen=True)
 class Place:
-    """Lines of a file, counted from 1, both included: those of `symbol`, where one was named, or some of them."""
+    """Lines of a file, counted from 1, both ends included. They lie within `symbol` if the excerpt names one."""
 
     file: Path
     symbol: str | None
     first: int
     last: int
-    since: Path | None = None  # where the excerpt is what changed: the file before
+    since: Path | None = None  # the older file, for an excerpt that is a diff
 
 
 def fill(page: Path, text: str, root: Path) -> str:
@@ -46,17 +46,17 @@ def fill(page: Path, text: str, root: Path) -> str:
     return fill_blocks(page, text, "excerpt", lambda spec, _: _excerpt(spec, root))
 
 
-def place(spec: str, root: Path) -> Place:
-    """Where the code of an excerpt is; `spec` is what its comment says. OSError, SyntaxError or LookupError."""
+def locate(spec: str, root: Path) -> Place:
+    """Returns the place of an excerpt's code; `spec` is its comment's text. OSError, SyntaxError or LookupError."""
     parts = _SPEC.fullmatch(spec)
     if parts is None:
         raise LookupError('expected FILE#NAME from="text" to="text" since="FILE"')
     file = root / parts["file"]
     source = file.read_text(encoding="utf-8")
-    first, last = 1, len(source.splitlines())
+    lines = source.splitlines()
+    first, last = 1, len(lines)
     if parts["symbol"]:
         first, last = _symbol_range(source, parts["symbol"], body=bool(parts["body"]))
-    lines = source.splitlines()
     if parts["first"]:
         first = _only_line(lines, first, last, parts["first"])
     if parts["last"]:
@@ -65,20 +65,17 @@ def place(spec: str, root: Path) -> Place:
 
 
 def _excerpt(spec: str, root: Path) -> str:
-    found = place(spec, root)
-    if found.since:
-        return _difference(found.since, found.file, found.symbol)
-    lines = found.file.read_text(encoding="utf-8").splitlines()[found.first - 1 : found.last]
+    source = locate(spec, root)
+    if source.since:
+        return _difference(source.since, source.file, source.symbol)
+    lines = source.file.read_text(encoding="utf-8").splitlines()[source.first - 1 : source.last]
     code = textwrap.dedent("\n".join(line for line in lines if line.strip() not in (BEGIN, END))).strip("\n")
-    return f"```{LANGUAGES.get(found.file.suffix, 'text')}\n{code}\n```\n"
+    return f"```{LANGUAGES.get(source.file.suffix, 'text')}\n{code}\n```\n"
 
 
 def _difference(old: Path, new: Path, symbol: str | None) -> str:
-    """What changed between two files, or between what `symbol` is in them, with one line around each change."""
-    before, after = (
-        _symbol_lines(source, symbol) if symbol else _without_docstring(source)
-        for source in (file.read_text(encoding="utf-8") for file in (old, new))
-    )
+    """Returns the diff of two files, or of `symbol` in them, with one line of context around each change."""
+    before, after = (_compared_lines(file.read_text(encoding="utf-8"), symbol) for file in (old, new))
     changed = list(difflib.unified_diff(before, after, n=1, lineterm=""))[2:]  # without the names of the files
     if not changed:
         raise LookupError(f"nothing changed since {old}")
@@ -86,23 +83,22 @@ def _difference(old: Path, new: Path, symbol: str | None) -> str:
     return "```diff\n" + "\n".join(lines).strip("\n") + "\n```\n"
 
 
-def _without_docstring(source: str) -> list[str]:
-    first = ast.parse(source).body[0]
-    return source.splitlines()[first.end_lineno if ast.get_docstring(ast.parse(source)) is not None else 0 :]
-
-
-def _symbol_lines(source: str, symbol: str) -> list[str]:
-    first, last = _symbol_range(source, symbol, body=False)
-    return source.splitlines()[first - 1 : last]
+def _compared_lines(source: str, symbol: str | None) -> list[str]:
+    """Returns the lines of a function or class, or of the whole file without its docstring."""
+    if symbol:
+        first, last = _symbol_range(source, symbol, body=False)
+        return source.splitlines()[first - 1 : last]
+    tree = ast.parse(source)
+    return source.splitlines()[tree.body[0].end_lineno if ast.get_docstring(tree) is not None else 0 :]
 
 
 def _symbol_range(source: str, symbol: str, *, body: bool) -> tuple[int, int]:
     node: ast.AST = ast.parse(source)
     for name in symbol.split("."):
-        found = [child for child in ast.iter_child_nodes(node) if getattr(child, "name", None) == name]
-        if not found:
+        children = [child for child in ast.iter_child_nodes(node) if getattr(child, "name", None) == name]
+        if not children:
             raise LookupError(f"there is no {symbol} in it")
-        node = found[0]
+        node = children[0]
     assert isinstance(node, ast.FunctionDef | ast.ClassDef)
     last = node.end_lineno or node.lineno
     if body:
@@ -112,7 +108,7 @@ def _symbol_range(source: str, symbol: str, *, body: bool) -> tuple[int, int]:
 
 
 def _only_line(lines: list[str], first: int, last: int, text: str) -> int:
-    found = [number for number in range(first, last + 1) if text in lines[number - 1]]
-    if len(found) != 1:
-        raise LookupError(f"'{text}' is on {len(found)} lines of it, not on one")
-    return found[0]
+    matches = [number for number in range(first, last + 1) if text in lines[number - 1]]
+    if len(matches) != 1:
+        raise LookupError(f"'{text}' is on {len(matches)} lines of it, not on one")
+    return matches[0]

@@ -1,6 +1,6 @@
 """Tables of files in ARCHITECTURE.md: each Python file of a folder with its first line.
 
-A block (`generated_blocks.py`) names the folder, and its subfolders come with it::
+A block (`generated_blocks.py`) names the folder; the table includes the folder's subfolders::
 
     <!-- files: code/rankzero/exercises -->
     <!-- /files -->

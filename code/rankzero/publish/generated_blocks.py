@@ -16,9 +16,9 @@ from rankzero.errors import UserError
 def fill_blocks(page: Path, text: str, kind: str, fill: Callable[[str, str], str]) -> str:
     """Returns `text`, the text of `page`, with every block of that kind filled.
 
-    `fill` takes what the opening comment says after the colon and the block's present content, and returns the new
-    content. Its OSError, SyntaxError or LookupError becomes a UserError that names the page and the block, as does a
-    block that is not closed.
+    `fill` takes the block's source (the opening comment's text after the colon) and its present content, and returns
+    its new content. UserError, with the page and the block, for an OSError, SyntaxError or LookupError of `fill` and
+    for a block that is not closed.
     """
     block = re.compile(
         rf"(?P<open><!-- {kind}: (?P<source>[^\n]+?) -->\n)(?P<content>.*?)(?P<close><!-- /{kind} -->)", re.DOTALL

@@ -1,7 +1,7 @@
-"""Notebooks of a lab, made from its py:percent source: the executed one with answers, and the learner's without.
+"""Notebooks of a lab, made from its py:percent source: an executed notebook with answers and a learner's without.
 
-In the source a prediction is an assignment that ends in `# predict: UNIT`; the learner gets `None` in its place. A
-markdown cell tagged `answer` becomes a place to write. Outputs exist only in the executed notebook.
+In the source a prediction is an assignment that ends in `# predict: UNIT`; the learner's notebook assigns `None`. A
+markdown cell tagged `answer` is empty in the learner's notebook. Outputs exist only in the executed notebook.
 """
 
 import re
@@ -20,21 +20,21 @@ _PREDICTION = re.compile(r"^(?P<name>\w+) = .+?  # predict: (?P<unit>.+)$", re.M
 
 
 def with_answers(source: Path) -> NotebookNode:
-    """The notebook of `source`, complete but not executed."""
+    """Returns the notebook of `source`, complete but not executed. UserError for a malformed prediction."""
     notebook = jupytext.read(source, fmt="py:percent")
     notebook.metadata = NotebookNode(
         kernelspec={"display_name": "Python 3", "language": "python", "name": "python3"},
         language_info={"name": "python"},
     )
     for number, cell in enumerate(notebook.cells):
-        cell.id = f"cell-{number:02d}"  # jupytext's ids are random, and would differ each time
+        cell.id = f"cell-{number:02d}"  # jupytext's ids are random
         if cell.source.count("# predict:") != len(_PREDICTION.findall(cell.source)):
             raise UserError(f"{source}: cell {number}: a prediction must read `name = answer  # predict: unit`.")
     return notebook
 
 
 def without_answers(source: Path) -> NotebookNode:
-    """The learner's notebook: predictions and explanations to fill in, no outputs."""
+    """Returns the learner's notebook: predictions and explanations to fill in, no outputs."""
     notebook = with_answers(source)
     for cell in notebook.cells:
         tags = cell.metadata.pop("tags", [])
@@ -43,13 +43,13 @@ def without_answers(source: Path) -> NotebookNode:
         elif "answer" in tags:
             cell.source = "*Your explanation:*"
         else:
-            # The source lies two folders deep, the learner's notebook one.
+            # The source is two folders deep, the learner's notebook one folder.
             cell.source = cell.source.replace("](../../", "](../")
     return notebook
 
 
 def execute(notebook: NotebookNode, source: Path) -> None:
-    """Runs every cell in place, in the folder of `source`. UserError where one fails."""
+    """Runs every cell in place, in the folder of `source`. UserError for a cell that fails."""
     client = NotebookClient(
         notebook, timeout=CELL_TIMEOUT_S, record_timing=False, resources={"metadata": {"path": str(source.parent)}}
     )
@@ -57,27 +57,22 @@ def execute(notebook: NotebookNode, source: Path) -> None:
         client.execute()
     except CellExecutionError as error:
         raise UserError(f"{source}: a cell fails with {error.ename}: {error.evalue}") from None
-    notebook.metadata.language_info = {"name": "python"}  # the kernel adds its version here
+    notebook.metadata.language_info = {"name": "python"}  # without the kernel's version
 
 
-def is_stale(made: Path, fresh: NotebookNode, *, executed: bool) -> bool:
-    """Whether the notebook file `made` differs from `fresh` in its cells, or lacks outputs where it must have them."""
-    if not made.is_file():
-        return True
+def is_stale(file: Path, fresh: NotebookNode, *, executed: bool) -> bool:
+    """Returns whether the notebook in `file` differs from `fresh` in its cells, or fails to be `executed` or empty."""
     try:
-        notebook = nbformat.read(made, as_version=4)
-    except Exception:  # cut off or edited by hand into something else
+        notebook = nbformat.read(file, as_version=4)
+    except Exception:  # absent, cut off, or edited by hand into something else
         return True
     if notebook.metadata.get("kernelspec") != fresh.metadata.kernelspec or _content(notebook) != _content(fresh):
         return True
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
     if not executed:
         return any(cell.outputs or cell.execution_count for cell in code)
-    return any(not cell.execution_count or _failed(cell) for cell in code)
-
-
-def _failed(cell: NotebookNode) -> bool:
-    return any(output.output_type == "error" for output in cell.outputs)
+    failed = any(output.output_type == "error" for cell in code for output in cell.outputs)
+    return failed or not all(cell.execution_count for cell in code)
 
 
 def _content(notebook: NotebookNode) -> list[tuple[str, str, str, list[str]]]:

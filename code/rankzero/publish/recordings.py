@@ -1,8 +1,8 @@
 """Recordings: the real output of a lab's starter, in files that pages excerpt and a test compares with a new run.
 
-A recording is `code/lab-NN-name/recorded/NAME.txt`. Its first line is the command; the rest is what it printed. Where
-the lab's folder has a `NAME.diff`, the command runs a copy of the starter with that change made: a bug to study, which
-may end the run.
+A recording is `code/lab-NN-name/recorded/NAME.txt`. Its first line is the command; the other lines are the command's
+output. If the lab's folder has a `NAME.diff`, the command runs a copy of the starter changed by that diff: a bug to
+study, which may end the run.
 """
 
 import os
@@ -20,14 +20,14 @@ TIME_LIMIT_S = 300
 
 
 def recordings(lab: Lab) -> list[Path]:
-    """The recordings of a lab."""
+    """Returns the recordings of a lab."""
     return sorted((lab.folder / "recorded").glob("*.txt"))
 
 
 def prepare(lab: Lab, recording: Path, folder: Path) -> list[str]:
-    """Lays out the recording's starter, changed by its diff, in the empty `folder`; returns its path and options.
+    """Copies the recording's starter, changed by its diff, to the empty `folder`; returns its path and options.
 
-    UserError where the recording's first line is not a command that runs the starter.
+    UserError if the recording's first line is not a command that runs the starter.
     """
     program, *arguments = shlex.split(command_of(recording).removeprefix("$ "))
     starter = lab.starter.relative_to(lab.root)
@@ -41,12 +41,12 @@ def prepare(lab: Lab, recording: Path, folder: Path) -> list[str]:
 
 
 def command_of(recording: Path) -> str:
-    """The recording's first line: `$ ` and the command."""
+    """Returns the recording's first line: `$ ` and the command."""
     return recording.read_text(encoding="utf-8").splitlines()[0]
 
 
 def is_of_a_bug(lab: Lab, recording: Path) -> bool:
-    """Whether the recording is of a starter that a diff has changed: a bug to study, which may end the run."""
+    """Returns whether the recording's starter is changed by a diff: a bug to study, which may end the run."""
     return (lab.folder / f"{recording.stem}.diff").exists()
 
 
@@ -59,18 +59,9 @@ def run_again(lab: Lab, recording: Path) -> str:
 
 
 def _run(command: list[str], folder: Path, recording: Path, fails: bool = False) -> str:
-    """What the command prints. UserError where it does not end well, unless it `fails` as it is meant to."""
-    done = subprocess.run(
-        command,
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=TIME_LIMIT_S,
-        env={**os.environ, "COLUMNS": "100"},
-        check=False,
-    )
-    if done.returncode and fails:
-        return done.stdout + done.stderr
-    if done.returncode:
+    """Returns the command's output, with its errors if it may fail and does. UserError for another failure."""
+    environment = {**os.environ, "COLUMNS": "100"}
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=TIME_LIMIT_S, env=environment)
+    if done.returncode and not fails:
         raise UserError(f"{recording}: `{shlex.join(command)}` ended with {done.returncode}: {done.stderr.strip()}")
-    return done.stdout
+    return done.stdout + done.stderr if done.returncode else done.stdout

@@ -1,6 +1,6 @@
 """Stubs: the learner's exercises, generated from the solution with a NotImplementedError between its markers.
 
-The markers are lines of their own, `### BEGIN SOLUTION` and `### END SOLUTION`, inside a function.
+The markers are whole lines inside a function, `### BEGIN SOLUTION` and `### END SOLUTION`.
 """
 
 import ast
@@ -12,7 +12,7 @@ BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
 
 
 def stub(solution: Path, lab_number: str) -> str:
-    """The text of the learner's file. UserError for markers that are unclosed, nested or outside a function."""
+    """Returns the learner's file as text. UserError for markers that are unclosed, nested or outside a function."""
     source = solution.read_text(encoding="utf-8")
     try:
         functions = [node for node in ast.parse(source).body if isinstance(node, ast.FunctionDef)]
@@ -30,8 +30,8 @@ def stub(solution: Path, lab_number: str) -> str:
             if name is None:
                 raise UserError(f"{solution}, line {number}: {BEGIN} is not inside a function.")
             indent = line[: len(line) - len(line.lstrip())]
-            told = f'"{name} is not written yet. A hint: rankzero hint {lab_number} {name}"'
-            lines.append(f"{indent}raise NotImplementedError({told})")
+            message = f'"{name} is not written yet. A hint: rankzero hint {lab_number} {name}"'
+            lines.append(f"{indent}raise NotImplementedError({message})")
         elif marker == END:
             if not opened:
                 raise UserError(f"{solution}, line {number}: {END} without {BEGIN}.")
@@ -46,11 +46,11 @@ def stub(solution: Path, lab_number: str) -> str:
 
 
 def answers(solution: Path) -> list[str]:
-    """The lines between the markers, stripped: what no generated file may contain."""
-    found, inside = [], False
-    for line in solution.read_text(encoding="utf-8").splitlines():
-        if line.strip() in (BEGIN, END):
-            inside = line.strip() == BEGIN
-        elif inside and line.strip():
-            found.append(line.strip())
-    return found
+    """Returns the lines between the markers, stripped, which no generated file may contain."""
+    lines, inside = [], False
+    for line in map(str.strip, solution.read_text(encoding="utf-8").splitlines()):
+        if line in (BEGIN, END):
+            inside = line == BEGIN
+        elif inside and line:
+            lines.append(line)
+    return lines

@@ -19,7 +19,7 @@ def pages(root: Path = ROOT) -> list[Path]:
 
 
 def record(labs: list[Lab]) -> list[Path]:
-    """Runs every recorded command of `labs` again and keeps what it prints. Takes a minute or more for each lab."""
+    """Runs every recorded command of `labs` again and keeps its output. Takes a minute or more per lab."""
     files = [(lab, file) for lab in labs for file in recordings(lab)]
     for lab, file in files:
         file.write_text(run_again(lab, file), encoding="utf-8")
@@ -31,64 +31,57 @@ def sync(root: Path = ROOT, *, check: bool = False, execute: bool = False) -> li
 
     With `check` nothing is written. An executed notebook is run again only when its cells changed, or with `execute`.
     """
+    labs = {lab.page: lab for lab in all_labs(root)}
     return [
-        *(file for lab in all_labs(root) for file in _sync_stubs(lab, check=check)),
-        *_sync_pages(root, check=check),
+        *(file for lab in labs.values() for file in _sync_stubs(lab, check=check)),
+        *(file for page in pages(root) for file in _sync_page(page, root, labs.get(page), check=check)),
         *([] if root != ROOT else write_table(check=check)),
-        *(file for lab in all_labs(root) for file in _sync_notebooks(lab, check=check, execute=execute)),
+        *(file for lab in labs.values() for file in _sync_notebooks(lab, check=check, execute=execute)),
     ]
 
 
 def sync_lab(lab: Lab, *, check: bool = False, execute: bool = False, executed: bool = True) -> list[Path]:
     """Does what `sync` does for the files of one lab and the tables of labs. Without `executed`, no notebook is run."""
-    made = [*_sync_stubs(lab, check=check)]
+    changed = [*_sync_stubs(lab, check=check)]
     tables = [lab.root / "README.md", lab.root / "handbook" / "README.md"]
     for page in [*tables, lab.page, lab.folder / "README.md"]:
-        made += _sync_page(page, lab.root, lab if page == lab.page else None, check=check)
-    return [*made, *_sync_notebooks(lab, check=check, execute=execute, executed=executed)]
+        changed += _sync_page(page, lab.root, lab if page == lab.page else None, check=check)
+    return [*changed, *_sync_notebooks(lab, check=check, execute=execute, executed=executed)]
 
 
 def _sync_stubs(lab: Lab, *, check: bool) -> Iterator[Path]:
-    if not lab.reference.exists():
-        return
-    text = stub(lab.reference, lab.number)
-    if not lab.stubs.exists() or lab.stubs.read_text(encoding="utf-8") != text:
-        if not check:
-            lab.stubs.write_text(text, encoding="utf-8")
-        yield lab.stubs
-
-
-def _sync_pages(root: Path, *, check: bool) -> Iterator[Path]:
-    labs = {lab.page: lab for lab in all_labs(root)}
-    for page in pages(root):
-        yield from _sync_page(page, root, labs.get(page), check=check)
+    if lab.reference.exists():
+        yield from _write(lab.stubs, stub(lab.reference, lab.number), check=check)
 
 
 def _sync_page(page: Path, root: Path, lab: Lab | None, *, check: bool) -> Iterator[Path]:
-    """Fills the generated blocks of one page; `lab` is the lab whose page it is, if it is a lab's."""
-    before = page.read_text(encoding="utf-8")
-    text = file_tables.fill(page, lab_tables.fill(page, excerpts.fill(page, before, root), root), root)
-    if lab:
-        text = lab_facts.fill(lab, text)
-    if text != before:
+    """Fills the generated blocks of one page, which is the page of `lab` or, without one, of no lab."""
+    text = excerpts.fill(page, page.read_text(encoding="utf-8"), root)
+    text = file_tables.fill(page, lab_tables.fill(page, text, root), root)
+    yield from _write(page, lab_facts.fill(lab, text) if lab else text, check=check)
+
+
+def _write(file: Path, text: str, *, check: bool) -> Iterator[Path]:
+    """Yields the file if its text differs, and writes the text unless `check`."""
+    if not file.exists() or file.read_text(encoding="utf-8") != text:
         if not check:
-            page.write_text(text, encoding="utf-8")
-        yield page
+            file.write_text(text, encoding="utf-8")
+        yield file
 
 
 def _sync_notebooks(lab: Lab, *, check: bool, execute: bool, executed: bool = True) -> Iterator[Path]:
     source = lab.notebook_source
-    learners = notebooks.without_answers(source)
-    if notebooks.is_stale(lab.notebook, learners, executed=False):
+    learners_notebook = notebooks.without_answers(source)
+    if notebooks.is_stale(lab.notebook, learners_notebook, executed=False):
         if not check:
             lab.notebook.parent.mkdir(exist_ok=True)
-            nbformat.write(learners, lab.notebook)
+            nbformat.write(learners_notebook, lab.notebook)
         yield lab.notebook
     if not executed:
         return
-    answered, made = notebooks.with_answers(source), source.with_suffix(".ipynb")
-    if execute or notebooks.is_stale(made, answered, executed=True):
+    solved_notebook, file = notebooks.with_answers(source), source.with_suffix(".ipynb")
+    if execute or notebooks.is_stale(file, solved_notebook, executed=True):
         if not check:
-            notebooks.execute(answered, source)
-            nbformat.write(answered, made)
-        yield made
+            notebooks.execute(solved_notebook, source)
+            nbformat.write(solved_notebook, file)
+        yield file

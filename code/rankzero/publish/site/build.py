@@ -16,20 +16,20 @@ SETTINGS = Path(__file__).parent
 
 
 def build(out: Path) -> float:
-    """Builds the site into `out`, which it replaces, and returns the seconds it took. UserError if anything is wrong.
+    """Builds the site, replaces `out` by it, and returns the seconds that the build took. UserError for any warning.
 
-    A warning is an error: it is a link that leads nowhere, or something that would not show.
+    Sphinx warns of links without a target and of markup that it cannot show.
     """
     npm_packages.check()
     if out.exists() and any(out.iterdir()) and not (out / ".buildinfo").exists():
         raise UserError(f"{out} holds something that is not a site: name an empty folder with --out.")
     start = time.perf_counter()
-    with tempfile.TemporaryDirectory() as made:
+    with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "sphinx", "-b", "html", "-W", "--keep-going", "-q", "-c", str(SETTINGS)]
-        if subprocess.run([*command, "-d", f"{made}/doctrees", str(ROOT), f"{made}/site"]).returncode:
+        if subprocess.run([*command, "-d", f"{folder}/doctrees", str(ROOT), f"{folder}/site"]).returncode:
             raise UserError("the site was not built: each line above names a file and what is wrong with it.")
         shutil.rmtree(out, ignore_errors=True)
-        shutil.move(f"{made}/site", out)
+        shutil.move(f"{folder}/site", out)
     return time.perf_counter() - start
 
 
@@ -39,5 +39,5 @@ def serve(port: int) -> None:
     watched = [flag for name in ("static", "templates") for flag in ("--watch", str(SETTINGS / name))]
     ignored = [flag for name in (".venv", ".git", "runs", "work", "site") for flag in ("--ignore", f"{ROOT}/{name}/*")]
     command = [sys.executable, "-m", "sphinx_autobuild", "-c", str(SETTINGS), *watched, *ignored]
-    with tempfile.TemporaryDirectory() as made, contextlib.suppress(KeyboardInterrupt):
-        subprocess.run([*command, "--port", str(port), "--open-browser", str(ROOT), f"{made}/site"])
+    with tempfile.TemporaryDirectory() as folder, contextlib.suppress(KeyboardInterrupt):
+        subprocess.run([*command, "--port", str(port), "--open-browser", str(ROOT), f"{folder}/site"])

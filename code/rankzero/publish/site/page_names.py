@@ -1,6 +1,6 @@
-"""Page names: what the site calls each page, without suffix, and the titles and the order of chapters.
+"""Page names: each page's path on the site, without suffix, and the titles and the order of chapters.
 
-Every other module of the site may import this one, and this one imports none of them.
+All other modules of the site may import this module; it imports none of them.
 """
 
 import re

@@ -1,1 +1,1 @@
-"""Markdown of pages on the site: the transformations that Sphinx applies to it."""
+"""Markdown of pages: the transformations that Sphinx applies to it."""

@@ -1,6 +1,6 @@
 """Calculator links: from a page to the calculator at the setting that the page discusses; GitHub shows nothing.
 
-The page's markdown has a comment at the link's place, `<!-- calculator: words for it #recipe=fp32&batch_size=4 -->`.
+The page's markdown has a comment at the link's place, `<!-- calculator: link text #recipe=fp32&batch_size=4 -->`.
 """
 
 import re
@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 
 
 class LinkSettings(SphinxTransform):
-    """Puts a line with the link in the place of each comment."""
+    """Replaces each comment by a line with the link."""
 
     default_priority = 400
 
@@ -30,12 +30,10 @@ class LinkSettings(SphinxTransform):
                 line += nodes.reference("", comment["words"], refuri=f"{page}#{comment['setting']}", internal=True)
                 raw.replace_self(line)
             elif raw.astext().startswith("<!-- calculator"):
-                log.warning(
-                    "%r leads nowhere: write <!-- calculator: words #setting -->", raw.astext().strip(), location=raw
-                )
+                text = raw.astext().strip()
+                log.warning("%r leads nowhere: write <!-- calculator: words #setting -->", text, location=raw)
 
 
-def setup(app: Sphinx) -> dict[str, bool]:
+def setup(app: Sphinx) -> None:
     """Registers this module with Sphinx."""
     app.add_transform(LinkSettings)
-    return {"parallel_read_safe": True, "parallel_write_safe": True}

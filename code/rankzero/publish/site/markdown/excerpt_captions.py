@@ -11,7 +11,7 @@ from sphinx.environment import BuildEnvironment
 from sphinx.transforms import SphinxTransform
 
 from rankzero.curriculum import ROOT
-from rankzero.publish.excerpts import Place, place
+from rankzero.publish.excerpts import Place, locate
 from rankzero.publish.site.source import annotated_source, diff_pages, source_pages
 
 COMMENT = re.compile(r"<!-- excerpt: (.+) -->\s*")
@@ -23,49 +23,48 @@ def excerpts(document: nodes.document) -> Iterator[tuple[Place, nodes.literal_bl
         comment = COMMENT.fullmatch(raw.astext())
         block = raw.next_node(descend=False, siblings=True)
         if comment and isinstance(block, nodes.literal_block):
-            yield place(comment[1], ROOT), block
+            yield locate(comment[1], ROOT), block
 
 
 class CaptionExcerpts(SphinxTransform):
-    """Puts the caption there. A solution's source is the page's own subject: it needs none."""
+    """Puts a caption above each excerpt, except above those of a solution, which is its page's only source."""
 
     default_priority = 400
 
     def apply(self, **_: Any) -> None:
-        for found, block in excerpts(self.document):
-            if ROOT / "solutions" not in found.file.parents:
-                at = block.parent.index(block)
-                block.parent.insert(at, _caption(self.env, found))
+        for source, block in excerpts(self.document):
+            if ROOT / "solutions" not in source.file.parents:
+                block.parent.insert(block.parent.index(block), _caption(self.env, source))
 
 
-def _caption(env: BuildEnvironment, found: Place) -> nodes.paragraph:
-    """`train_amp.py · train_step`, and of a diff also since when, with a link to the whole of it."""
-    uri = source_pages.link(env, env.docname, found.file, found.first)
-    name = annotated_source.anchor(found.file, found.symbol or "")
-    if name and name == found.symbol and found.first == annotated_source.first_line(found.file, name):
+def _caption(env: BuildEnvironment, source: Place) -> nodes.paragraph:
+    """Returns `train_amp.py · train_step` with a link to the source; for a diff, with a link to the older file too."""
+    uri = source_pages.link(env, env.docname, source.file, source.first)
+    name = annotated_source.anchor(source.file, source.symbol or "")
+    if name and name == source.symbol and source.first == annotated_source.first_line(source.file, name):
         uri = f"{uri.rpartition('#')[0]}#{name}"
     caption = nodes.paragraph("", "", classes=["excerpt-from"])
-    caption += _link(uri, found.file.name, found.symbol)
-    if found.since:
-        caption += [nodes.Text(", changed since "), _link(_since(env, found.since, found), found.since.name, None)]
+    caption += _link(uri, source.file.name, source.symbol)
+    if source.since:
+        caption += [nodes.Text(", changed since "), _link(_since(env, source.since, source), source.since.name, None)]
     return caption
 
 
-def _since(env: BuildEnvironment, old: Path, found: Place) -> str:
-    """The page that compares the two files, or else the older one."""
-    way = next((way for way in diff_pages.ways() if (way[0].starter, way[1].starter) == (old, found.file)), None)
-    if way is None:
+def _since(env: BuildEnvironment, old: Path, source: Place) -> str:
+    """Returns the address of the page that compares the two files, or else of the older file."""
+    files = (old, source.file)
+    labs = next((pair for pair in diff_pages.compared_labs() if tuple(lab.starter for lab in pair) == files), None)
+    if labs is None:
         return source_pages.link(env, env.docname, old)
-    page: str = env.app.builder.get_relative_uri(env.docname, diff_pages.page_of(*way))
-    return f"{page}#{found.symbol}" if found.symbol else page
+    page: str = env.app.builder.get_relative_uri(env.docname, diff_pages.page_of(labs))
+    return f"{page}#{source.symbol}" if source.symbol else page
 
 
 def _link(uri: str, name: str, symbol: str | None) -> nodes.reference:
-    words = [nodes.literal("", name), *([nodes.Text(" · "), nodes.literal("", symbol)] if symbol else [])]
-    return nodes.reference("", "", *words, refuri=uri, internal=True)
+    symbol_nodes = [nodes.Text(" · "), nodes.literal("", symbol)] if symbol else []
+    return nodes.reference("", "", nodes.literal("", name), *symbol_nodes, refuri=uri, internal=True)
 
 
-def setup(app: Sphinx) -> dict[str, bool]:
+def setup(app: Sphinx) -> None:
     """Registers this module with Sphinx."""
     app.add_transform(CaptionExcerpts)
-    return {"parallel_read_safe": False, "parallel_write_safe": True}

@@ -35,7 +35,7 @@ def _fold(raw: nodes.raw, text: str) -> None:
     parent, start = raw.parent, raw.parent.index(raw)
     end = next((i for i, node in enumerate(parent) if i > start and node.astext().strip() == "</details>"), None)
     if end is None:
-        log.warning("what is folded here, %r, has no </details> with empty lines around", text, location=raw)
+        log.warning("<details> with the summary %r has no </details> with empty lines around", text, location=raw)
         return
     folded = details("", summary("", "", *_inline(text)), *parent[start + 1 : end])
     if text in ("Hints", "Solution"):
@@ -44,23 +44,19 @@ def _fold(raw: nodes.raw, text: str) -> None:
 
 
 def _inline(text: str) -> list[nodes.Node]:
-    """A summary's text, which markdown leaves alone: code between backticks becomes code."""
+    """Returns the nodes of a summary's text, which markdown leaves as it is: text between backticks is code."""
     parts = enumerate(text.split("`"))
     return [nodes.literal("", part) if i % 2 else nodes.Text(part) for i, part in parts if part]
 
 
-def setup(app: Sphinx) -> dict[str, bool]:
+def setup(app: Sphinx) -> None:
     """Registers this module with Sphinx."""
-    for node in (details, summary):
-        name = node.__name__
-        app.add_node(node, html=(_open(name), _close(name)))
+    for node_type in (details, summary):
+        app.add_node(
+            node_type,
+            html=(
+                lambda html, node: html.body.append(html.starttag(node, node.tagname, "")),
+                lambda html, node: html.body.append(f"</{node.tagname}>\n"),
+            ),
+        )
     app.add_transform(FoldDetails)
-    return {"parallel_read_safe": True, "parallel_write_safe": True}
-
-
-def _open(name: str) -> Any:
-    return lambda html, node: html.body.append(html.starttag(node, name, ""))
-
-
-def _close(name: str) -> Any:
-    return lambda html, node: html.body.append(f"</{name}>\n")

@@ -1,6 +1,6 @@
 """Formulas as HTML that KaTeX makes while the site is built, so that pages need no script for them.
 
-One Node.js process sets all formulas: it reads and writes one line per formula, and ends with its input.
+One Node.js process typesets all formulas: it reads and writes one line per formula, and ends with its input.
 """
 
 import atexit
@@ -44,23 +44,22 @@ def set_formula(formula: str, display: bool) -> dict[str, str]:
     assert process.stdout
     process.stdin.write(json.dumps([formula, display]) + "\n")
     process.stdin.flush()
-    said: dict[str, str] = json.loads(process.stdout.readline())
-    return said
+    reply: dict[str, str] = json.loads(process.stdout.readline())
+    return reply
 
 
 def _visit(translator: Any, node: nodes.Element) -> None:
     display = isinstance(node, nodes.math_block)
-    said = set_formula(node.astext(), display)
-    if "refused" in said:
-        logging.getLogger(__name__).warning("KaTeX refuses %r: %s", node.astext(), said["refused"], location=node)
+    reply = set_formula(node.astext(), display)
+    if "refused" in reply:
+        logging.getLogger(__name__).warning("KaTeX refuses %r: %s", node.astext(), reply["refused"], location=node)
     tag = "div" if display else "span"
     translator.body.append(translator.starttag(node, tag, "", CLASS="math"))
-    translator.body.append(f"{said.get('html', '')}</{tag}>")
+    translator.body.append(f"{reply.get('html', '')}</{tag}>")
     raise nodes.SkipNode
 
 
-def setup(app: Sphinx) -> dict[str, bool]:
+def setup(app: Sphinx) -> None:
     """Registers this module with Sphinx."""
     app.add_html_math_renderer("katex", (_visit, None), (_visit, None))
     app.add_css_file("katex/katex.min.css")
-    return {"parallel_read_safe": True, "parallel_write_safe": True}

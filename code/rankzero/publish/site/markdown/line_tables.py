@@ -1,8 +1,8 @@
 """Line tables: links from the code in a lab page's line-by-line table to the lines of the source.
 
-The first column of that table quotes code, sometimes shortened: `...` stands for anything. A quote is looked for first
-in the lines that the page shows, then in the lab's starter, then in the other files of the page's excerpts, and at last
-in the function that the cell names; first as it stands, then by the name that it calls.
+The first column of that table quotes code, sometimes shortened: `...` stands for any text. The search for a quote goes
+through the lines that the page shows, then the lab's starter, then the other files of the page's excerpts, and last the
+function that the cell names; in this order for the quote itself, then for the name that the quote calls.
 """
 
 import re
@@ -16,7 +16,7 @@ from sphinx.application import Sphinx
 from sphinx.transforms import SphinxTransform
 
 from rankzero.curriculum import ROOT, Lab, all_labs
-from rankzero.publish.excerpts import Place, place
+from rankzero.publish.excerpts import Place, locate
 from rankzero.publish.site import page_names
 from rankzero.publish.site.markdown import excerpt_captions
 from rankzero.publish.site.source import source_pages
@@ -26,43 +26,42 @@ LIBRARY = ROOT / "code" / "rankzero"
 
 
 def find(quotes: list[str], shown: list[Place], lab: Lab) -> Iterator[tuple[str, Path, int]]:
-    """The quotes of one cell that are found: each with its file and line. `shown` is what the page shows."""
+    """Yields the quotes of one cell that are found, each with its file and line; the page shows the places `shown`."""
     first = next(_places(quotes[0], quotes[1:], shown, lab), None)
     if first is None:
         return
     yield quotes[0], *first
     file, line = first
-    near = next((one for one in shown if one.file == file and one.first <= line <= one.last), _whole(file))
+    near = next((place for place in shown if place.file == file and place.first <= line <= place.last), _whole(file))
     for quote in quotes[1:]:
-        lines = (line for pattern in _patterns(quote) for line in _lines(pattern, near))
-        if other := next(lines, None):
-            yield quote, file, other
+        if number := next((line for pattern in _patterns(quote) for line in _lines(pattern, near)), None):
+            yield quote, file, number
 
 
 def _places(quote: str, names: list[str], shown: list[Place], lab: Lab) -> Iterator[tuple[Path, int]]:
-    whole = [_whole(file) for file in dict.fromkeys([lab.starter, *(one.file for one in shown)])]
-    named = [one for name in names if name.isidentifier() for one in _defined(name)]
+    whole_files = [_whole(file) for file in dict.fromkeys([lab.starter, *(place.file for place in shown)])]
+    functions = [function for name in names if name.isidentifier() for function in _defined(name)]
     for pattern in _patterns(quote):
-        for one in [*shown, *whole, *named]:
-            yield from ((one.file, line) for line in _lines(pattern, one))
+        for place in [*shown, *whole_files, *functions]:
+            yield from ((place.file, line) for line in _lines(pattern, place))
 
 
 def _patterns(quote: str) -> list[re.Pattern[str]]:
-    """What to look for, best first: the quote as it stands, then the name that it calls, called or handed on."""
+    """Returns the patterns to search for, best first: the quote, then the name that it calls, called or passed on."""
     called = re.match(r"[\w.]+(?=\(|$)", quote)
     by_name = [re.compile(rf"(?<!\w){re.escape(called[0])}{after}") for after in (r"\(", r"(?!\w)")] if called else []
     parts = (map(re.escape, part.split()) for part in re.split(r"\.\.\.|…", quote))
     before = r"(?<![\w.])" if quote[0].isalnum() else ""
-    whole = re.compile(before + ".*?".join(map(r"\s+".join, parts)), re.DOTALL)
-    return [*by_name, whole] if called and called[0] == quote else [whole, *by_name]
+    verbatim = re.compile(before + ".*?".join(map(r"\s+".join, parts)), re.DOTALL)
+    return [*by_name, verbatim] if called and called[0] == quote else [verbatim, *by_name]
 
 
-def _lines(pattern: re.Pattern[str], where: Place) -> Iterator[int]:
-    """The lines on which the pattern begins, but for imports; it may go on below, inside one statement."""
-    lines = _text(where.file).splitlines()[: where.last]
-    for number in range(where.first, where.last + 1):
-        line, here = lines[number - 1], "\n".join(lines[number - 1 : number + 2])
-        match = None if line.startswith(("import ", "from ")) else pattern.search(here)
+def _lines(pattern: re.Pattern[str], place: Place) -> Iterator[int]:
+    """Yields the lines on which a match begins, except imports; a match may extend over three lines."""
+    lines = _text(place.file).splitlines()[: place.last]
+    for number in range(place.first, place.last + 1):
+        line, three_lines = lines[number - 1], "\n".join(lines[number - 1 : number + 2])
+        match = None if line.startswith(("import ", "from ")) else pattern.search(three_lines)
         if match and match.start() <= len(line):
             yield number
 
@@ -78,26 +77,25 @@ def _whole(file: Path) -> Place:
 
 @cache
 def _defined(name: str) -> list[Place]:
-    """The functions of that name in the library."""
-    found = [file for file in sorted(LIBRARY.rglob("*.py")) if re.search(rf"^def {name}\(", _text(file), re.MULTILINE)]
-    return [place(f"{file.relative_to(ROOT)}#{name}", ROOT) for file in found]
+    """Returns the library's functions of that name."""
+    files = [file for file in sorted(LIBRARY.rglob("*.py")) if re.search(rf"^def {name}\(", _text(file), re.MULTILINE)]
+    return [locate(f"{file.relative_to(ROOT)}#{name}", ROOT) for file in files]
 
 
 class LinkLines(SphinxTransform):
-    """Makes the links, in every lab's page."""
+    """Makes the links on every lab's page."""
 
-    default_priority = 390  # before captions come between excerpts and what they say of themselves
+    default_priority = 390  # before excerpt_captions puts a caption between an excerpt's comment and its code
 
     def apply(self, **_: Any) -> None:
         lab = next((lab for lab in all_labs() if page_names.name_of(lab.page) == self.env.docname), None)
         if lab is None:
             return
         shown = [
-            found
-            for found, _ in excerpt_captions.excerpts(self.document)
-            if ROOT / "solutions" not in found.file.parents
+            source
+            for source, _ in excerpt_captions.excerpts(self.document)
+            if ROOT / "solutions" not in source.file.parents and source.file.suffix == ".py"
         ]
-        shown = [one for one in shown if one.file.suffix == ".py"]
         for cell in _cells(self.document):
             literals = list(cell.findall(nodes.literal))
             quotes = [literal.astext() for literal in literals]
@@ -110,7 +108,7 @@ class LinkLines(SphinxTransform):
 
 
 def _cells(document: nodes.document) -> Iterator[nodes.entry]:
-    """The first cell of each row of the table of lines."""
+    """Yields the first cell of each row of the line-by-line table."""
     for section in document.findall(nodes.section):
         if section[0].astext() == TITLE:
             for body in section.findall(nodes.tbody):
@@ -118,7 +116,6 @@ def _cells(document: nodes.document) -> Iterator[nodes.entry]:
                     yield row[0]
 
 
-def setup(app: Sphinx) -> dict[str, bool]:
+def setup(app: Sphinx) -> None:
     """Registers this module with Sphinx."""
     app.add_transform(LinkLines)
-    return {"parallel_read_safe": False, "parallel_write_safe": True}

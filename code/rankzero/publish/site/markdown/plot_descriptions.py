@@ -1,11 +1,10 @@
 """Plot descriptions: alternative texts for a notebook's plots, from the code of the cell that draws each plot.
 
-A text has the plot's titles, its axes, the names of its lines, and the docstring of the function that draws it.
+The text gives the plot's titles, axes and the names of its lines, and the docstring of the function that draws it.
 """
 
 import ast
 import re
-import struct
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -13,17 +12,18 @@ from typing import Any
 
 from docutils import nodes
 from sphinx.transforms import SphinxTransform
+from sphinx.util.images import get_image_size
 from sphinx.writers.html5 import HTML5Translator
 
 from rankzero.curriculum import ROOT
 
 
 class plot(nodes.image):  # noqa: N801 (as docutils names its nodes)
-    """A plot of a notebook, with its text and its size."""
+    """A plot of a notebook, with an alternative text and its size in pixels."""
 
 
 class DescribePlots(SphinxTransform):
-    """Gives each plot of a notebook its text, and its size, so that the page does not jump when it loads."""
+    """Gives each plot of a notebook its text, and its size, so that the page does not jump while the plot loads."""
 
     default_priority = 220
 
@@ -33,13 +33,13 @@ class DescribePlots(SphinxTransform):
             if cell is not None and image["uri"].endswith(".png"):
                 section = next(node for node in _above(image) if isinstance(node, nodes.section))
                 code = next(iter(cell.findall(nodes.literal_block))).astext()
-                size = size_of(Path(self.env.srcdir, image["uri"].lstrip("/")))
+                size = get_image_size(Path(self.env.srcdir, image["uri"].lstrip("/")))
                 text = image.get("alt") or describe(code, heading=section[0].astext())
                 image.replace_self(plot(uri=image["uri"], alt=text, size=size))
 
 
 def visit(translator: HTML5Translator, node: plot) -> None:
-    """Writes it as a link to the picture, which is larger than a phone."""
+    """Writes the plot as a link to its picture, which is wider than a phone's screen."""
     source = f"{translator.builder.imgpath}/{translator.builder.images[node['uri']]}"
     width, height = node["size"]
     translator.body.append(translator.starttag(node, "a", "", href=source, CLASS="plot"))
@@ -54,16 +54,16 @@ def _above(node: nodes.Node) -> Iterator[nodes.Element]:
 
 
 def describe(code: str, heading: str) -> str:
-    """What the plot shows that `code` draws under a heading of the notebook."""
+    """Returns a description of the plot that `code` draws under a heading of the notebook."""
     tree = ast.parse(re.sub(r"^[%!].*$", "", code, flags=re.MULTILINE))
     calls = sorted((node for node in ast.walk(tree) if isinstance(node, ast.Call)), key=lambda call: call.lineno)
-    named = {name: said for call in calls if (said := _helpers().get(name := _name(call)))}
+    functions = {name: summary for call in calls if (summary := _plot_functions().get(name := _name(call)))}
     panels = list(dict.fromkeys(panel for call in calls if (panel := _panel(call))))
-    panels += [text for call in calls if _name(call) in named for one in call.args for text in _texts(one)]
+    panels += [text for call in calls if _name(call) in functions for value in call.args for text in _texts(value)]
     lines = list(dict.fromkeys(text for call in calls for text in _texts(_keywords(call).get("label"))))
-    sentences = ["; ".join(panels) + "." if panels else "", *named.values()]
+    sentences = ["; ".join(panels) + "." if panels else "", *functions.values()]
     sentences += [f"It shows {', '.join(lines)}."] if lines else []
-    return f"Plot under “{re.sub(r'^[0-9]+[.] ', '', heading)}”: " + " ".join(one for one in sentences if one)
+    return f"Plot under “{re.sub(r'^[0-9]+[.] ', '', heading)}”: " + " ".join(filter(None, sentences))
 
 
 def _name(call: ast.Call) -> str:
@@ -75,16 +75,16 @@ def _keywords(call: ast.Call) -> dict[str | None, ast.expr]:
 
 
 def _panel(call: ast.Call) -> str:
-    """What a call says of the axes that it sets up: their title, and what is drawn over what."""
-    given = _keywords(call)
+    """Returns the title and the labels of the axes that a call sets up: "title, y over x"."""
+    keywords = _keywords(call)
     if _name(call) == "set_title":
-        given["title"] = call.args[0]
-    title, over, along = (next(_texts(given.get(name)), "") for name in ("title", "ylabel", "xlabel"))
-    return ", ".join(one for one in (title, " over ".join(one for one in (over, along) if one)) if one)
+        keywords["title"] = call.args[0]
+    title, y, x = (next(_texts(keywords.get(name)), "") for name in ("title", "ylabel", "xlabel"))
+    return ", ".join(filter(None, (title, " over ".join(filter(None, (y, x))))))
 
 
 def _texts(value: ast.expr | None) -> Iterator[str]:
-    """The strings that an expression can become, quoted, with an ellipsis for what is known only when it runs."""
+    """Yields the possible values of a string expression, quoted, with an ellipsis for each part known at run time."""
     if isinstance(value, ast.Constant) and isinstance(value.value, str):
         yield f"“{value.value}”"
     elif isinstance(value, ast.JoinedStr):
@@ -95,19 +95,13 @@ def _texts(value: ast.expr | None) -> Iterator[str]:
 
 
 @cache
-def _helpers(root: Path = ROOT) -> dict[str, str]:
-    """The repository's functions that return a figure, and what each says of itself."""
-    files = [*(root / "code").glob("rankzero/**/*.py"), *(root / "code").glob("lab-*/*.py")]
+def _plot_functions() -> dict[str, str]:
+    """Returns the first paragraph of the docstring of each function of the repository that returns a Figure."""
+    files = [*(ROOT / "code").glob("rankzero/**/*.py"), *(ROOT / "code").glob("lab-*/*.py")]
     texts = [text for file in files if "-> Figure" in (text := file.read_text(encoding="utf-8"))]
-    functions = [node for text in texts for node in ast.walk(ast.parse(text)) if isinstance(node, ast.FunctionDef)]
     return {
-        one.name: (ast.get_docstring(one) or "").split("\n\n")[0]
-        for one in functions
-        if one.returns and ast.unparse(one.returns) == "Figure"
+        node.name: (ast.get_docstring(node) or "").split("\n\n")[0]
+        for text in texts
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.FunctionDef) and node.returns and ast.unparse(node.returns) == "Figure"
     }
-
-
-def size_of(file: Path) -> tuple[int, int]:
-    """Width and height of a PNG, in pixels."""
-    width, height = struct.unpack(">II", file.read_bytes()[16:24])
-    return width, height

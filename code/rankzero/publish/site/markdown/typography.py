@@ -1,7 +1,8 @@
 """Typography: superscripts, and words that stay together on one line.
 
-Fonts lack most of Unicode's raised digits, so 10³⁸ gets a raised 38; so does 2^-24, as some claims write what Unicode
-cannot raise. A number stays on the line of its unit, a date on one line, a formula on that of the comma after it.
+Fonts lack most of Unicode's superscript digits, so the 38 of 10³⁸ becomes a `<sup>`, as does the -24 of 2^-24, the form
+in which some claims write exponents. A number stays on the line of its unit, a date on one line, and a formula on the
+line of the comma after it.
 """
 
 import re
@@ -11,15 +12,15 @@ from docutils import nodes
 from sphinx.transforms.post_transforms import SphinxPostTransform
 
 RAISED = dict(zip("⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺ⁿᵗᵉʰ", "0123456789−+nteh", strict=True))
-RUN = re.compile(rf"([{''.join(RAISED)}]+|(?<=[\w)])\^-?\d+(?:\.\d+)?)")
+RAISED_RUN = re.compile(rf"([{''.join(RAISED)}]+|(?<=[\w)])\^-?\d+(?:\.\d+)?)")
 AS_WRITTEN = nodes.literal | nodes.literal_block | nodes.math | nodes.math_block | nodes.raw
 
 UNIT = re.compile(r"(?<=\d) (?=(?:[kKMGT]i?B|B|[MGT]b|m?s|W|%|[kKMGT]?FLOPs?|bytes?|bits?|nats?|tokens?)(?!\w))")
 DATE = re.compile(r"(?<!\d)(\d{4}-\d\d-\d\d)(?!\d)")
 AFTER_FORMULA = re.compile(r"[.,;:!?)”’]+")
 SHORT, SHORT_IN_TABLE = 24, 14  # characters that fit on any line, or in any column
-WITHIN = re.compile(r"(?<=[_.#/])(?=\w)")  # where a line may end if it must
-UNBROKEN = "unbroken"  # the class of text that stays on one line
+BREAK = re.compile(r"(?<=[_.#/])(?=\w)")  # the places in a long name where a line may end
+UNBROKEN = "unbroken"  # the CSS class of text that stays on one line
 
 
 class Hold(SphinxPostTransform):
@@ -30,64 +31,65 @@ class Hold(SphinxPostTransform):
 
     def run(self, **_: Any) -> None:
         in_tables = {code for cell in self.document.findall(nodes.entry) for code in cell.findall(nodes.literal)}
-        for code in self.document.findall(nodes.literal):  # a short --option ends at none of its hyphens
+        for code in self.document.findall(nodes.literal):  # no line break after the hyphens of a short --option
             if len(code.astext()) <= (SHORT_IN_TABLE if code in in_tables else SHORT):
                 code["classes"].append(UNBROKEN)
         for text in list(self.document.findall(nodes.Text)):
             if not isinstance(text.parent, AS_WRITTEN) and (UNIT.search(text) or DATE.search(text)):
                 parts = enumerate(DATE.split(UNIT.sub("\u00a0", text)))
-                text.parent.replace(text, [_held(part) if at % 2 else nodes.Text(part) for at, part in parts])
+                text.parent.replace(text, [_unbroken(part) if i % 2 else nodes.Text(part) for i, part in parts])
         for formula in list(self.document.findall(nodes.math)):
             if len(formula.astext()) <= SHORT:
-                self._hold_mark(formula)
+                _hold_punctuation(formula)
         for code in in_tables:
-            _let_break(code)
-
-    def _hold_mark(self, formula: nodes.math) -> None:
-        after = formula.next_node(siblings=True, descend=False)
-        if isinstance(after, nodes.Text) and (mark := AFTER_FORMULA.match(after)):
-            formula.parent.replace(after, nodes.Text(after[mark.end() :]))
-            held = _held("")
-            formula.replace_self(held)
-            held += [formula, nodes.Text(mark[0])]
+            _allow_breaks(code)
 
 
-def _let_break(code: nodes.literal) -> None:
-    """Lets a long NAME_OF_WORDS or a.dotted.name end a line within."""
-    *words, last = WITHIN.split(code.astext())
+def _hold_punctuation(formula: nodes.math) -> None:
+    """Keeps a formula on the line of the punctuation mark after it."""
+    after = formula.next_node(siblings=True, descend=False)
+    if isinstance(after, nodes.Text) and (mark := AFTER_FORMULA.match(after)):
+        formula.parent.replace(after, nodes.Text(after[mark.end() :]))
+        both = _unbroken("")
+        formula.replace_self(both)
+        both += [formula, nodes.Text(mark[0])]
+
+
+def _allow_breaks(code: nodes.literal) -> None:
+    """Allows a line to end inside a long NAME_OF_WORDS or a.dotted.name."""
+    *words, last = BREAK.split(code.astext())
     code.clear()
     for word in words:
         code += [nodes.Text(word), nodes.raw("", "<wbr>", format="html")]
     code += nodes.Text(last)
 
 
-def _held(text: str) -> nodes.inline:
+def _unbroken(text: str) -> nodes.inline:
     return nodes.inline("", text, classes=[UNBROKEN])
 
 
 class Raise(SphinxPostTransform):
-    """Sets runs of raised characters as superscripts, outside code."""
+    """Sets runs of raised characters as superscripts, except in code."""
 
     default_priority = 900
     formats = ("html",)
 
     def run(self, **_: Any) -> None:
         for text in list(self.document.findall(nodes.Text)):
-            if RUN.search(text) and not isinstance(text.parent, AS_WRITTEN):
+            if RAISED_RUN.search(text) and not isinstance(text.parent, AS_WRITTEN):
                 parts = [
-                    nodes.superscript("", raised(part)) if at % 2 else nodes.Text(part)
-                    for at, part in enumerate(RUN.split(text))
+                    nodes.superscript("", plain_letters(part)) if i % 2 else nodes.Text(part)
+                    for i, part in enumerate(RAISED_RUN.split(text))
                 ]
                 text.parent.replace(text, parts)
 
 
-def raised(run: str) -> str:
-    """The letters to raise: those of a run of raised ones, or of what follows a caret."""
+def plain_letters(run: str) -> str:
+    """Returns the letters of a superscript, given as raised characters or as a caret with the letters after it."""
     return run[1:].replace("-", "−") if run[0] == "^" else "".join(RAISED[letter] for letter in run)
 
 
-def setup(app: Any) -> dict[str, bool]:
+def setup(app: Any) -> None:
     """Registers this module with Sphinx."""
     app.add_post_transform(Hold)
     app.add_post_transform(Raise)
-    return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -20,12 +20,12 @@ COMMAND = re.compile(r"\s{4}|python |torchrun ")
 
 @cache
 def parts(file: Path) -> source_parts.Annotated:
-    """An annotated file, taken apart."""
+    """Returns the parts of an annotated file."""
     return source_parser.take_apart(file.read_text(encoding="utf-8"))
 
 
 def anchor(file: Path, name: str) -> str:
-    """The anchor of a function, class or method on the page that shows `file`, or "" where it has none."""
+    """Returns the anchor of a function, class or method on the page that shows `file`, or "" if it has none."""
     names = {region.name for region in parts(file).regions} if file in source_pages.annotated() else set()
     while name and name not in names:
         name = name.rpartition(".")[0]
@@ -33,15 +33,15 @@ def anchor(file: Path, name: str) -> str:
 
 
 def first_line(file: Path, name: str) -> int:
-    """The line that a region of an annotated file begins with."""
+    """Returns the first line of a region of an annotated file."""
     return next(region.first for region in parts(file).regions if region.name == name)
 
 
-def said(words: source_parts.Words) -> str:
-    """Words as HTML: paragraphs and commands, with an anchor for each line of the source."""
+def words_html(words: source_parts.Words) -> str:
+    """Returns words as HTML: paragraphs and commands, with an anchor for each line of the source."""
     blocks: list[list[tuple[int, str]]] = [[]]
     empty = []
-    for number, text in source_parts.spoken(words):
+    for number, text in source_parts.text_lines(words):
         if text.strip():
             blocks[-1].append((number, text))
         else:
@@ -51,22 +51,22 @@ def said(words: source_parts.Words) -> str:
 
 
 def _block(lines: list[tuple[int, str]], kind: str, apart: bool) -> str:
-    def one(number: int, html: str) -> str:
-        # A note's line has its anchor where its code is.
+    def anchored(number: int, html: str) -> str:
+        # The anchor of a note's line is at its code.
         return html if kind == "note" else f'<span class="said" id="L{number}">{html}</span>'
 
     if kind == "docstring" and all(COMMAND.match(text) for _, text in lines):
-        html = "\n".join(one(number, escape(text.removeprefix("    "))) for number, text in lines)
+        html = "\n".join(anchored(number, escape(text.removeprefix("    "))) for number, text in lines)
         return f'<pre class="commands" tabindex="0">{html}</pre>'
     line = lines[0][0] if kind == "note" else lines[-1][0] + 1
     ref = f'<a class="ref" href="#L{line}" aria-label="Line {line}">{line}</a> ' if apart else ""
-    return f'<p class="{kind}">{ref}' + " ".join(one(number, prose(text)) for number, text in lines) + "</p>"
+    return f'<p class="{kind}">{ref}' + " ".join(anchored(number, prose(text)) for number, text in lines) + "</p>"
 
 
 def _code(file: Path) -> dict[int, str]:
-    """Each line's HTML, without what is said beside it."""
-    shown = {number: source for region in parts(file).regions for row in region.rows for number, source in row.lines}
-    text = "\n".join(shown.get(number, "") for number in range(1, max(shown) + 1))
+    """Returns each line's HTML by its number, without the comments and docstrings that stand beside the code."""
+    code = {number: source for region in parts(file).regions for row in region.rows for number, source in row.lines}
+    text = "\n".join(code.get(number, "") for number in range(1, max(code) + 1))
     return dict(enumerate(colored(text, file.name), start=1))
 
 
@@ -82,16 +82,16 @@ def _region(region: source_parts.Region, html: dict[int, str]) -> dict[str, Any]
         "depth": region.name.count("."),
         "summary": prose(region.summary),
         "rows": [
-            ("".join(map(said, row.words)), numbered((n, html[n]) for n in lines))
+            ("".join(map(words_html, row.words)), numbered((n, html[n]) for n in lines))
             for row, lines in zip(region.rows, numbers, strict=True)
         ],
-        "after": after,  # empty lines before what follows: nothing to see
+        "after": after,  # the empty lines at the region's end, which are not shown
     }
 
 
 def _context(lab: Lab, file: Path, having_pages: set[Path]) -> dict[str, Any]:
-    whole, html, labs = parts(file), _code(file), all_labs()
-    at = labs.index(lab)
+    annotated, html, labs = parts(file), _code(file), all_labs()
+    index = labs.index(lab)
     is_starter = file == lab.starter
     return {
         "title": file.name,
@@ -102,21 +102,21 @@ def _context(lab: Lab, file: Path, having_pages: set[Path]) -> dict[str, Any]:
         "lab_page": page_names.name_of(lab.page),
         "reader_page": page_names.side_by_side_page(lab, lab.chapters[0]),
         "is_starter": is_starter,
-        "others": [(one.name, page_names.source_page(one)) for one in source_pages.scripts(lab) if one != file],
-        "before": labs[at - 1] if at and is_starter else None,
-        "after": labs[at + 1] if at + 1 < len(labs) and is_starter else None,
+        "others": [(other.name, page_names.source_page(other)) for other in source_pages.scripts(lab) if other != file],
+        "before": labs[index - 1] if index and is_starter else None,
+        "after": labs[index + 1] if index + 1 < len(labs) and is_starter else None,
         "page_of": lambda lab: page_names.source_page(lab.starter),
         "diffs": diff_pages.pages_of(lab) if is_starter else [],
-        "lead": said(whole.docstring) if whole.docstring else "",
-        "blank": whole.blank,
+        "lead": words_html(annotated.docstring) if annotated.docstring else "",
+        "blank": annotated.blank,
         "sections": [
             {
-                "title": one.title[:1].upper() + one.title[1:],
-                "anchor": one.title.lower().replace(" ", "-"),
-                "line": one.line,
-                "regions": [_region(region, html) for region in one.regions],
+                "title": section.title[:1].upper() + section.title[1:],
+                "anchor": section.title.lower().replace(" ", "-"),
+                "line": section.line,
+                "regions": [_region(region, html) for region in section.regions],
             }
-            for one in whole.sections
+            for section in annotated.sections
         ],
     }
 
@@ -127,8 +127,7 @@ def _show(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
         yield page_names.source_page(file), _context(lab, file, having_pages), "source/annotated.html"
 
 
-def setup(app: Sphinx) -> dict[str, bool]:
+def setup(app: Sphinx) -> None:
     """Registers this module with Sphinx."""
     app.connect("html-collect-pages", _show)
     app.add_css_file("annotated-source.css")
-    return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,4 +1,4 @@
-"""Diff lines: added and removed lines, with marks on the words that changed inside them, as HTML."""
+"""Diff lines: added and removed lines as HTML, with marks on the words that changed inside them."""
 
 import difflib
 import itertools
@@ -11,17 +11,17 @@ HUNK = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
 WORDS = re.compile(r"\w+|\s+|[^\w\s]")
 COMMENT = re.compile(r"\s+(?=# )")
 PIECES = re.compile(r"<[^>]*>|&[^;]*;|[^<&]")
-ALIKE = 0.5  # how much of the code of two lines must be the same for the one to be the other, changed
-MARKED = 0.7  # where more of a line than this changed, marks would only say that it is another line
+ALIKE = 0.5  # the least similarity (0 to 1) of the code of two lines that count as one line, changed
+MARKED = 0.7  # a line of which a larger part changed gets no marks
 
-Marks = list[tuple[int, int]]  # from a column to a column
+Marks = list[tuple[int, int]]  # first column, and column after the last
 
-NAMES = {"+": "add", "-": "gone", "@": "hunk", " ": "kept"}
+CSS_CLASSES = {"+": "add", "-": "gone", "@": "hunk", " ": "kept"}
 
 
 @dataclass(frozen=True)
 class Line:
-    """One line: sign "+", "-", " " or "@" (which says where a hunk is), its number before and after, if it has one."""
+    """One line: sign "+", "-", " " or "@" (a hunk's head), and the line's number in each file that has the line."""
 
     sign: str
     text: str
@@ -30,21 +30,20 @@ class Line:
     marks: Marks = field(default_factory=list)  # the words that changed
 
 
-def changes(old: list[str], new: list[str], at: tuple[int, int] = (1, 1)) -> list[Line]:
-    """Every line of two texts that begin at the lines `at` of their files."""
+def changes(old: list[str], new: list[str], first: tuple[int, int] = (1, 1)) -> list[Line]:
+    """Returns the lines of the diff of two texts, which begin at the lines `first` of their files."""
     lines = []
     for tag, i1, i2, j1, j2 in _opcodes(old, new):
         if tag == "equal":
-            for i, j in zip(range(i1, i2), range(j1, j2), strict=True):
-                lines.append(Line(" ", new[j], at[0] + i, at[1] + j))
+            lines += [Line(" ", new[j], first[0] + j - j1 + i1, first[1] + j) for j in range(j1, j2)]
         else:
-            lines += [Line("-", old[i], old=at[0] + i) for i in range(i1, i2)]
-            lines += [Line("+", new[j], new=at[1] + j) for j in range(j1, j2)]
+            lines += [Line("-", old[i], old=first[0] + i) for i in range(i1, i2)]
+            lines += [Line("+", new[j], new=first[1] + j) for j in range(j1, j2)]
     return mark(lines)
 
 
 def parse(diff: str) -> list[Line]:
-    """The lines of a unified diff; without "@@" lines, as in an excerpt, they have no numbers."""
+    """Returns the lines of a unified diff. In a diff without "@@" lines, such as an excerpt, lines have no numbers."""
     lines, old, new = [], None, None
     for text in diff.rstrip("\n").split("\n"):
         if hunk := HUNK.match(text):
@@ -61,42 +60,42 @@ def parse(diff: str) -> list[Line]:
 
 
 def mark(lines: list[Line]) -> list[Line]:
-    """The lines, with marks on what changed where a removed line and an added one are nearly the same."""
-    marked, i = list(lines), 0
+    """Returns the lines, with marks on the changed words of each removed line that resembles an added line."""
+    marked_lines, i = list(lines), 0
     while i < len(lines):
-        gone = _run(lines, i, "-")
-        added = _run(lines, gone.stop, "+")
-        for one, other in _pairs(lines, gone, added):
-            marks = _marks(lines[one].text, lines[other].text)
-            marked[one] = replace(lines[one], marks=marks[0])
-            marked[other] = replace(lines[other], marks=marks[1])
+        removed = _run(lines, i, "-")
+        added = _run(lines, removed.stop, "+")
+        for old, new in _pairs(lines, removed, added):
+            old_marks, new_marks = _marks(lines[old].text, lines[new].text)
+            marked_lines[old] = replace(lines[old], marks=old_marks)
+            marked_lines[new] = replace(lines[new], marks=new_marks)
         i = max(added.stop, i + 1)
-    return marked
+    return marked_lines
 
 
 def html(line: Line, colored: str | None = None, before: str = "", anchor: str = "") -> str:
-    """Sign and text of a line, with marks; `colored` is its text as HTML, if that is more than the text."""
+    """Returns a line's sign and text with marks as HTML; `colored` is its text as HTML, if it has colors."""
     name = f' id="{anchor}"' if anchor else ""
-    inside = escape(line.text, quote=False) if colored is None else colored
+    text = escape(line.text, quote=False) if colored is None else colored
     sign = "" if line.sign == "@" else f'<span class="sign">{line.sign}</span>'
-    return f'<span class="line {NAMES[line.sign]}"{name}>{before}{sign}{marked(inside, line.marks)}\n</span>'
+    return f'<span class="line {CSS_CLASSES[line.sign]}"{name}>{before}{sign}{marked(text, line.marks)}\n</span>'
 
 
 def marked(colored: str, marks: Marks) -> str:
-    """HTML with <mark> around the characters of its text that `marks` name."""
-    at, is_open, made = 0, False, []
+    """Returns HTML with <mark> around the characters of its text at the columns of `marks`."""
+    column, is_open, pieces = 0, False, []
     for piece in PIECES.findall(colored):
-        wanted = not piece.startswith("<") and any(start <= at < end for start, end in marks)
+        wanted = not piece.startswith("<") and any(start <= column < end for start, end in marks)
         if wanted != is_open:
-            made.append("<mark>" if wanted else "</mark>")
+            pieces.append("<mark>" if wanted else "</mark>")
             is_open = wanted
-        made.append(piece)
-        at += not piece.startswith("<")
-    return "".join([*made, "</mark>" * is_open])
+        pieces.append(piece)
+        column += not piece.startswith("<")
+    return "".join([*pieces, "</mark>" * is_open])
 
 
 def _opcodes(old: list[str], new: list[str]) -> Iterator[tuple[str, int, int, int, int]]:
-    """As difflib's, but that equal ends stay equal: it would find other uses for their empty lines."""
+    """Yields difflib's opcodes, with equal ends kept equal: difflib would match their empty lines with others."""
     end = 0
     while end < min(len(old), len(new)) and old[-1 - end] == new[-1 - end]:
         end += 1
@@ -113,58 +112,61 @@ def _run(lines: list[Line], start: int, sign: str) -> range:
     return range(start, end)
 
 
-def _pairs(lines: list[Line], gone: range, added: range) -> Iterator[tuple[int, int]]:
-    """A removed line and the added line that it most resembles; pairs do not cross."""
+def _pairs(lines: list[Line], removed: range, added: range) -> Iterator[tuple[int, int]]:
+    """Yields each removed line with the added line that it most resembles; pairs do not cross."""
     after = added.start
-    for one in gone:
-        alike = [(_likeness(lines[one].text, lines[other].text), -other) for other in range(after, added.stop)]
-        best, other = max(alike, default=(0.0, 0))
+    for old in removed:
+        ratios = [(_likeness(lines[old].text, lines[new].text), -new) for new in range(after, added.stop)]
+        best, negated_line = max(ratios, default=(0.0, 0))
         if best >= ALIKE:
-            yield one, -other
-            after = -other + 1
+            yield old, -negated_line
+            after = -negated_line + 1
 
 
-def _likeness(one: str, other: str) -> float:
-    code = [COMMENT.split(text)[0].strip() for text in (one, other)]
+def _likeness(old: str, new: str) -> float:
+    """Returns the similarity of the code of two lines, 0 to 1."""
+    code = [COMMENT.split(text)[0].strip() for text in (old, new)]
     return _matcher(*code).ratio() if all(code) else 0.0
 
 
-def _matcher(one: str, other: str) -> difflib.SequenceMatcher[str]:
-    return difflib.SequenceMatcher(None, WORDS.findall(one), WORDS.findall(other), autojunk=False)
+def _matcher(old: str, new: str) -> difflib.SequenceMatcher[str]:
+    return difflib.SequenceMatcher(None, WORDS.findall(old), WORDS.findall(new), autojunk=False)
 
 
-def _marks(one: str, other: str) -> tuple[Marks, Marks]:
-    """What changed in the code of two lines, and what in their comments: many small changes are one large one."""
+def _marks(old: str, new: str) -> tuple[Marks, Marks]:
+    """Returns the marks of two lines, whose code and comments are compared separately."""
     marks: tuple[Marks, Marks] = ([], [])
-    at = [0, 0]
-    for texts in itertools.zip_longest(_halves(one), _halves(other), fillvalue=""):
-        for side, found in enumerate(_differences(*texts)):
-            marks[side].extend((at[side] + start, at[side] + end) for start, end in found)
-            at[side] += len(texts[side])
+    columns = [0, 0]
+    for texts in itertools.zip_longest(_halves(old), _halves(new), fillvalue=""):
+        for side, differences in enumerate(_differences(*texts)):
+            marks[side].extend((columns[side] + start, columns[side] + end) for start, end in differences)
+            columns[side] += len(texts[side])
     return marks
 
 
 def _halves(text: str) -> list[str]:
-    found = COMMENT.search(text)
-    return [text[: found.start()], text[found.start() :]] if found else [text]
+    """Returns the code and the comment of a line."""
+    comment = COMMENT.search(text)
+    return [text[: comment.start()], text[comment.start() :]] if comment else [text]
 
 
-def _differences(one: str, other: str) -> tuple[Marks, Marks]:
-    both = WORDS.findall(one), WORDS.findall(other)
+def _differences(old: str, new: str) -> tuple[Marks, Marks]:
+    """Returns the marks of two texts, or none if too much of one text changed."""
+    words = WORDS.findall(old), WORDS.findall(new)
     marks: tuple[Marks, Marks] = ([], [])
-    for tag, *ends in _matcher(one, other).get_opcodes():
+    for tag, *ends in _matcher(old, new).get_opcodes():
         for side, (start, end) in enumerate((ends[:2], ends[2:])):
-            before, inside = "".join(both[side][:start]), "".join(both[side][start:end])
-            if tag != "equal" and inside.strip():
-                first = len(before) + len(inside) - len(inside.lstrip())
-                _add(marks[side], (one, other)[side], first, len(inside.strip()))
-    lengths = [sum(end - start for start, end in found) for found in marks]
-    too_many = any(length > MARKED * len(text) for length, text in zip(lengths, (one, other), strict=True))
+            before, changed = "".join(words[side][:start]), "".join(words[side][start:end])
+            if tag != "equal" and changed.strip():
+                first = len(before) + len(changed) - len(changed.lstrip())
+                _add(marks[side], (old, new)[side], first, len(changed.strip()))
+    lengths = [sum(end - start for start, end in side) for side in marks]
+    too_many = any(length > MARKED * len(text) for length, text in zip(lengths, (old, new), strict=True))
     return ([], []) if too_many else marks
 
 
 def _add(marks: Marks, text: str, start: int, length: int) -> None:
-    """A mark more; where only spaces are between it and the one before, the two are one."""
+    """Adds a mark, or extends the last mark if only spaces are between them."""
     if marks and not text[marks[-1][1] : start].strip():
         start, length = marks[-1][0], start + length - marks[-1][0]
         marks.pop()

@@ -1,4 +1,4 @@
-"""Diff pages: the difference between two starters, and diffs in color on all other pages."""
+"""Diff pages: the diff between two starters, and diffs in color on all other pages."""
 
 import itertools
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ from rankzero.publish.site.source.source_parser import spans
 from rankzero.publish.site.source.syntax_highlighting import colored
 
 AROUND = 4  # lines shown around a change
-STEP = "train_step"  # what every starter that trains has
+STEP = "train_step"  # a function of every starter that trains
 
 
 @dataclass(frozen=True)
@@ -32,57 +32,51 @@ class Part:
 
     @property
     def counts(self) -> tuple[int, int]:
-        """How many lines were added, and how many removed."""
+        """The numbers of added and of removed lines."""
         signs = [line.sign for line in self.lines]
         return signs.count("+"), signs.count("-")
 
 
 @cache
-def ways() -> list[tuple[Lab, Lab]]:
-    """The labs whose starters are compared: each that trains with the one before it, and with the first."""
+def compared_labs() -> list[tuple[Lab, Lab]]:
+    """Returns the pairs of labs whose starters are compared: each lab that trains, with the previous and the first."""
     labs = [lab for lab in all_labs() if f"def {STEP}(" in lab.starter.read_text(encoding="utf-8")]
-    return sorted({*itertools.pairwise(labs), *((labs[0], lab) for lab in labs[1:])}, key=page_of_way)
+    return sorted({*itertools.pairwise(labs), *((labs[0], lab) for lab in labs[1:])}, key=page_of)
 
 
-def page_of(old: Lab, new: Lab) -> str:
-    """The name of the page that shows what changed between their starters."""
-    return f"diffs/lab-{old.number}-to-lab-{new.number}"
-
-
-def page_of_way(way: tuple[Lab, Lab]) -> str:
-    """`page_of` its two."""
-    return page_of(*way)
+def page_of(labs: tuple[Lab, Lab]) -> str:
+    """Returns the name of the page with the diff between the starters of two labs."""
+    return f"diffs/lab-{labs[0].number}-to-lab-{labs[1].number}"
 
 
 def pages_of(lab: Lab) -> list[tuple[str, str]]:
-    """Title and page of each comparison to show with a lab: with earlier ones, then with the next."""
-    since = [(f"Changes since Lab {old.number}", page_of(old, new)) for old, new in ways() if new == lab]
-    labs = all_labs()
-    after = [
-        (f"Changes in Lab {new.number}", page_of(old, new))
-        for old, new in ways()
-        if old == lab and labs.index(new) == labs.index(old) + 1
-    ]
-    return since[::-1] + after
+    """Returns title and page of each diff to link from a lab: from earlier labs, then to the next lab."""
+    since, to_next, labs = [], [], all_labs()
+    for old, new in compared_labs():
+        if new == lab:
+            since.append((f"Changes since Lab {old.number}", page_of((old, new))))
+        elif old == lab and labs.index(new) == labs.index(old) + 1:
+            to_next.append((f"Changes in Lab {new.number}", page_of((old, new))))
+    return since[::-1] + to_next
 
 
 @cache
 def parts(old: Path, new: Path) -> list[Part]:
-    """Two files compared region by region, in the order of the new one; what is gone stands where it stood."""
+    """Returns the diff of two files region by region, in the new file's order; a removed region keeps its place."""
     before, after = (dict(_named(file)) for file in (old, new))
     order = list(after)
     for name, previous in zip(before, [None, *before], strict=False):
         if name not in after:
             order.insert(order.index(previous) + 1 if previous else 0, name)
-    found = []
+    compared = []
     for name in order:
         (i, removed), (j, added) = before.get(name, (1, [])), after.get(name, (1, []))
-        found.append(Part(name.split("/")[0], diff_lines.changes(removed, added, (i, j))))
-    return found
+        compared.append(Part(name.split("/")[0], diff_lines.changes(removed, added, (i, j))))
+    return compared
 
 
 def _named(file: Path) -> Iterator[tuple[str, tuple[int, list[str]]]]:
-    """Each region's first line and lines by its name, with a number after it where a name comes again."""
+    """Yields each region as `name/n` (n counts regions of one name) with its first line's number and its lines."""
     lines = file.read_text(encoding="utf-8").splitlines()
     seen: list[str] = []
     for name, first, last in spans("\n".join(lines)):
@@ -91,7 +85,7 @@ def _named(file: Path) -> Iterator[tuple[str, tuple[int, list[str]]]]:
 
 
 class ColorFences(SphinxPostTransform):
-    """Shows the diffs inside pages as those on pages of their own are shown."""
+    """Shows the diffs inside pages in the same colors as on diff pages."""
 
     default_priority = 300
 
@@ -103,18 +97,12 @@ class ColorFences(SphinxPostTransform):
                 node.replace_self(nodes.raw("", block, format="html"))
 
 
-def _title(old: Lab, new: Lab) -> str:
-    return f"From Lab {old.number} to Lab {new.number}"
-
-
-def _row(line: Line, html: list[list[str]], uris: list[str]) -> str:
-    """A line with links to it in both files."""
-    colored = html[1][line.new - 1] if line.new else html[0][(line.old or 0) - 1]
-    return diff_lines.html(line, colored, _links(uris, [line.old, line.new]))
+def _title(labs: tuple[Lab, Lab]) -> str:
+    return f"From Lab {labs[0].number} to Lab {labs[1].number}"
 
 
 def _links(uris: list[str], numbers: list[int | None]) -> str:
-    """A column for each file: the line's number in it, a link to that line, or nothing."""
+    """Returns a column per file with the line's number in that file, as a link to the line, or an empty column."""
     return "".join(
         f'<a class="linenos" href="{escape(uri)}#L{number}" aria-label="Line {number}, {when}">{number}</a>'
         if number
@@ -124,7 +112,7 @@ def _links(uris: list[str], numbers: list[int | None]) -> str:
 
 
 def _folded(part: Part) -> Iterator[tuple[bool, list[Line]]]:
-    """Its lines in stretches, each with whether it is far from any change."""
+    """Yields stretches of a part's lines, each with whether the stretch is far from any change and so folded."""
     changed = [i for i, line in enumerate(part.lines) if line.sign != " "]
     near = {j for i in changed for j in range(i - AROUND, i + AROUND + 1)}
     for is_near, group in itertools.groupby(range(len(part.lines)), key=lambda i: i in near):
@@ -132,20 +120,27 @@ def _folded(part: Part) -> Iterator[tuple[bool, list[Line]]]:
         yield not is_near and len(lines) > AROUND, lines
 
 
-def _context(app: Sphinx, old: Lab, new: Lab) -> dict[str, Any]:
-    page = page_of(old, new)
-    sides = (old.starter, new.starter)
-    html = [colored(file.read_text(encoding="utf-8"), file.name) for file in sides]
-    uris = [app.builder.get_relative_uri(page, page_names.source_page(file)) for file in sides]
+def _context(app: Sphinx, labs: tuple[Lab, Lab]) -> dict[str, Any]:
+    page = page_of(labs)
+    old, new = (lab.starter for lab in labs)
+    old_html, new_html = (colored(file.read_text(encoding="utf-8"), file.name) for file in (old, new))
+    uris = [app.builder.get_relative_uri(page, page_names.source_page(file)) for file in (old, new)]
 
     def rows(lines: list[Line]) -> str:
-        return "".join(_row(line, html, uris) for line in lines)
+        return "".join(
+            diff_lines.html(
+                line,
+                new_html[line.new - 1] if line.new else old_html[(line.old or 0) - 1],
+                _links(uris, [line.old, line.new]),
+            )
+            for line in lines
+        )
 
-    compared = parts(*sides)
-    near = {one for lab in (old, new) for _, one in pages_of(lab)}
+    compared = parts(old, new)
+    related = {related_page for lab in labs for _, related_page in pages_of(lab)} - {page}
     return {
-        "title": _title(old, new),
-        "sides": [(page_names.title_of(lab.page), page_names.name_of(lab.page), lab.starter) for lab in (old, new)],
+        "title": _title(labs),
+        "sides": [(page_names.title_of(lab.page), page_names.name_of(lab.page), lab.starter) for lab in labs],
         "source_of": page_names.source_page,
         "counts": [sum(part.counts[side] for part in compared) for side in (0, 1)],
         "parts": [
@@ -157,24 +152,21 @@ def _context(app: Sphinx, old: Lab, new: Lab) -> dict[str, Any]:
             }
             for part in compared
         ],
-        "others": [(_title(*way), page_of(*way)) for way in ways() if page_of(*way) in near - {page}],
+        "others": [(_title(pair), page_of(pair)) for pair in compared_labs() if page_of(pair) in related],
     }
 
 
 def _show(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
-    for old, new in ways():
-        yield page_of(old, new), _context(app, old, new), "source/diff.html"
+    for labs in compared_labs():
+        yield page_of(labs), _context(app, labs), "source/diff.html"
     for file in source_pages.shown(app.env):
         if file.suffix == ".diff":
-            yield (
-                page_names.source_page(file),
-                {**source_pages.head(app.env, file), "code": _changes(app, file)},
-                "source/file.html",
-            )
+            context = {**source_pages.head(app.env, file), "code": _changes(app, file)}
+            yield page_names.source_page(file), context, "source/file.html"
 
 
 def _changes(app: Sphinx, file: Path) -> str:
-    """A committed diff, its lines with links to those of the file that it changes, if that has a page."""
+    """Returns a committed diff as HTML, with a link per line to the file that the diff changes, if it has a page."""
     lines = diff_lines.parse(file.read_text(encoding="utf-8"))
     changed = ROOT / lines[0].text.removeprefix("--- a/")
     uris = []
@@ -186,9 +178,8 @@ def _changes(app: Sphinx, file: Path) -> str:
     )
 
 
-def setup(app: Sphinx) -> dict[str, bool]:
+def setup(app: Sphinx) -> None:
     """Registers this module with Sphinx."""
     app.add_post_transform(ColorFences)
     app.connect("html-collect-pages", _show)
     app.add_css_file("diff-pages.css")
-    return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -10,15 +10,15 @@ _IN_SOURCE = re.compile(
 
 
 def prose(text: str) -> str:
-    """A docstring's or comment's words as HTML: code where backticks or the brackets of a shape say so."""
+    """Returns a docstring's or comment's text as HTML, with backticks and the brackets of shapes as code."""
     pieces, end = [], 0
     for match in _IN_SOURCE.finditer(text):
-        pieces += [escape(text[end : match.start()], quote=False), _as_set(match)]
+        pieces += [escape(text[end : match.start()], quote=False), _typeset(match)]
         end = match.end()
     return "".join([*pieces, escape(text[end:], quote=False)]).strip()
 
 
-def _as_set(match: re.Match[str]) -> str:
+def _typeset(match: re.Match[str]) -> str:
     if match["opening"]:
         return "“"
     if match["closing"]:

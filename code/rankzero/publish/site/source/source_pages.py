@@ -1,4 +1,4 @@
-"""Source pages: a page for each linked file of the repository that is no page itself, with a link for each line."""
+"""Source pages: a page for each linked file of the repository that is no page itself, with an anchor for each line."""
 
 import ast
 from collections.abc import Iterator
@@ -20,45 +20,44 @@ from rankzero.publish.site.source.syntax_highlighting import colored, numbered
 
 TEXT = {".diff", ".json", ".jsonl", ".py", ".sbatch", ".sh", ".toml", ".txt", ".yaml", ".yml", ""}
 PAGES = {".md", ".ipynb"}
+_LINKS = addnodes.download_reference | addnodes.pending_xref
 
 
 def link(env: BuildEnvironment, docname: str, file: Path, line: int | None = None) -> str:
-    """A link from a page to a file, or to one of its lines; makes sure that the file gets its page."""
-    wanted: dict[str, set[Path]] = env.__dict__.setdefault("rankzero_files", {})
-    wanted.setdefault(docname, set()).add(file.resolve())
+    """Returns the address, from a page, of a file's page or of a line on it, and makes the site show that file."""
+    env.metadata[docname].setdefault("rankzero_files", set()).add(file.resolve())
     if line:
-        env.note_dependency(str(file), docname=docname)  # whose lines may move
+        env.note_dependency(str(file), docname=docname)  # an edit of the file changes the numbers of its lines
     target: str = env.app.builder.get_relative_uri(docname, source_page(file))
     return f"{target}#L{line}" if line else target
 
 
 def scripts(lab: Lab) -> list[Path]:
-    """What is shown annotated of a lab: its starter, then what else there is to run and read beside it."""
+    """Returns the files of a lab that are shown annotated: its starter, then the other scripts in its folder."""
     return [lab.starter, *sorted(set(lab.folder.glob("*.py")) - {lab.starter, lab.stubs})]
 
 
 @cache
 def annotated() -> dict[Path, Lab]:
-    """Every file that is shown annotated, and its lab."""
+    """Returns every file that is shown annotated, and its lab."""
     return {file: lab for lab in all_labs() for file in scripts(lab)}
 
 
 def shown(env: BuildEnvironment) -> list[Path]:
-    """Every file and folder that has a page: what is linked to, what is below a linked folder, and `annotated`."""
-    wanted: dict[str, set[Path]] = env.__dict__.get("rankzero_files", {})
-    found = {*annotated(), *(file for files in wanted.values() for file in files)}
-    found |= {one for folder in list(found) if folder.is_dir() for one in folder.rglob("*") if _is_shown(one)}
-    return sorted(found)
+    """Returns every file and folder with a page: linked ones, those below a linked folder, and the annotated files."""
+    files = set(annotated()).union(*(metadata.get("rankzero_files", ()) for metadata in env.metadata.values()))
+    files |= {file for folder in list(files) if folder.is_dir() for file in folder.rglob("*") if _is_shown(file)}
+    return sorted(files)
 
 
 def crumbs(file: Path, having_pages: set[Path]) -> list[tuple[str, str | None]]:
-    """The folders that a file is in, from the repository's own down, with the page of each that has one."""
+    """Returns the folders above a file, outermost first, each with its page or None."""
     folders = [folder for folder in file.relative_to(ROOT).parents if folder.name][::-1]
     return [(folder.name, source_page(ROOT / folder) if ROOT / folder in having_pages else None) for folder in folders]
 
 
 def first_sentence(file: Path) -> str:
-    """The first line of a Python file's docstring, or "" where there is none."""
+    """Returns the first line of a Python file's docstring, or "" for a file without one."""
     if not file.is_file() or not (file.suffix == ".py" or file.read_bytes().startswith(b"#!/usr/bin/env python")):
         return ""
     try:
@@ -68,16 +67,13 @@ def first_sentence(file: Path) -> str:
 
 
 class LinkFiles(SphinxTransform):
-    """Turns what Sphinx would offer for download, and links to folders, into links to the files' pages."""
+    """Turns links to folders, and to files that Sphinx would offer for download, into links to their pages."""
 
     default_priority = 5
 
     def apply(self, **_: Any) -> None:
         here = Path(self.env.doc2path(self.env.docname)).parent
-        for node in [
-            *self.document.findall(addnodes.download_reference),
-            *self.document.findall(addnodes.pending_xref),
-        ]:
+        for node in list(self.document.findall(lambda node: isinstance(node, _LINKS))):
             file = here / str(node["reftarget"]).split("#")[0]
             if node["reftarget"] and file.exists() and file.suffix not in PAGES:
                 uri = link(self.env, self.env.docname, file)
@@ -90,7 +86,7 @@ def _is_shown(file: Path) -> bool:
 
 
 def head(env: BuildEnvironment, file: Path) -> dict[str, Any]:
-    """What the template of every page that shows a file needs."""
+    """Returns the part of a template's context that all pages of files need."""
     lab = next((lab for lab in all_labs() if lab.folder in file.parents or lab.solutions in file.parents), None)
     return {
         "title": file.name,
@@ -104,11 +100,11 @@ def _show(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
     files = shown(app.env)
     for file in files:
         if file.is_dir():
-            entries = [_entry(app.env, one, files) for one in sorted(file.iterdir()) if _is_shown(one)]
+            entries = [_entry(app.env, entry, files) for entry in sorted(file.iterdir()) if _is_shown(entry)]
             yield source_page(file), {**head(app.env, file), "entries": entries}, "source/folder.html"
-        elif file not in annotated() and file.suffix != ".diff":  # these have pages of their own kinds
-            text = file.read_text(encoding="utf-8")
-            yield source_page(file), {**head(app.env, file), "code": _code(text, file.name)}, "source/file.html"
+        elif file not in annotated() and file.suffix != ".diff":  # other modules make the pages of those
+            code = numbered(enumerate(colored(file.read_text(encoding="utf-8"), file.name), start=1))
+            yield source_page(file), {**head(app.env, file), "code": code}, "source/file.html"
 
 
 def _entry(env: BuildEnvironment, file: Path, files: list[Path]) -> dict[str, Any]:
@@ -117,19 +113,9 @@ def _entry(env: BuildEnvironment, file: Path, files: list[Path]) -> dict[str, An
     return {"name": file.name + "/" * file.is_dir(), "page": page, "says": prose(first_sentence(file))}
 
 
-def _code(text: str, name: str) -> str:
-    return numbered(enumerate(colored(text, name), start=1))
-
-
-def _forget(app: Sphinx, env: BuildEnvironment, docname: str) -> None:
-    getattr(env, "rankzero_files", {}).pop(docname, None)
-
-
-def setup(app: Sphinx) -> dict[str, bool]:
+def setup(app: Sphinx) -> None:
     """Registers this module with Sphinx."""
     app.add_transform(LinkFiles)
     app.connect("html-collect-pages", _show)
-    app.connect("env-purge-doc", _forget)
     app.add_css_file("source-pages.css")
     app.add_js_file("source-pages.js")
-    return {"parallel_read_safe": False, "parallel_write_safe": True}

@@ -3,36 +3,37 @@
 import ast
 import io
 import itertools
+import math
 import re
 import tokenize
 from collections.abc import Iterator
 
 from rankzero.publish.site.source.source_parts import Annotated, Region, Row, Section, Words, text_of
 
-LABEL = 32  # characters: a longer comment at the end of a line is a sentence, and is moved beside the code
-WIDTH = 100  # columns of code that are seen at once: what makes a line longer is moved, too
-OPENING = 2  # lines of a paragraph before the one that has the comment
+LABEL = 32  # characters: a longer comment at the end of a line is moved beside the code
+WIDTH = 100  # columns of code that are visible: a comment that makes a line longer is moved, too
+OPENING = 2  # lines of a paragraph before the line with the comment
 
-# To tell which words would leave a gap in the code beside them.
-MEASURE = 37  # characters of a line of words
-TALLER, HEADING = 1.2, 1.6  # height of such a line and of a name, in lines of code
-GAP, GAIN = 2.5, 1.5  # the gap that is allowed, and what must be gained to part a note from its line
+# An estimate of the gap that words leave in the code beside them.
+MEASURE = 37  # characters per line of words
+TALLER, HEADING = 1.2, 1.6  # height of a line of words and of a name, in lines of code
+GAP, GAIN = 2.5, 1.5  # lines: the gap that is allowed, and the least gain that moves a note away from its line
 
 RULED = re.compile(r"# -{3,} ?(.*)")
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
 def take_apart(source: str) -> Annotated:
-    """The file's parts. Each of its lines is in exactly one of them."""
+    """Returns the file's parts. Each line of the file is in exactly one part."""
     return _Reader(source).file()
 
 
 def spans(source: str) -> list[tuple[str, int, int]]:
-    """Name, first and last line of the docstring and of each region: together all lines, ruled comments included."""
+    """Returns name, first and last line of the docstring and of each region, which together have all lines."""
     reader = _Reader(source)
     starts = [(1, "docstring"), *((line, name or "main") for line, name, _ in reader.starts())]
-    ends = [*(line for line, _ in starts[1:]), len(reader.lines) + 1]
-    return [(name, line, end - 1) for (line, name), end in zip(starts, ends, strict=True) if line < end]
+    bounds = itertools.pairwise([*starts, (len(reader.lines) + 1, "")])
+    return [(name, line, end - 1) for (line, name), (end, _) in bounds if line < end]
 
 
 class _Reader:
@@ -58,10 +59,10 @@ class _Reader:
                 sections.append(Section(ruled[1], line, []))
                 line += 1
             sections[-1].regions.append(Region(name, self._rows(line, end), _loop(node)))
-        return Annotated(docstring, [one for one in sections if one.regions], list(range(begin + 1, first)))
+        return Annotated(docstring, [section for section in sections if section.regions], [*range(begin + 1, first)])
 
     def starts(self) -> Iterator[tuple[int, str, ast.stmt | None]]:
-        """First line, name and definition of each region: comments right above it are its own."""
+        """Yields first line, name and definition of each region, which begins with the comments right above it."""
         body = self.tree.body[1:] if 1 in self.docstrings else self.tree.body
         imports = [i for i, node in enumerate(body) if isinstance(node, ast.Import | ast.ImportFrom)]
         before, seen = None, set()
@@ -85,7 +86,8 @@ class _Reader:
         rows = [Row()]
 
         def begin_row(words: Words) -> None:
-            # Beside its line, or right below what is said before, if that leaves a gap which the code to come fills.
+            # Words begin a row beside their line, or stay in the row before if they would leave a gap there and the
+            # code after them is long enough to fill it.
             overhang = _height(rows[-1].words) - len(rows[-1].lines)
             words.apart = overhang > GAP and _height([words]) + GAIN < self._code_after(words, end)
             if not words.apart and (rows[-1].words or any(text.strip() for _, text in rows[-1].lines)):
@@ -96,7 +98,7 @@ class _Reader:
         while number < end:
             source = self.lines[number - 1]
             if last := self.docstrings.get(number):
-                # A definition's head stands beside the docstring below it.
+                # A definition's first lines stand beside the docstring below them.
                 rows[-1].words.append(self._docstring(number, last))
                 number = last + 1
                 continue
@@ -116,10 +118,10 @@ class _Reader:
         return rows
 
     def _code_after(self, words: Words, end: int) -> int:
-        """How many lines of code there are from the words to the next ones."""
+        """Returns the number of lines of code from the words to the next words."""
         first = words.lines[-1][0] + 1
-        until = next((n for n in range(first, end) if self._is_comment(n) or self._is_moved(n)), end)
-        return until - first + (words.kind == "note")
+        next_words = next((n for n in range(first, end) if self._is_comment(n) or self._is_moved(n)), end)
+        return next_words - first + (words.kind == "note")
 
     def _docstring(self, first: int, last: int) -> Words:
         return Words("docstring", [(number, self.lines[number - 1]) for number in range(first, last + 1)])
@@ -128,7 +130,7 @@ class _Reader:
         return self.lines[number - 1].lstrip().startswith("#") and number in self.comments
 
     def _is_moved(self, number: int) -> bool:
-        """Whether the comment at the end of the line goes beside it: a sentence does, a label or a tool's word not."""
+        """Returns whether the comment at the line's end is moved: a sentence is, a label or a tool's directive not."""
         column = self.comments.get(number)
         if column is None or number in self.heads:
             return False
@@ -137,18 +139,18 @@ class _Reader:
         return not comment.startswith(("type:", "noqa")) and (len(comment) > LABEL or len(line) > WIDTH)
 
 
-def _height(said: list[Words]) -> float:
-    """Of words, in lines of code, about."""
-    height = 0.0
-    for words in said:
-        paragraphs = text_of(words).split("\n\n")
-        height += sum(-(-len(text) // MEASURE) * TALLER + 0.4 for text in paragraphs)
-        height += HEADING * (words.kind == "docstring")
-    return height
+def _height(several: list[Words]) -> float:
+    """Returns the approximate height of words, in lines of code."""
+    paragraphs = [text for words in several for text in text_of(words).split("\n\n")]
+    lines = sum(math.ceil(len(text) / MEASURE) * TALLER + 0.4 for text in paragraphs)
+    return lines + HEADING * sum(words.kind == "docstring" for words in several)
 
 
 def _opening(row: Row) -> list[tuple[int, str]]:
-    """Takes a paragraph's first lines out of a row, if they are few: the note on the next line is about all of it."""
+    """Removes a paragraph's first lines from a row, if they are few, so that the paragraph's note stands beside them.
+
+    Returns those lines.
+    """
     after_blank = len(row.lines)
     while after_blank and row.lines[after_blank - 1][1].strip():
         after_blank -= 1
@@ -160,7 +162,7 @@ def _opening(row: Row) -> list[tuple[int, str]]:
 
 
 def _start(node: ast.stmt) -> int:
-    return min([node.lineno, *(one.lineno for one in getattr(node, "decorator_list", []))])
+    return min([node.lineno, *(decorator.lineno for decorator in getattr(node, "decorator_list", []))])
 
 
 def _plain_name(node: ast.stmt) -> str:
@@ -168,8 +170,9 @@ def _plain_name(node: ast.stmt) -> str:
 
 
 def _target(node: ast.stmt) -> str:
-    """What a statement assigns to: the name of constants that stand apart from the first ones."""
-    return next((one.id for one in ast.walk(node) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)), "")
+    """Returns the first name that a statement assigns, which names constants that are not with the first constants."""
+    names = (name for name in ast.walk(node) if isinstance(name, ast.Name))
+    return next((name.id for name in names if isinstance(name.ctx, ast.Store)), "")
 
 
 def _definitions(tree: ast.Module) -> Iterator[Definition]:
@@ -185,4 +188,4 @@ def _docstrings(tree: ast.Module) -> Iterator[tuple[int, int]]:
 def _loop(node: ast.stmt | None) -> int | None:
     if not isinstance(node, ast.FunctionDef):
         return None
-    return min((one.lineno for one in ast.walk(node) if isinstance(one, ast.For | ast.While)), default=None)
+    return min((loop.lineno for loop in ast.walk(node) if isinstance(loop, ast.For | ast.While)), default=None)

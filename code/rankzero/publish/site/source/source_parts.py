@@ -1,7 +1,7 @@
 """Source parts: the sections, regions and rows of an annotated Python file, which together hold every line.
 
-A file is made of sections (a ruled comment begins one), those of regions (a function, a class, the imports, the
-constants), and those of rows: some words, and the lines from there to the next words.
+A file consists of sections (a ruled comment begins one), a section of regions (a function, a class, the imports, the
+constants), and a region of rows: words, and the lines of code from there to the next words.
 """
 
 import itertools
@@ -16,12 +16,12 @@ class Words:
 
     kind: str  # "docstring", "comment" or "note"
     lines: list[tuple[int, str]]
-    apart: bool = False  # not beside its line, because what is said before takes the room
+    apart: bool = False  # not beside its line, because earlier words take the room there
 
 
 @dataclass
 class Row:
-    """Lines of code, (number, source) each, and what is said of them. A moved comment is no longer in its line."""
+    """Lines of code, (number, source) each, and the words beside them. A comment moved there is not in its line."""
 
     words: list[Words] = field(default_factory=list)
     lines: list[tuple[int, str]] = field(default_factory=list)
@@ -29,28 +29,28 @@ class Row:
 
 @dataclass
 class Region:
-    """A function, class or method by its name, "imports" or "constants"; "" is what has no name of its own."""
+    """A function, class or method by its name, "imports" or "constants"; other code has the name ""."""
 
     name: str
     rows: list[Row]
-    loop: int | None = None  # line of its outermost loop, the first one
+    loop: int | None = None  # line of the first loop
 
     @property
     def first(self) -> int:
-        """Its first line."""
+        """The number of the region's first line."""
         row = self.rows[0]
         return min(number for number, _ in [*row.lines, *(line for words in row.words for line in words.lines)])
 
     @property
     def summary(self) -> str:
-        """The first sentence of its docstring."""
+        """The first sentence of the region's docstring."""
         texts = (text_of(words) for row in self.rows for words in row.words if words.kind == "docstring")
         return re.split(r"(?<=[^.]\.)\s", next(texts, ""), maxsplit=1)[0]
 
 
 @dataclass
 class Section:
-    """What stands under a ruled comment; the first of a file stands under none."""
+    """The regions under a ruled comment; a file's first section has no such comment, and `line` is None."""
 
     title: str
     line: int | None
@@ -67,17 +67,17 @@ class Annotated:
 
     @property
     def regions(self) -> Iterator[Region]:
-        """All of them, in order."""
+        """The regions of all sections, in order."""
         return itertools.chain.from_iterable(section.regions for section in self.sections)
 
 
 def text_of(words: Words) -> str:
-    """Returns the words, without quotes and number signs, paragraphs kept apart by an empty line."""
-    return "\n".join(text for _, text in spoken(words)).strip()
+    """Returns the words without quotes and number signs; an empty line separates paragraphs."""
+    return "\n".join(text for _, text in text_lines(words)).strip()
 
 
-def spoken(words: Words) -> list[tuple[int, str]]:
-    """Each line of it without quotes, number sign and common indentation."""
+def text_lines(words: Words) -> list[tuple[int, str]]:
+    """Returns each line of the words, by number, without quotes, number sign and common indentation."""
     if words.kind != "docstring":
         return [(number, source.strip().removeprefix("#").strip()) for number, source in words.lines]
     indent = len(words.lines[0][1]) - len(words.lines[0][1].lstrip())

@@ -15,13 +15,13 @@ SHEBANG = re.compile(r"#!.*\b(bash|sh|python)")
 
 @cache
 def colored(text: str, name: str) -> list[str]:
-    """The lines of `text` as HTML. `name` is its file's: the suffix, or else the first line, tells the language."""
+    """Returns the lines of a file's `text` as HTML. The file's `name`, or else its first line, gives the language."""
     html = highlight(text.rstrip("\n"), _lexer(text, name), HtmlFormatter(nowrap=True))
     return html.removesuffix("\n").split("\n")
 
 
 def numbered(lines: Iterable[tuple[int, str]]) -> str:
-    """HTML of lines for a <pre>: each has an anchor, L and its number, and begins with a link to itself."""
+    """Returns the HTML of lines for a <pre>: each has an anchor, L and its number, and begins with a link to itself."""
     return "".join(
         f'<span class="line" id="L{number}">'
         f'<a class="linenos" href="#L{number}" aria-label="Line {number}">{number}</a>{html}\n</span>'

@@ -1,1 +1,1 @@
-"""Pages that the site adds, and how a reader gets to them."""
+"""Pages that the site adds to the repository's, with its map and its search."""

@@ -1,4 +1,4 @@
-"""Ledger calculator: a page that computes in the browser what `rankzero.ledger` predicts.
+"""Ledger calculator: a page that computes the predictions of `rankzero.ledger` in the browser.
 
 ledger_script.py translates the formulas into `_static/ledger.js`; `facts` puts the data into the page.
 """
@@ -23,7 +23,7 @@ from rankzero.publish.site.views.ledger_script import camel, script, sources
 PAGE = "calculator"
 FAMILIES: dict[str, type[Config]] = {"gpt": type(PRESETS["gpt2"]), "llama": type(PRESETS["llama-2-7b"])}
 
-# What the page shows first: a step that many have run. Names are Python's.
+# The form's first values, by Python's names.
 DEFAULTS: dict[str, Any] = {
     "model": "gpt2",
     **dataclasses.asdict(PRESETS["gpt2"]),
@@ -50,32 +50,29 @@ LINKED = {
 
 
 def size_names(config: type[Config]) -> list[str]:
-    """The counts that give a model its shape, in the order in which it checks them."""
+    """Returns the names of the integers that give a model its shape, in the order in which the model checks them."""
     return [field.name for field in dataclasses.fields(config) if field.type is int]
 
 
 def facts() -> dict[str, Any]:
     """Returns the presets, recipes, optimizers and names that the page shows, as `ledger.js` names them."""
 
-    def plain(things: Mapping[str, Any]) -> dict[str, Any]:
+    def fields(table: Mapping[str, Any]) -> dict[str, Any]:
         return {
-            name: {camel(field): value for field, value in dataclasses.asdict(thing).items()}
-            for name, thing in things.items()
+            name: {camel(field): value for field, value in dataclasses.asdict(row).items()}
+            for name, row in table.items()
         }
 
-    def family(config: Config) -> str:
-        return next(name for name, kind in FAMILIES.items() if isinstance(config, kind))
-
-    presets = {
-        name: {"family": family(config)} | {camel(size): getattr(config, size) for size in size_names(type(config))}
-        for name, config in PRESETS.items()
-    }
+    families = {config: name for name, config in FAMILIES.items()}
     return {
-        "preset": presets,
-        "recipe": plain(RECIPES),
-        "optimizer": plain(OPTIMIZERS),
-        "hardware": {name: {"name": one.name, "memory": one.memory} for name, one in HARDWARE.items()},
-        "sizes": {name: {camel(size): size for size in size_names(kind)} for name, kind in FAMILIES.items()},
+        "preset": {
+            name: {"family": families[type(config)], **{camel(n): getattr(config, n) for n in size_names(type(config))}}
+            for name, config in PRESETS.items()
+        },
+        "recipe": fields(RECIPES),
+        "optimizer": fields(OPTIMIZERS),
+        "hardware": {key: {"name": machine.name, "memory": machine.memory} for key, machine in HARDWARE.items()},
+        "sizes": {name: {camel(size): size for size in size_names(config)} for name, config in FAMILIES.items()},
         "kinds": {kind.name: kind.value for kind in Kind},
         "phases": PHASES,
         "present": {kind.value: phases for kind, phases in PRESENT.items()},
@@ -87,11 +84,10 @@ def facts() -> dict[str, Any]:
 def _page(app: Sphinx) -> Iterable[tuple[str, dict[str, Any], str]]:
     from rankzero.publish.site.source.source_pages import link
 
-    known = facts()
     context = {
         "title": "Ledger calculator",
-        "facts": known,
-        "facts_json": json.dumps(known, ensure_ascii=False).replace("</", "<\\/"),  # it stands in a script element
+        "facts": facts(),
+        "facts_json": json.dumps(facts(), ensure_ascii=False).replace("</", "<\\/"),  # for a script element
         "defaults": DEFAULTS,
         "linked": {name: link(app.env, PAGE, ROOT / file) for name, file in LINKED.items()},
     }
@@ -101,8 +97,8 @@ def _page(app: Sphinx) -> Iterable[tuple[str, dict[str, Any], str]]:
 def _files(app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: Any) -> None:
     if pagename == PAGE:
         app.add_css_file("calculator.css")
-        for script in ("ledger.js", "calculator-view.js", "calculator.js"):
-            app.add_js_file(script)
+        for name in ("ledger.js", "calculator-view.js", "calculator.js"):
+            app.add_js_file(name)
 
 
 def _write_script(app: Sphinx) -> None:
@@ -111,9 +107,8 @@ def _write_script(app: Sphinx) -> None:
     file.write_text(script(sources()), encoding="utf-8")
 
 
-def setup(app: Sphinx) -> dict[str, bool]:
+def setup(app: Sphinx) -> None:
     """Registers this module with Sphinx."""
     app.connect("builder-inited", _write_script)
     app.connect("html-collect-pages", _page)
     app.connect("html-page-context", _files)
-    return {"parallel_read_safe": True, "parallel_write_safe": True}

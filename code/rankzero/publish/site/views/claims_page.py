@@ -1,6 +1,6 @@
 """Claims page: the table of claims, with an anchor, a verdict and a link to the measuring function in each row.
 
-The page is handbook/claims.md as GitHub shows it, with these additions; claims-page.js adds a filter.
+The page is handbook/claims.md with these additions; claims-page.js adds a filter.
 """
 
 import functools
@@ -25,7 +25,7 @@ ANCHOR = re.compile(r'<a id="([\w-]+)">')
 
 @functools.cache
 def measurements() -> dict[str, Measurement]:
-    """Returns the measurements that count, by slug."""
+    """Returns the measurements of the claims as they are now, by slug."""
     return that_count(all_claims(), read_measurements())
 
 
@@ -40,16 +40,16 @@ def class_of(slug: str) -> str:
 
 
 def numbers(claim: Claim, measurement: Measurement | None) -> list[tuple[str, str, str]]:
-    """Name, expected and measured of each number of a claim; one number alone has no name."""
+    """Returns name, expected and measured value of each number of a claim; the name of a single number is ""."""
     measured = measurement.measured if measurement else None
     if not isinstance(claim.expected, Mapping):
         return [("", text_of(claim.expected), text_of(measured))]
-    found = measured if isinstance(measured, Mapping) else {}
-    return [(name, text_of(number), text_of(found.get(name))) for name, number in claim.expected.items()]
+    values = measured if isinstance(measured, Mapping) else {}
+    return [(name, text_of(number), text_of(values.get(name))) for name, number in claim.expected.items()]
 
 
 class MakeClaimsPage(SphinxTransform):
-    """Makes a body of each row of the tables, with a row for each of the claim's numbers, headed as their page is."""
+    """Turns each row of the tables into a body with a row per number, and headings into their pages' titles."""
 
     default_priority = 7
 
@@ -59,9 +59,8 @@ class MakeClaimsPage(SphinxTransform):
         machines = next(iter(self.document.findall(nodes.enumerated_list)))
         for number, machine in enumerate(machines, 1):
             machine["ids"].append(f"machine-{number}")
-        titles = {
-            file.stem: page_names.title_of(file) for file in [*page_names.chapters(), *(lab.page for lab in all_labs())]
-        }
+        files = [*page_names.chapters(), *(lab.page for lab in all_labs())]
+        titles = {file.stem: page_names.title_of(file) for file in files}
         for heading in self.document.findall(nodes.title):
             if title := titles.get(heading.astext()):
                 heading.clear()
@@ -81,35 +80,34 @@ class MakeClaimsPage(SphinxTransform):
         match = ANCHOR.search(about.children[0].children[0].astext())
         assert match, f"a row of {PAGE} has no anchor: {about.astext()}"
         slug = match[1]
-        claim, kept = all_claims()[slug], measurements().get(slug)
-        lines: list[tuple[nodes.entry, ...]] = [
-            (_cell(name), _cell(one, classes=["claim-value"]), _cell(other, classes=["claim-value"]))
-            for name, one, other in numbers(claim, kept)
+        claim, measurement = all_claims()[slug], measurements().get(slug)
+        rows: list[tuple[nodes.entry, ...]] = [
+            (_cell(name), _cell(expected, classes=["claim-value"]), _cell(measured, classes=["claim-value"]))
+            for name, expected, measured in numbers(claim, measurement)
         ]
         if tolerance := tolerance_of(claim).strip():
-            if len(lines) == 1:
-                lines = [(_cell(tolerance, classes=["claim-unit"]), *lines[0][1:])]
+            if len(rows) == 1:
+                rows = [(_cell(tolerance, classes=["claim-unit"]), *rows[0][1:])]
             else:
-                lines.append((_cell(tolerance, morecols=2, classes=["claim-unit"]),))
-        wide = {"morerows": len(lines) - 1} if len(lines) > 1 else {}
-        first, *others = lines
+                rows.append((_cell(tolerance, morecols=2, classes=["claim-unit"]),))
+        span = {"morerows": len(rows) - 1} if len(rows) > 1 else {}
         return nodes.tbody(
             "",
-            nodes.row("", self._about(about, claim, **wide), *first, _judged(slug, seconds, where, **wide)),
-            *(nodes.row("", *line) for line in others),
+            nodes.row("", self._about(about, claim, **span), *rows[0], _verdict_cell(slug, seconds, where, **span)),
+            *(nodes.row("", *cells) for cells in rows[1:]),
             ids=[slug],
             classes=["claim-row", class_of(slug)],
         )
 
     def _about(self, cell: nodes.entry, claim: Claim, **span: int) -> nodes.entry:
-        """Slug and statement, as they are in the page without their anchor and line break, and what proves it."""
-        name, *rest = [child for child in cell.children[0].children if not isinstance(child, nodes.raw)]
+        """Returns a cell with the claim's slug and statement, as in `cell`, and a link to the measuring function."""
+        name, *statement = [child for child in cell.children[0].children if not isinstance(child, nodes.raw)]
         uri = source_pages.link(self.env, self.env.docname, *claim.place)
         proof = nodes.reference("", "How it is measured", refuri=uri, internal=True)
         return nodes.entry(
             "",
             nodes.paragraph("", "", name, classes=["claim-slug"]),
-            nodes.paragraph("", "", *rest, classes=["claim-statement"]),
+            nodes.paragraph("", "", *statement, classes=["claim-statement"]),
             nodes.paragraph("", "", proof, classes=["claim-proof"]),
             **span,
         )
@@ -119,19 +117,13 @@ def _cell(text: str, **attributes: Any) -> nodes.entry:
     return nodes.entry("", nodes.paragraph("", text), **attributes)
 
 
-def _judged(slug: str, seconds: nodes.entry, where: nodes.entry, **span: int) -> nodes.entry:
-    """The verdict; below it how long it took, and the machine, which is a link, and the date."""
-    cell = nodes.entry(
-        "", nodes.paragraph("", "", nodes.inline("", verdict(slug), classes=["verdict", class_of(slug)]))
-    )
-    after = where.astext()
+def _verdict_cell(slug: str, seconds: nodes.entry, where: nodes.entry, **span: int) -> nodes.entry:
+    """Returns a cell with the verdict and, below it, the measurement's date and duration and a link to its machine."""
+    mark = nodes.inline("", verdict(slug), classes=["verdict", class_of(slug)])
+    when: list[nodes.Node] = [nodes.Text(where.astext())]
     if slug in measurements():
-        number, date = after.split(", ")
+        number, date = where.astext().split(", ")
         machine = nodes.reference("", f"machine\u00a0{number}", refid=f"machine-{number}", internal=True)
-        cell += nodes.paragraph(
-            "", "", nodes.Text(f"{date}, {seconds.astext()}\u00a0s,\u00a0"), machine, classes=["claim-when"]
-        )
-    else:
-        cell += nodes.paragraph("", after, classes=["claim-when"])
-    cell.attributes.update(span)
-    return cell
+        when = [nodes.Text(f"{date}, {seconds.astext()}\u00a0s,\u00a0"), machine]
+    below = nodes.paragraph("", "", *when, classes=["claim-when"])
+    return nodes.entry("", nodes.paragraph("", "", mark), below, **span)

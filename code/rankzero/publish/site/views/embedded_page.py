@@ -1,4 +1,4 @@
-"""Embedded page: a page's body as part of another page, with unique ids and links that still lead to their targets."""
+"""Embedded page: a page's body as part of another page, with unique ids and working links."""
 
 import posixpath
 import re
@@ -7,20 +7,20 @@ from dataclasses import dataclass
 
 from bs4 import BeautifulSoup, Tag
 
-# What holds an id of the same page, or several.
+# Attributes whose values are ids of the same page, separated by spaces.
 _REFERENCES = (
     *("for", "headers", "list", "form", "popovertarget", "commandfor", "interestfor"),
-    *(f"aria-{what}" for what in ("activedescendant", "controls", "describedby", "details", "errormessage")),
-    *(f"aria-{what}" for what in ("flowto", "labelledby", "owns")),
+    *("aria-activedescendant", "aria-controls", "aria-describedby", "aria-details", "aria-errormessage"),
+    *("aria-flowto", "aria-labelledby", "aria-owns"),
 )
 _LINKS = ("href", "src", "xlink:href", "poster", "data", "action")
-_SITE = "site:"  # a link as `take` leaves it: a path from the site's root
-_LEFT_OUT = ".lab-links, .belongs"  # what a lab, a chapter or a starter says about the reader
+_SITE = "site:"  # the beginning of a link that `take` has changed: a path from the site's root follows
+_LEFT_OUT = ".lab-links, .belongs"  # links from a lab, a chapter or a starter to its side-by-side pages
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a page is shown: as a part of the reader's page `file`, its ids after `prefix`, its beginning at `top`."""
+    """A page's place as a part of the page `file`: `prefix` is before each of its ids, `top` is its first id."""
 
     file: str
     prefix: str
@@ -28,7 +28,7 @@ class Place:
 
 
 def take(html: str, page: str, prefix: str) -> str:
-    """The body of the page `page`, as it was written, with `prefix` before each id. Its links are yet to be `lead`."""
+    """Returns the body of the page `page`, with `prefix` before each id and links that `lead` must replace."""
     body = BeautifulSoup(html, "html.parser", multi_valued_attributes=None).select_one("article[role=main]")
     assert isinstance(body, Tag), page
     for left_out in body.select(_LEFT_OUT):
@@ -52,7 +52,7 @@ def _rename(tag: Tag, ids: set[str], prefix: str) -> None:
         if name in tag.attrs:
             tag[name] = " ".join(map(new, str(tag[name]).split()))
     if "name" in tag.attrs and (tag.name == "details" or tag.get("type") == "radio"):
-        tag["name"] = prefix + str(tag["name"])  # of those with one name only one is open, or chosen
+        tag["name"] = prefix + str(tag["name"])  # a browser opens, or selects, one element per name
     for name, value in tag.attrs.items():
         if "url(#" in str(value):
             tag[name] = re.sub(r"url\(#([^)]+)\)", lambda match: f"url(#{new(match[1])})", str(value))
@@ -65,15 +65,15 @@ def _from_root(link: str, page: str, ids: set[str], is_use: bool) -> str:
         return link
     path, mark, fragment = link.partition("#")
     if not path and fragment and fragment not in ids:
-        return link  # to something that every page has around its body
+        return link  # its target is outside the body, on every page
     path = posixpath.normpath(posixpath.join(posixpath.dirname(page), path)) if path else f"{page}.html"
     return f"{_SITE}{path}{mark}{fragment}"
 
 
 def lead(html: str, file: str, places: Mapping[str, Place]) -> str:
-    """What `take` made, with links that work in the reader's page `file` and prefer pages as `places` shows them."""
+    """Returns the result of `take` with links that work in the page `file`; links to a page in `places` lead there."""
 
-    def one(match: re.Match[str]) -> str:
+    def relative(match: re.Match[str]) -> str:
         path, fragment = match[1], match[2]
         if place := places.get(path):
             fragment = place.prefix + fragment if fragment else "" if place.file != file else place.top
@@ -81,4 +81,4 @@ def lead(html: str, file: str, places: Mapping[str, Place]) -> str:
         path = "" if path == file else posixpath.relpath(path, posixpath.dirname(file))
         return f'="{path}#{fragment}"' if fragment or not path else f'="{path}"'
 
-    return re.sub(f'="{_SITE}([^"#]*)#?([^"]*)"', one, html)
+    return re.sub(f'="{_SITE}([^"#]*)#?([^"]*)"', relative, html)

@@ -1,4 +1,4 @@
-"""Front page: README.md, with its labs as cards and the chapters after them."""
+"""Front page: README.md with the labs as cards, followed by the chapters."""
 
 import re
 from dataclasses import dataclass
@@ -12,8 +12,8 @@ from sphinx.builders.html import StandaloneHTMLBuilder
 from rankzero.curriculum import ROOT, Lab, all_labs
 from rankzero.publish.site import page_names
 
-INSTALL, LABS = "two-commands", "the-labs"  # anchors of README's sections that the page treats differently
-FIRST = "02"  # the lab to begin with
+INSTALL, LABS = "two-commands", "the-labs"  # anchors of the two sections of README that the front page lays out
+FIRST = "02"  # the first lab for a beginner
 TEACH = "handbook/for-instructors"
 
 
@@ -24,26 +24,26 @@ class Readme:
     anchor: str
     title: str
     lead: str  # the first paragraph
-    promise: str  # what else comes before the first heading
+    promise: str  # the other paragraphs before the first heading
     install: str
-    labs: str  # without its table
-    planned: list[tuple[str, str]]  # labs that are not here yet, and what they are to show
+    labs: str  # the section without its table
+    planned: list[tuple[str, str]]  # titles and summaries of the labs that do not exist yet
     rest: list[str]  # the other sections
 
 
 def read(body: str) -> Readme:
-    """Takes README's page apart. AttributeError or KeyError if README has no longer the sections named above."""
-    whole = BeautifulSoup(body, "html.parser").section
-    sections = {str(part["id"]): part.extract() for part in whole.find_all("section", recursive=False)}
+    """Returns the parts of README's page. AttributeError or KeyError if a section named above is missing."""
+    readme = BeautifulSoup(body, "html.parser").section
+    sections = {str(part["id"]): part.extract() for part in readme.find_all("section", recursive=False)}
     rows = [row.find_all("td") for row in sections[LABS].table.tbody.find_all("tr")]
     planned = [(cells[0].p.decode_contents(), cells[1].p.decode_contents()) for cells in rows if not cells[0].a]
     sections[LABS].select_one(".table-wrapper, table").extract()
-    title, lead = whole.h1.extract(), whole.p.extract()
+    title, lead = readme.h1.extract(), readme.p.extract()
     return Readme(
-        anchor=str(whole["id"]),
+        anchor=str(readme["id"]),
         title=title.decode_contents(),
         lead=lead.decode_contents(),
-        promise="".join(str(part) for part in whole.find_all("p", recursive=False)),
+        promise="".join(str(part) for part in readme.find_all("p", recursive=False)),
         install=str(sections.pop(INSTALL)),
         labs=sections.pop(LABS).decode_contents(),
         planned=planned,
@@ -52,10 +52,10 @@ def read(body: str) -> Readme:
 
 
 def topics() -> dict[str, str]:
-    """What each chapter is about, by its page, as the handbook's map says it."""
+    """Returns the topic of each chapter, by its page: the first topic in the handbook's map that names the chapter."""
     text = (ROOT / "handbook" / "README.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| ([^|]+) \| \[[^\]]+\]\(([\w-]+)\.md\)", text, re.MULTILINE)
-    return {f"handbook/{name}": topic for topic, name in reversed(rows)}  # the first that names it
+    return {f"handbook/{name}": topic for topic, name in reversed(rows)}
 
 
 def _links(lab: Lab) -> list[tuple[str, str]]:
@@ -70,19 +70,20 @@ def _links(lab: Lab) -> list[tuple[str, str]]:
 def _lay_out(app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: Any) -> str | None:
     if pagename != page_names.FRONT:
         return None
-    labs = all_labs()
-    context["readme"] = read(context["body"])
-    context["labs"] = [(lab, page_names.name_of(lab.page), _links(lab)) for lab in labs]
-    context["first"] = next(lab for lab in labs if lab.number == FIRST)
-    context["first_page"] = page_names.name_of(context["first"].page)
-    context["teach"] = TEACH
-    about = topics()
-    context["chapters"] = [
-        (page_names.title_of(file), name, about[name])
-        for file in page_names.chapters()
-        if (name := page_names.name_of(file)) in about
-    ]
-    context["furo_hide_toc"] = True
+    first, topic_of = next(lab for lab in all_labs() if lab.number == FIRST), topics()
+    context |= {
+        "readme": read(context["body"]),
+        "labs": [(lab, page_names.name_of(lab.page), _links(lab)) for lab in all_labs()],
+        "first": first,
+        "first_page": page_names.name_of(first.page),
+        "teach": TEACH,
+        "chapters": [
+            (page_names.title_of(file), name, topic_of[name])
+            for file in page_names.chapters()
+            if (name := page_names.name_of(file)) in topic_of
+        ],
+        "furo_hide_toc": True,
+    }
     return "home.html"
 
 
@@ -98,9 +99,8 @@ class SiteBuilder(StandaloneHTMLBuilder):
         return Path(super().get_output_path("index" if page_name == page_names.FRONT else page_name))
 
 
-def setup(app: Sphinx) -> dict[str, bool]:
+def setup(app: Sphinx) -> None:
     """Registers this module with Sphinx."""
     app.add_builder(SiteBuilder, override=True)
     app.add_css_file("home.css")
-    app.connect("html-page-context", _lay_out, priority=900)  # once the page is what others make of it
-    return {"parallel_read_safe": True, "parallel_write_safe": True}
+    app.connect("html-page-context", _lay_out, priority=900)  # after all other modules have changed the page

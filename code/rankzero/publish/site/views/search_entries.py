@@ -16,7 +16,7 @@ from rankzero.curriculum import ROOT
 from rankzero.publish.site import page_names
 
 CLAIMS = "handbook/claims"
-# What a page is, by the beginning of its name. A solved notebook has the learner's text, and answers: it is left out.
+# The kind of a page by the beginning of its name. A solved notebook repeats the learner's notebook and has no kind.
 KINDS = {
     "labs/": "lab",
     CLAIMS: "claim",
@@ -25,10 +25,10 @@ KINDS = {
     "code/": "code",
     "source/": "source",
     "solutions/": "",
-    "read/": "",  # a chapter and a lab once more
+    "read/": "",  # repeats a chapter and a lab
 }
 
-# Files whose functions nobody looks for: tests, and what measures claims, which can be found themselves.
+# Folders of files that are one entry, without their functions: tests and the measurements of claims.
 WHOLE = ("tests/", "handbook/claims/", "code/rankzero/claims/")
 
 _SKIPPED = nodes.literal_block | nodes.math_block | nodes.raw | nodes.Invisible | nodes.section | nodes.image
@@ -38,9 +38,9 @@ _SIGNS |= {"sum": "Σ", "odot": "⊙", "leftarrow": "←", "to": "→", "Rightar
 
 @dataclass(frozen=True)
 class Entry:
-    """Something that can be found: a place on a page, and what stands there."""
+    """A search result: a place on a page, with its title and text."""
 
-    page: str  # its name, as Sphinx has it
+    page: str  # the page's name in Sphinx
     page_title: str
     anchor: str  # "" for the page's beginning
     title: str
@@ -53,7 +53,7 @@ def kind_of(page: str) -> str:
 
 
 def of_page(page: str, document: nodes.document) -> Iterator[Entry]:
-    """The sections of a page, each without those below it."""
+    """Yields the sections of a page, each without its subsections."""
     sections = list(document.findall(nodes.section))
     for section in sections:
         title = _flat(section[0])
@@ -62,34 +62,30 @@ def of_page(page: str, document: nodes.document) -> Iterator[Entry]:
         yield Entry(page, _flat(sections[0][0]), anchor, title, text)
 
 
-def of_claims() -> Iterator[Entry]:
-    """Every claim, by its row in the table of claims."""
-    for slug, claim in all_claims().items():
-        yield Entry(CLAIMS, "Claims", slug, slug, claim.statement)
-
-
 def of_file(file: Path) -> Iterator[Entry]:
-    """A source file and its functions and classes: what their docstrings and comments say."""
+    """Yields a source file and its functions and classes, with the text of their docstrings and comments."""
     name, page = str(file.relative_to(ROOT)), page_names.source_page(file)
     if file.suffix != ".py" or name.startswith(WHOLE):
         yield Entry(page, name, "", file.name, "")
         return
     source = file.read_text(encoding="utf-8")
     tree, lines = ast.parse(source), source.splitlines()
-    yield Entry(page, name, "", file.name, _said(tree, []))
+    yield Entry(page, name, "", file.name, _documentation(tree, []))
     for node in tree.body:
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
-            yield Entry(page, name, f"L{node.lineno}", node.name, _said(node, lines[node.lineno : node.end_lineno]))
+            text = _documentation(node, lines[node.lineno : node.end_lineno])
+            yield Entry(page, name, f"L{node.lineno}", node.name, text)
 
 
-def _said(node: ast.Module | ast.FunctionDef | ast.ClassDef, lines: list[str]) -> str:
-    comments = [found[1] for line in lines if (found := re.search(r"(?:^|\s)# (.*)$", line))]
+def _documentation(node: ast.Module | ast.FunctionDef | ast.ClassDef, lines: list[str]) -> str:
+    """Returns a node's docstring and the comments in its lines as one line of text."""
+    comments = [comment[1] for line in lines if (comment := re.search(r"(?:^|\s)# (.*)$", line))]
     return " ".join(" ".join([ast.get_docstring(node) or "", *comments]).split()).replace("`", "")
 
 
 def _flat(node: nodes.Node) -> str:
     text = " ".join("".join(_words(node)).split())
-    return "" if text == "Your explanation:" else text  # where a notebook waits for one
+    return "" if text == "Your explanation:" else text  # the empty answer of a notebook
 
 
 def _words(node: nodes.Node) -> Iterator[str]:
@@ -107,9 +103,9 @@ def _words(node: nodes.Node) -> Iterator[str]:
 
 
 def plain(latex: str) -> str:
-    """A formula as a line of text: for searching and for reading, not for setting."""
+    """Returns a formula as a line of text that can be searched and read."""
     text = re.sub(r"\\[dt]?frac\s*\{([^{}]*)\}\s*\{([^{}]*)\}", r"\1/\2", latex)
-    return re.sub(r"\\([A-Za-z]+)|\\.|[{}]", lambda found: _sign(found[1] or ""), text)
+    return re.sub(r"\\([A-Za-z]+)|\\.|[{}]", lambda command: _sign(command[1] or ""), text)
 
 
 def _sign(command: str) -> str:
@@ -121,10 +117,10 @@ def _sign(command: str) -> str:
 
 
 def all_of(env: BuildEnvironment) -> Iterator[Entry]:
-    """Everything that stands on pages made of markdown or notebooks."""
+    """Yields the entries of all pages made of markdown or notebooks; of the table of claims, its beginning and rows."""
     for page in sorted(env.found_docs):
         if kind_of(page) and page != CLAIMS:
             yield from of_page(page, env.get_doctree(page))
-    first = next(of_page(CLAIMS, env.get_doctree(CLAIMS)))
-    yield first
-    yield from of_claims()
+    yield next(of_page(CLAIMS, env.get_doctree(CLAIMS)))
+    for slug, claim in all_claims().items():
+        yield Entry(CLAIMS, "Claims", slug, slug, claim.statement)

@@ -1,7 +1,7 @@
 """Search index: a script that a page loads when the search opens.
 
-It is a script because a page opened from a file may load nothing else. MiniSearch makes the index while the site is
-built: a browser takes four times as long to make an index as to load it.
+The index is a script because a page opened from a file can load no other data. MiniSearch makes the index while the
+site is built: a browser takes four times as long to make an index as to load it.
 """
 
 import json
@@ -31,12 +31,12 @@ process.stdout.write(JSON.stringify(index));
 
 
 def _switch_off(app: Sphinx) -> None:
-    """Sphinx's own search: its page, its index and the links to them."""
+    """Removes Sphinx's search: its page, its index and the links to them."""
     app.builder.search = False
 
 
 def _note(app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: Any) -> None:
-    """Keeps in mind which pages are made of something other than a document."""
+    """Records the pages that are not made of a document, with their titles."""
     if doctree is None:
         app.__dict__.setdefault("rankzero_made", {})[pagename] = context.get("title", "")
 
@@ -53,23 +53,18 @@ def _entries(app: Sphinx) -> list[Entry]:
 
 
 def _write(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
-    """The data of search.js: pages as [address, title, kind], entries as [page, anchor, title, text], and the index."""
+    """Writes search.js's data: pages [address, title, kind], entries [page, anchor, title, text], and the index."""
     entries = _entries(app)
-    names = list(dict.fromkeys((one.page, one.page_title) for one in entries))
+    names = list(dict.fromkeys((entry.page, entry.page_title) for entry in entries))
     pages = [[app.builder.get_target_uri(page), title, search_entries.kind_of(page)] for page, title in names]
-    found = [[names.index((one.page, one.page_title)), one.anchor, one.title, one.text] for one in entries]
-    data = _json({"pages": pages, "entries": found})
-    command = [
-        str(npm_packages.NODE),
-        "-e",
-        BUILD,
-        str(npm_packages.path("minisearch/dist/cjs/index.cjs")),
-        str(SHARED),
-    ]
-    made = subprocess.run(command, input=data, capture_output=True, text=True, encoding="utf-8")
-    if made.returncode:
-        raise ExtensionError(f"the index for searching was not made: {made.stderr}")
-    script = f"var rankzeroData = {data[:-1]},\n{_json('index')}:{made.stdout}}};\n"
+    rows = [[names.index((entry.page, entry.page_title)), entry.anchor, entry.title, entry.text] for entry in entries]
+    data = _json({"pages": pages, "entries": rows})
+    minisearch = npm_packages.path("minisearch/dist/cjs/index.cjs")
+    command = [str(npm_packages.NODE), "-e", BUILD, str(minisearch), str(SHARED)]
+    done = subprocess.run(command, input=data, capture_output=True, text=True, encoding="utf-8")
+    if done.returncode:
+        raise ExtensionError(f"the search index was not made: {done.stderr}")
+    script = f"var rankzeroData = {data[:-1]},\n{_json('index')}:{done.stdout}}};\n"
     Path(app.outdir, "_static", "search-data.js").write_text(script, encoding="utf-8")
     yield from ()  # no page
 
@@ -78,11 +73,10 @@ def _json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-def setup(app: Sphinx) -> dict[str, bool]:
+def setup(app: Sphinx) -> None:
     """Registers this module with Sphinx."""
     app.connect("builder-inited", _switch_off)
     app.connect("html-page-context", _note)
     app.connect("html-collect-pages", _write, priority=990)  # once all pages are known
     app.add_css_file("search.css")
     app.add_js_file("search.js", loading_method="defer")
-    return {"parallel_read_safe": True, "parallel_write_safe": False}

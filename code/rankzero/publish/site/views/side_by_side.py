@@ -1,6 +1,6 @@
 """Side-by-side pages: a chapter and a lab in two panes, with links to the lab's other pages.
 
-The panes show pages that were written before, with everything that other parts of the site add to them.
+The panes show the finished pages, with everything that the other modules of the site add to them.
 """
 
 from collections.abc import Callable, Iterator
@@ -17,21 +17,19 @@ from rankzero.publish.site import page_names
 from rankzero.publish.site.source import diff_pages
 from rankzero.publish.site.views.embedded_page import Place, lead, take
 
-CHAPTER, STARTER = "chapter--", "starter--"  # before the ids of a chapter and of a starter; a lab's stay as they are
+CHAPTER, STARTER = "chapter--", "starter--"  # before the ids of a chapter and of a starter; a lab's ids get no prefix
 
 
 def _places(lab: Lab, here: str) -> dict[str, Place]:
-    """Where the reader's page `here` shows what it shows, and where its links to the lab's other chapters lead."""
-    return {
-        f"{page_names.name_of(lab.page)}.html": Place(f"{here}.html", "", "lab"),
-        f"{page_names.source_page(lab.starter)}.html": Place(f"{here}.html", STARTER, "starter"),
-        **{
-            f"{page_names.name_of(chapter)}.html": Place(
-                f"{page_names.side_by_side_page(lab, chapter)}.html", CHAPTER, "chapter"
-            )
-            for chapter in lab.chapters
-        },
+    """Returns the places of the lab and its starter on the page `here`, and of each chapter on its own such page."""
+    places = {
+        page_names.name_of(lab.page): Place(f"{here}.html", "", "lab"),
+        page_names.source_page(lab.starter): Place(f"{here}.html", STARTER, "starter"),
     }
+    for chapter in lab.chapters:
+        file = f"{page_names.side_by_side_page(lab, chapter)}.html"
+        places[page_names.name_of(chapter)] = Place(file, CHAPTER, "chapter")
+    return {f"{page}.html": place for page, place in places.items()}
 
 
 def _context(lab: Lab, chapter: Path, body: Callable[[str, str], str]) -> dict[str, Any]:
@@ -46,15 +44,20 @@ def _context(lab: Lab, chapter: Path, body: Callable[[str, str], str]) -> dict[s
         "title": f"{page_names.title_of(chapter)}, beside Lab {lab.number}",
         "lab": lab,
         "chapter_title": page_names.title_of(chapter),
-        "chapters": [(page_names.title_of(one), page_names.side_by_side_page(lab, one)) for one in lab.chapters],
+        "chapters": _chapter_pages(lab),
         "elsewhere": [
-            *(("Diff", page) for _, page in diff_pages.pages_of(lab)[:1]),  # with the starter before, or with the next
+            *(("Diff", page) for _, page in diff_pages.pages_of(lab)[:1]),  # from the previous lab, or to the next
             ("Notebook", page_names.name_of(lab.notebook)),
         ],
         "parts": parts,
         "sources": {name: page for name, (page, _) in sources.items()},
-        "body": "".join(parts.values()),  # for whoever looks there for what a page needs
+        "body": "".join(parts.values()),  # other modules search it for the features that a page needs
     }
+
+
+def _chapter_pages(lab: Lab) -> list[tuple[str, str]]:
+    """Returns the title of each of a lab's chapters, with the page that shows the lab beside it."""
+    return [(page_names.title_of(file), page_names.side_by_side_page(lab, file)) for file in lab.chapters]
 
 
 def _compose(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
@@ -68,18 +71,17 @@ def _compose(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
 
 
 def _invite(app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: Any) -> None:
-    """Says under a lab's title what belongs to it, and under a chapter's which labs can be read beside it."""
+    """Adds links under a lab's title to the lab's other pages, and under a chapter's title to the labs beside it."""
     labs = all_labs()
     to = context["pathto"]
     if lab := next((lab for lab in labs if page_names.name_of(lab.page) == pagename), None):
-        chapters = [(page_names.title_of(one), page_names.side_by_side_page(lab, one)) for one in lab.chapters]
-        said = _belongings(lab, to) + _beside("the chapter ", chapters, to)
+        links = _belongings(lab, to) + _beside("the chapter ", _chapter_pages(lab), to)
     else:
-        pairs = [(lab, one) for lab in labs for one in lab.chapters if page_names.name_of(one) == pagename]
+        pairs = [(lab, file) for lab in labs for file in lab.chapters if page_names.name_of(file) == pagename]
         if not pairs:
             return
-        said = _beside("", [(f"Lab {lab.number}", page_names.side_by_side_page(lab, one)) for lab, one in pairs], to)
-    context["body"] = context["body"].replace("</h1>", f'</h1><div class="lab-links">{said}</div>', 1)
+        links = _beside("", [(f"Lab {lab.number}", page_names.side_by_side_page(lab, file)) for lab, file in pairs], to)
+    context["body"] = context["body"].replace("</h1>", f'</h1><div class="lab-links">{links}</div>', 1)
 
 
 def _belongings(lab: Lab, to: Callable[[str], str]) -> str:
@@ -94,27 +96,26 @@ def _belongings(lab: Lab, to: Callable[[str], str]) -> str:
     return f'<nav aria-label="What belongs to this lab"><ul>{items}</ul></nav>'
 
 
-def _beside(what: str, others: list[tuple[str, str]], to: Callable[[str], str]) -> str:
-    links = [f'<a href="{to(page)}">{escape(title)}</a>' for title, page in others]
-    return f"<p>Read beside {what}{' or '.join(filter(None, [', '.join(links[:-1]), links[-1]]))}.</p>"
+def _beside(noun: str, pages: list[tuple[str, str]], to: Callable[[str], str]) -> str:
+    links = [f'<a href="{to(page)}">{escape(title)}</a>' for title, page in pages]
+    return f"<p>Read beside {noun}{' or '.join(filter(None, [', '.join(links[:-1]), links[-1]]))}.</p>"
 
 
 def _mark(app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: Any) -> None:
-    """In the map, the line of a lab's first chapter stands for the pair that is open."""
+    """Makes the sidebar map's line for a lab's first side-by-side page lead to the page that is open."""
     if templatename != "side-by-side.html":
         return
     first = page_names.side_by_side_page(context["lab"], context["lab"].chapters[0])
     context["site_map"]["Labs"] = [
-        replace(entry, under=tuple(replace(one, page=pagename) if one.page == first else one for one in entry.under))
-        for entry in context["site_map"]["Labs"]
+        replace(lab, under=tuple(replace(line, page=pagename) if line.page == first else line for line in lab.under))
+        for lab in context["site_map"]["Labs"]
     ]
 
 
-def setup(app: Sphinx) -> dict[str, bool]:
+def setup(app: Sphinx) -> None:
     """Registers this module with Sphinx."""
     app.add_css_file("side-by-side.css")
     app.add_js_file("side-by-side.js")
     app.connect("html-page-context", _invite)
-    app.connect("html-page-context", _mark, priority=600)  # once the map is there
-    app.connect("html-collect-pages", _compose, priority=900)  # once all other pages are written
-    return {"parallel_read_safe": True, "parallel_write_safe": True}
+    app.connect("html-page-context", _mark, priority=600)  # after the context has the map
+    app.connect("html-collect-pages", _compose, priority=900)  # after all other pages are written

@@ -1,6 +1,6 @@
-"""Sidebar map: the list of all pages, in their order, beside every page.
+"""Sidebar map: the list of all pages, in order, beside every page.
 
-The order is the repository's own: labs by number, chapters as `handbook/README.md` lists them.
+Labs are in the order of their numbers, chapters in the order of `handbook/README.md`.
 """
 
 import functools
@@ -18,7 +18,8 @@ from rankzero.publish.site.page_names import FRONT, chapters, name_of, side_by_s
 class Entry:
     """A line of the map. `page` is a page's name, without suffix, perhaps with an anchor.
 
-    While one of its pages is open, the map shows the lines `under` it; a `guest` there belongs to others as well.
+    While one of the line's pages is open, the map shows the lines `under` it; a `guest` there belongs to other lines
+    as well.
     """
 
     title: str
@@ -28,12 +29,12 @@ class Entry:
 
     @property
     def pages(self) -> set[str]:
-        """Its own page and those below it."""
+        """The line's page and the pages under it."""
         return {self.page.split("#")[0], *(page for entry in self.under if not entry.guest for page in entry.pages)}
 
 
 def parts_of(lab: Lab) -> tuple[Entry, ...]:
-    """What a lab consists of, one line each."""
+    """Returns the lines of a lab's parts."""
     page = name_of(lab.page, lab.root)
     return (
         Entry("Chapter and lab, side by side", side_by_side_page(lab, lab.chapters[0])),
@@ -48,10 +49,7 @@ def parts_of(lab: Lab) -> tuple[Entry, ...]:
 
 @functools.cache
 def site_map(root: Path = ROOT) -> dict[str, list[Entry]]:
-    """The map, by headings."""
-    labs = [
-        Entry(title_of(lab.page).removeprefix("Lab "), name_of(lab.page, root), parts_of(lab)) for lab in all_labs(root)
-    ]
+    """Returns the lines of the map by heading."""
     books = {name_of(file, root): Entry(title_of(file), name_of(file, root)) for file in chapters(root)}
     last = ("handbook/errata", "handbook/claims", "handbook/for-instructors")
     return {
@@ -60,7 +58,10 @@ def site_map(root: Path = ROOT) -> dict[str, list[Entry]]:
             Entry("The map of topics", "handbook/README"),
             books.pop("handbook/how-to-read"),
         ],
-        "Labs": labs,
+        "Labs": [
+            Entry(title_of(lab.page).removeprefix("Lab "), name_of(lab.page, root), parts_of(lab))
+            for lab in all_labs(root)
+        ],
         "Handbook": [entry for name, entry in books.items() if name not in last],
         "Look up": [
             Entry("Ledger calculator", "calculator"),
@@ -72,7 +73,7 @@ def site_map(root: Path = ROOT) -> dict[str, list[Entry]]:
 
 
 def _add_toctrees(app: Sphinx, docname: str, source: list[str]) -> None:
-    """Tells Sphinx the order of pages, for "next" and "previous": labs, then chapters, then the rest."""
+    """Adds a table of contents to the front page: its order gives each page's "next" and "previous" links."""
     if docname != FRONT:
         return
     names = [entry.page for entries in site_map().values() for entry in entries if "/" in entry.page]
@@ -84,8 +85,7 @@ def _give_map(app: Sphinx, pagename: str, templatename: str, context: dict[str, 
     context["site_map"] = dict(site_map())
 
 
-def setup(app: Sphinx) -> dict[str, bool]:
+def setup(app: Sphinx) -> None:
     """Registers this module with Sphinx."""
     app.connect("source-read", _add_toctrees)
     app.connect("html-page-context", _give_map)
-    return {"parallel_read_safe": True, "parallel_write_safe": True}
