@@ -136,6 +136,7 @@ def test_ctrl_c_during_the_imports_gives_exit_code_130(monkeypatch: pytest.Monke
     monkeypatch.setitem(sys.modules, "rankzero.cli.app", Interrupted("rankzero.cli.app"))
     with pytest.raises(SystemExit) as ended:
         main()
+    assert signal.signal(signal.SIGINT, signal.default_int_handler) == signal.SIG_DFL  # for the clean-up
     assert ended.value.code == 130
 
 

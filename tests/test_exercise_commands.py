@@ -144,6 +144,17 @@ def test_hint_without_a_name_is_for_the_first_exercise_that_is_not_solved(tmp_pa
     assert "nothing is left to hint at" in run("hint", "02")[1]
 
 
+def test_ctrl_c_at_the_question_of_reset_gives_exit_code_130(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: object) -> str:
+        raise KeyboardInterrupt
+
+    run("start", "02", "--folder", str(tmp_path))
+    monkeypatch.setattr("builtins.input", interrupt)
+    code, output = run("reset", "02")
+    assert (code, "Aborted" in output) == (130, False)
+    assert not (tmp_path / "lab-02" / "exercises.backup-1.py").exists()
+
+
 def test_help_shows_an_optional_name_in_single_brackets() -> None:
     assert "[[" not in run("check", "--help")[1] + run("hint", "--help")[1] + run("claims", "--help")[1]
 

@@ -73,7 +73,7 @@ class Lab:
 
     @property
     def folder(self) -> Path:
-        """Starter, README, later the exercises."""
+        """The folder of the starter, its README and the exercises without answers."""
         return self.root / "code" / self.slug
 
     @property
@@ -88,7 +88,7 @@ class Lab:
 
     @property
     def solutions(self) -> Path:
-        """Sources of truth: answers and the notebook's text."""
+        """The folder of the sources of truth: answers and the notebook's text."""
         return self.root / "solutions" / self.slug
 
     @property
@@ -134,10 +134,10 @@ class Lab:
     @property
     def claims(self) -> Path:
         """Claims of the lab's page, each with the function that measures its number."""
-        return self.root / "tests" / self.slug / "claims.py"
+        return self.tests / "claims.py"
 
     def import_starter(self) -> ModuleType:
-        """The starter as a module, so that notebooks and tests use its functions instead of copies."""
+        """Returns the starter as a module, so that notebooks and tests use its functions instead of copies."""
         name = self.starter.stem
         if name not in sys.modules:
             spec = importlib.util.spec_from_file_location(name, self.starter)
@@ -150,7 +150,7 @@ class Lab:
 
 
 def all_labs(root: Path = ROOT) -> list[Lab]:
-    """Every lab of the repository at `root`, by number. UserError where one is wrong."""
+    """Returns every lab of the repository at `root`, by number. UserError if a manifest is wrong."""
     labs = [_read(path, root) for path in sorted((root / "code").glob("lab-*/lab.toml"))]
     for before, after in itertools.pairwise(labs):
         if before.number == after.number:
@@ -161,11 +161,19 @@ def all_labs(root: Path = ROOT) -> list[Lab]:
 def find_lab(number: str, root: Path = ROOT) -> Lab:
     """Returns the lab of that number: '2', '02', 'lab-02' or its whole folder name. UserError if there is none."""
     labs = all_labs(root)
-    wanted = number.removeprefix("lab-")
+    digits = number.removeprefix("lab-")
     for lab in labs:
-        if number == lab.slug or (wanted.isdecimal() and int(wanted) == int(lab.number)):
+        if number == lab.slug or (digits.isdecimal() and int(digits) == int(lab.number)):
             return lab
     raise UserError(f"there is no lab {number!r}: the labs are {', '.join(lab.number for lab in labs) or 'none yet'}.")
+
+
+def find_lab_with_exercises(number: str) -> Lab:
+    """Returns the lab of that number. UserError if there is none or it has no exercises."""
+    lab = find_lab(number)
+    if not lab.checks.exists():
+        raise UserError(f"lab {lab.number} has no exercises yet.")
+    return lab
 
 
 def path_from_here(path: Path) -> str:

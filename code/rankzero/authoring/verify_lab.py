@@ -73,12 +73,12 @@ def verify_lab(lab: Lab, progress: Callable[[str], None] = lambda gate: None) ->
 
 def wrong_headings(page: str) -> str:
     """Returns what is wrong with the headings of a lab's page, in a sentence; empty if nothing is."""
-    found = re.findall(r"^## (.+)$", page, re.MULTILINE)
-    wanted = [heading for heading in HEADINGS if heading != ADDED_LATER or heading in found]
-    if found == wanted:
+    headings = re.findall(r"^## (.+)$", page, re.MULTILINE)
+    expected = [heading for heading in HEADINGS if heading != ADDED_LATER or heading in headings]
+    if headings == expected:
         return ""
-    missing = [heading for heading in wanted if heading not in found]
-    unknown = [heading for heading in found if heading not in wanted]
+    missing = [heading for heading in expected if heading not in headings]
+    unknown = [heading for heading in headings if heading not in expected]
     if missing:
         return f"the heading '## {missing[0]}' is missing"
     return f"the heading '## {unknown[0]}' is not one of a lab's" if unknown else "the headings are in another order"

@@ -40,7 +40,7 @@ def prepare() -> None:
 
 @app.command()
 def doctor(as_json: Json = False) -> None:
-    """Says in plain words what this machine can run. Exit code 1 if something will fail."""
+    """Prints what this machine can run and what limits it. Exit code 1 if something will fail."""
     from rankzero.grading.sandbox.sandbox_client import why_unavailable
     from rankzero.learn.machine.doctor import Finding, examine  # imports torch, which takes seconds
 
@@ -63,7 +63,7 @@ def doctor(as_json: Json = False) -> None:
 
 @app.command("list")
 def list_labs(as_json: Json = False) -> None:
-    """Lists the labs that exist."""
+    """Lists the labs. `rankzero run NUMBER` starts one."""
     with sentences():
         labs = all_labs()
     if as_json:
@@ -79,7 +79,10 @@ def list_labs(as_json: Json = False) -> None:
 
 @app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []})
 def run(number: str, arguments: typer.Context) -> None:
-    """Runs a lab's starter, then says what to open next. Options after the number go to the starter, --help too."""
+    """Runs a lab's starter, then prints what to open next. Options after the number go to the starter, --help too.
+
+    Example: rankzero run 02 --steps 50
+    """
     if number in ("-h", "--help"):
         console.print("Usage: rankzero run NUMBER [OPTIONS OF THE STARTER]     for example: rankzero run 02 --steps 50")
         return
@@ -96,14 +99,14 @@ def run(number: str, arguments: typer.Context) -> None:
 
 @app.command()
 def sync(
-    check: Annotated[bool, typer.Option(help="Write nothing; exit code 1 if something is stale.")] = False,
+    check: Annotated[bool, typer.Option(help="Write nothing; exit code 1 if a file is stale.")] = False,
     execute: Annotated[bool, typer.Option(help="Run the notebooks again even if their cells are the same.")] = False,
-    record: Annotated[bool, typer.Option(help="First run the recorded commands again and keep their output.")] = False,
+    record: Annotated[bool, typer.Option(help="First run the recorded commands again and write their output.")] = False,
     lab: Annotated[
         str | None, typer.Option(metavar="NUMBER", help="With --record, the commands of this lab only.")
     ] = None,
 ) -> None:
-    """Regenerates notebooks and the excerpts in pages from their sources."""
+    """Regenerates notebooks, stubs, and excerpts and tables in pages from their sources."""
     from rankzero.publish import sync as publish
 
     with sentences(), console.status("running starters and comparing generated files with their sources"):
@@ -121,10 +124,9 @@ def sync(
 
 @app.command()
 def site(
-    out: Annotated[Path, typer.Option(help="The folder to write; what was built there before is replaced.")] = ROOT
-    / "site",
+    out: Annotated[Path, typer.Option(help="The folder to write; an earlier build in it is replaced.")] = ROOT / "site",
     serve: Annotated[bool, typer.Option("--serve", help="Open it in a browser and rebuild as files change.")] = False,
-    port: Annotated[int, typer.Option(min=1, max=65535, help="Where --serve listens.")] = 8000,
+    port: Annotated[int, typer.Option(min=1, max=65535, help="The port of --serve.")] = 8000,
 ) -> None:
     """Builds the site from pages, notebooks and sources. It opens from the file system, without a network."""
     try:

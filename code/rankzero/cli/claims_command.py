@@ -25,13 +25,20 @@ commands = typer.Typer()
 
 @commands.command()
 def claims(
-    slug: Annotated[str | None, typer.Argument(metavar="SLUG", help="Measure this one and show how.")] = None,
+    slug: Annotated[str | None, typer.Argument(metavar="SLUG", help="One claim: measure it and show how.")] = None,
     page: Annotated[str | None, typer.Option(help="Only claims of this page, such as memory.")] = None,
-    jobs: Annotated[int, typer.Option(min=1, help="Processes side by side.")] = os.cpu_count() or 1,
-    bare_figures: Annotated[bool, typer.Option("--bare-figures", help="List figures that nothing backs.")] = False,
+    jobs: Annotated[
+        int, typer.Option(min=1, help="Claims measured at the same time, each in a process.")
+    ] = os.cpu_count() or 1,
+    bare_figures: Annotated[
+        bool, typer.Option("--bare-figures", help="List figures on pages that no claim or source backs.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
-    """Measures what the text states; writes handbook/claims.md. Exit code 1 if a number is not what the text says."""
+    """Measures the claims of the pages and writes handbook/claims.md. Exit code 1 if a number differs from its page.
+
+    Example: rankzero claims --page memory
+    """
     with sentences():
         if bare_figures:
             raise typer.Exit(_list_bare_figures())
@@ -41,16 +48,16 @@ def claims(
 
 
 def _list_bare_figures() -> int:
-    """Prints the figures of all pages that nothing backs, and linked numbers that their claim does not have."""
+    """Prints figures that no claim or source backs, and linked numbers that differ from their claim's."""
     from rankzero.claims.page_links import figures_without_proof
 
-    found = figures_without_proof()
-    console.print("\n".join(escape(figure) for figure in found) or "Every figure has something behind it.")
-    return int(bool(found))
+    figures = figures_without_proof()
+    console.print("\n".join(map(escape, figures)) or "A claim or source backs every figure.")
+    return int(bool(figures))
 
 
 def _show_one(slug: str, *, as_json: bool) -> int:
-    """Measures one claim and prints how; returns the exit code. UserError if there is none."""
+    """Measures one claim and prints how; returns the exit code. UserError if no claim has that slug."""
     from rankzero.claims.claim import text_of
     from rankzero.claims.measurements import read_measurements
     from rankzero.claims.registry import find_claim
@@ -78,7 +85,7 @@ def _show_one(slug: str, *, as_json: bool) -> int:
 
 
 def _measure_all(page: str | None, jobs: int, *, as_json: bool) -> int:
-    """Measures every claim that this machine can, keeps the values and writes the table; returns the exit code."""
+    """Measures every claim that this machine can measure, writes values and table; returns the exit code."""
     from rankzero.claims.claim import text_of
     from rankzero.claims.measurements import write_measurements
     from rankzero.claims.registry import all_claims
@@ -109,17 +116,11 @@ def _measure_all(page: str | None, jobs: int, *, as_json: bool) -> int:
 
 
 def _with_progress(slugs: list[str], jobs: int) -> "list[Outcome]":
-    """Measures claims behind a progress bar on stderr; outcomes in the order in which they come."""
+    """Measures claims with a progress bar on stderr; returns the outcomes in order of completion."""
     from rankzero.claims.run import run_claims
 
-    columns = (
-        TextColumn("measuring"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("{task.description}"),
-    )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+    columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
+    with Progress(TextColumn("measuring"), *columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("", total=len(slugs))
         outcomes = []
         for outcome in run_claims(slugs, jobs):

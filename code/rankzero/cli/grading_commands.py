@@ -13,7 +13,7 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from rankzero.cli.terminal import Json, console, fail, sentences
-from rankzero.curriculum import Lab, LatePolicy, all_labs, find_lab, path_from_here, validate
+from rankzero.curriculum import LatePolicy, all_labs, find_lab, find_lab_with_exercises, path_from_here, validate
 from rankzero.errors import UserError
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def grade(
     roster: Annotated[
         Path | None, typer.Option(help="A CSV of the class: student_id, last_name, first_name, email.")
     ] = None,
-    jobs: Annotated[int, typer.Option(min=1, help="Submissions side by side.")] = os.cpu_count() or 1,
+    jobs: Annotated[int, typer.Option(min=1, help="Submissions graded at the same time.")] = os.cpu_count() or 1,
     time_limit: Annotated[float, typer.Option(min=1, help="Seconds that one submission to one lab may take.")] = 120.0,
     memory: Annotated[int, typer.Option(min=256, help="MiB that all processes of a submission may take.")] = 2048,
     due: Annotated[str | None, typer.Option(help='The deadline, as "2026-12-01 23:59+01:00".')] = None,
@@ -49,10 +49,10 @@ def grade(
         float | None, typer.Option(min=0, max=100, help="Percent of the points that each late day costs.")
     ] = None,
     late_max_days: Annotated[
-        int | None, typer.Option(min=0, max=366, help="Days late after which nothing counts; 0 refuses late work.")
+        int | None, typer.Option(min=0, max=366, help="Days late after which submissions get no points; 0 refuses any.")
     ] = None,
     late_grace_hours: Annotated[
-        float | None, typer.Option(min=0, max=8784, help="Hours after the deadline that cost nothing.")
+        float | None, typer.Option(min=0, max=8784, help="Hours after the deadline without loss of points.")
     ] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Grade with the random inputs of an earlier run.")] = None,
     resume: Annotated[
@@ -130,7 +130,7 @@ def _grade_class(
     from rankzero.grading.intake.timestamps import parse_time
     from rankzero.grading.sandbox.sandbox_client import require_sandbox
 
-    chosen = [_gradable(number) for number in numbers]
+    chosen = [find_lab_with_exercises(number) for number in numbers]
     if not options["trusted"]:
         require_sandbox()
     with batch.lock_folder(out, resume) as earlier_run:
@@ -155,9 +155,9 @@ def _grade_class(
 def feedback(
     out: Annotated[Path, typer.Argument(help="The folder that `rankzero grade` wrote.")],
     student: Annotated[str, typer.Argument(help="The student's id, as in grades.csv.")],
-    labs: Annotated[list[str] | None, typer.Option("--lab", help="Only this lab; may be repeated.")] = None,
+    labs: Annotated[list[str] | None, typer.Option("--lab", help="Only this lab; repeatable.")] = None,
 ) -> None:
-    """Prints one student's feedback."""
+    """Prints one student's feedback. Example: rankzero feedback graded/ ada --lab 02"""
     from rankzero.grading.grade import read_grade
     from rankzero.grading.intake.safe_names import safe_name
     from rankzero.grading.report.terminal_feedback import show
@@ -169,8 +169,8 @@ def feedback(
         if not (out / "grades").is_dir():
             raise UserError(f"{out} holds no grades: name the folder that `rankzero grade` wrote.")
         if not files:
-            wanted = f"lab {' or '.join(numbers)} of {student!r}" if labs else repr(student)
-            raise UserError(f"{out} holds no grade of {wanted}: grades.csv in it lists labs and students' ids.")
+            subject = f"lab {' or '.join(numbers)} of {student!r}" if labs else repr(student)
+            raise UserError(f"{out} holds no grade of {subject}: its grades.csv lists labs and students' ids.")
         try:
             grades = [read_grade(file) for file in files]
         except ValueError as error:
@@ -183,15 +183,10 @@ def _verify(labs: list[str] | None, jobs: int) -> None:
     from rankzero.grading.verify_grader import verify
 
     with sentences():
-        chosen = [_gradable(number) for number in labs] if labs else [lab for lab in all_labs() if lab.checks.exists()]
+        chosen = [lab for lab in all_labs() if lab.checks.exists()]
+        if labs:
+            chosen = [find_lab_with_exercises(number) for number in labs]
         raise typer.Exit(verify(chosen, jobs, console))
-
-
-def _gradable(number: str) -> Lab:
-    lab = find_lab(number)
-    if not lab.checks.exists():
-        raise UserError(f"lab {lab.number} has no exercises yet.")
-    return lab
 
 
 @contextmanager
@@ -207,7 +202,7 @@ def _progress(total: int, quiet: bool) -> "Iterator[Callable[[Grade, bool], None
         def advance(grade: "Grade", kept: bool) -> None:
             nonlocal graded
             graded += not kept
-            rate = f"{60 * graded / (time.monotonic() - began):.0f} a minute" if graded else ""
+            rate = f"{60 * graded / (time.monotonic() - began):.0f} per minute" if graded else ""
             bar.update(task, advance=1, rate=rate)
 
         try:

@@ -33,18 +33,21 @@ def plan(
     data: Annotated[int, _count("Replicas that see different batches and sum up gradients.", CUT)] = 1,
     shard: Annotated[int, _count("Ranks that share one replica's weights, gradients, state.", CUT)] = 1,
     zero: Annotated[
-        int | None, _option("What they share: 1 state, 2 gradients too, 3 all.", CUT, metavar="1|2|3", min=1, max=3)
+        int | None,
+        _option(
+            "State that those ranks share: 1 optimizer's, 2 also gradients, 3 all.", CUT, metavar="1|2|3", min=1, max=3
+        ),
     ] = None,
     keep: Annotated[bool, _option("Keep gathered weights until backward: no second gather.", CUT, "--keep")] = False,
     tensor: Annotated[int, _count("Ranks that share each matrix product.", CUT)] = 1,
     sequence_parallel: Annotated[
-        bool, _option("They split the tokens between products.", CUT, "--sequence-parallel")
+        bool, _option("Split the tokens among tensor ranks between products.", CUT, "--sequence-parallel")
     ] = False,
     pipeline: Annotated[int, _count("Stages, each with its own blocks.", CUT)] = 1,
     interleave: Annotated[int, _count("Runs of blocks on each stage.", CUT, "V")] = 1,
-    micro_batches: Annotated[int, _count("Micro-batches of a rank in one step.", STEP, "M")] = 1,
-    micro_batch: Annotated[int, _count("Sequences of a micro-batch.", STEP, "B")] = 1,
-    seq: Annotated[int | None, _count("Tokens of a sequence, if not all that the preset takes.", STEP, "T")] = None,
+    micro_batches: Annotated[int, _count("Micro-batches per rank and step.", STEP, "M")] = 1,
+    micro_batch: Annotated[int, _count("Sequences per micro-batch.", STEP, "B")] = 1,
+    seq: Annotated[int | None, _count("Tokens per sequence; by default the preset's most.", STEP, "T")] = None,
     recipe: Annotated[str, _option("Which dtype plays which role: fp32, amp, mixed, bf16 ...", STEP)] = "mixed",
     optimizer: Annotated[str, _option("sgd, momentum, adamw or adam8bit.", STEP)] = "adamw",
     checkpointing: Annotated[str, _option("none, or block: keep block inputs, run blocks again.", STEP)] = "none",
@@ -123,7 +126,7 @@ def plan(
 
 
 def _show(made: "Plan", simulate: bool, as_json: bool) -> bool:
-    """Prints the plan, and what a simulated step counted; whether they agree. Mistakes come before any output."""
+    """Prints the plan and the counts of a simulated step; returns whether they agree. Errors come before any output."""
     from rankzero.ledger.plan.plan_text import counted_text, plan_text
     from rankzero.ledger.plan.simulate import simulate as run
 
@@ -145,18 +148,17 @@ def _show(made: "Plan", simulate: bool, as_json: bool) -> bool:
 
 
 def _check_plot(file: Path, overwrite: bool) -> None:
-    """Before any work: UserError if the picture could not be written in the end."""
-
+    """UserError, before any work, if the picture cannot be written."""
     if file.suffix not in (".png", ".svg", ".pdf"):
         raise UserError(f"{file}: a picture's name ends in .png, .svg or .pdf.")
     if not file.parent.is_dir():
         raise UserError(f"there is no folder {file.parent}: make it, or give another name.")
-    there = file.exists()
-    if there and not overwrite:
+    exists = file.exists()
+    if exists and not overwrite:
         raise UserError(f"{file} is there already: give another name, or --overwrite.")
     try:
         file.open("ab").close()
     except OSError as error:
         raise UserError(f"cannot write {file} ({error.strerror}): give another name.") from None
-    if not there:
+    if not exists:
         file.unlink()

@@ -1,4 +1,4 @@
-"""The commands for exercises: start, check, watch, hint, status, reset. Each a few lines that call this room."""
+"""The commands for exercises: start, check, watch, hint, status, reset."""
 
 import json
 from pathlib import Path
@@ -8,7 +8,7 @@ import typer
 from rich.markup import escape
 
 from rankzero.cli.terminal import Json, console, sentences
-from rankzero.curriculum import Lab, all_labs, find_lab, path_from_here
+from rankzero.curriculum import Lab, all_labs, find_lab_with_exercises, path_from_here
 from rankzero.errors import UserError
 
 if TYPE_CHECKING:
@@ -16,23 +16,32 @@ if TYPE_CHECKING:
 
 commands = typer.Typer()
 Number = Annotated[str, typer.Argument(metavar="LAB", help="The lab's number, such as 02.")]
-Name = Annotated[str | None, typer.Argument(metavar="EXERCISE", help="One exercise; without it, all of the lab.")]
-File = Annotated[Path | None, typer.Option("--file", help="Your exercises.py, if not the one of the last `start`.")]
-Seed = Annotated[int | None, typer.Option(help="Repeat a check's random inputs; each report names its seed.")]
+Name = Annotated[
+    str | None, typer.Argument(metavar="EXERCISE", help="One exercise, or a function of it; by default all of the lab.")
+]
+File = Annotated[
+    Path | None, typer.Option("--file", help="Your exercises.py; by default the copy of the last `start`.")
+]
+Seed = Annotated[
+    int | None, typer.Option(help="Repeat the random inputs of an earlier check; each report names its seed.")
+]
 
 
 @commands.command()
 def start(
     number: Number,
     folder: Annotated[
-        Path | None, typer.Option(help="Where your copy goes, as FOLDER/lab-NN/exercises.py; at first, work.")
+        Path | None,
+        typer.Option(
+            help="The folder for your copy, FOLDER/lab-NN/exercises.py; by default that of the last start, or work."
+        ),
     ] = None,
 ) -> None:
-    """Copies a lab's exercises into a work folder. What you wrote there before stays."""
+    """Copies a lab's exercises into a work folder; an existing copy stays. Example: rankzero start 02"""
     from rankzero.exercises.study import workspace
 
     with sentences():
-        lab = _lab_with_exercises(number)
+        lab = find_lab_with_exercises(number)
         file, new, before = workspace.start(lab, folder)
     console.print(f"{'Made' if new else 'You have started already; nothing was changed:'} {path_from_here(file)}")
     if before:
@@ -42,7 +51,10 @@ def start(
 
 @commands.command()
 def check(number: Number, name: Name = None, file: File = None, seed: Seed = None, as_json: Json = False) -> None:
-    """Checks your exercises and says what is wrong and why. Exit code 0 only if everything passes."""
+    """Checks your exercises and explains each mistake. Exit code 0 only if every check passes.
+
+    Example: rankzero check 02 train_step
+    """
     from rankzero.exercises.checks.probe_client import LocalProbeClient
     from rankzero.exercises.checks.runner import check_file, new_seed
     from rankzero.exercises.study import progress, workspace
@@ -50,15 +62,15 @@ def check(number: Number, name: Name = None, file: File = None, seed: Seed = Non
 
     with sentences():
         lab, chosen = _exercises(number, name)
-        mine = workspace.work_file(lab, file)
+        work_file = workspace.work_file(lab, file)
         with LocalProbeClient() as client, console.status("checking") as status:
             report = check_file(
                 lab,
-                mine,
+                work_file,
                 chosen,
                 seed=new_seed() if seed is None else seed,
                 client=client,
-                progress=lambda what: status.update(f"checking {what}"),
+                progress=lambda name: status.update(f"checking {name}"),
             )
         if file is None:
             progress.remember(report)
@@ -73,16 +85,19 @@ def check(number: Number, name: Name = None, file: File = None, seed: Seed = Non
 
 @commands.command()
 def watch(number: Number, name: Name = None, file: File = None) -> None:
-    """Checks again on every save. Keys: h for a hint, l for the list of exercises, q to quit."""
+    """Checks your exercises again after every save. Keys: h for a hint, l for the list of exercises, q to quit.
+
+    Example: rankzero watch 02 train_step
+    """
     from rankzero.exercises.checks.probe_client import LocalProbeClient
     from rankzero.exercises.study import workspace
     from rankzero.exercises.study.watch import Session
 
     with sentences():
         lab, chosen = _exercises(number, name)
-        mine = workspace.work_file(lab, file)
+        work_file = workspace.work_file(lab, file)
         with LocalProbeClient() as client:
-            Session(lab, chosen, mine, client, remember=file is None).run()
+            Session(lab, chosen, work_file, client, remember=file is None).run()
 
 
 @commands.command()
@@ -90,10 +105,12 @@ def hint(
     number: Number,
     name: Annotated[
         str | None,
-        typer.Argument(metavar="EXERCISE", help="The exercise, or a function of it; at first, one not solved yet."),
+        typer.Argument(
+            metavar="EXERCISE", help="The exercise, or a function of it; by default the first unsolved exercise."
+        ),
     ] = None,
 ) -> None:
-    """Shows the next hint of an exercise: first a nudge, at last nearly the answer."""
+    """Shows the next hint of an exercise, from a nudge to nearly the answer. Example: rankzero hint 02 train_step"""
     from rankzero.exercises.study import progress
     from rankzero.exercises.study import report_display as display
 
@@ -105,7 +122,7 @@ def hint(
 
 @commands.command()
 def status(as_json: Json = False) -> None:
-    """Shows your progress over all labs: the best of each exercise."""
+    """Shows your progress in all labs: the most points so far in each exercise."""
     from rankzero.exercises.checks.check import exercises_of
     from rankzero.exercises.study.progress import LabProgress, read_progress
 
@@ -123,9 +140,8 @@ def status(as_json: Json = False) -> None:
         bar = "#" * round(20 * best / most)
         console.print(f"{lab.number}  {escape(f'[{bar:<20}]')}  {state:<18}  {lab.title}")
         if known.last and last < best:
-            console.print(
-                f"    Your file had {last} points when it was last checked; the best of each exercise counts."
-            )
+            text = f"Your file had {last} points when it was last checked; the best of each exercise counts."
+            console.print(f"    {text}")
     if not progress:
         console.print("\nBegin with: rankzero start 02")
 
@@ -133,16 +149,19 @@ def status(as_json: Json = False) -> None:
 @commands.command()
 def reset(
     number: Number,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask; the backup is made all the same.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Replace without asking; the backup is still made.")] = False,
 ) -> None:
-    """Puts a lab's untouched exercises back in place of yours, after asking. Yours are kept beside them."""
+    """Replaces your copy of a lab's exercises by the untouched ones, after asking; a backup of your copy stays.
+
+    Example: rankzero reset 02
+    """
     from rankzero.exercises.study import workspace
 
     with sentences():
-        lab = _lab_with_exercises(number)
+        lab = find_lab_with_exercises(number)
         file = workspace.work_file(lab)
         question = f"Replace {path_from_here(file)} by the untouched exercises, and forget points and hints?"
-        if not yes and not typer.confirm(question):
+        if not yes and input(f"{question} [y/N]: ").strip().lower() not in ("y", "yes"):
             console.print("Nothing was changed.")
             return
         backup = workspace.reset(lab)
@@ -152,20 +171,12 @@ def reset(
 def _exercises(number: str, name: str | None) -> "tuple[Lab, tuple[Exercise, ...]]":
     from rankzero.exercises.checks.check import exercises_of
 
-    lab = _lab_with_exercises(number)
+    lab = find_lab_with_exercises(number)
     exercises = exercises_of(lab)
     if name is None:
         return lab, exercises
-    chosen = tuple(one for one in exercises if name in (one.name, *one.functions))
+    chosen = tuple(exercise for exercise in exercises if name in (exercise.name, *exercise.functions))
     if not chosen:
-        raise UserError(
-            f"lab {lab.number} has no exercise {name!r}: it has {', '.join(one.name for one in exercises)}."
-        )
+        names = ", ".join(exercise.name for exercise in exercises)
+        raise UserError(f"lab {lab.number} has no exercise {name!r}: it has {names}.")
     return lab, chosen
-
-
-def _lab_with_exercises(number: str) -> Lab:
-    lab = find_lab(number)
-    if not lab.checks.exists():
-        raise UserError(f"lab {lab.number} has no exercises yet.")
-    return lab

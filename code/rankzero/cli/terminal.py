@@ -1,4 +1,4 @@
-"""Terminal: the console of all commands, and how user errors and Ctrl-C end a command."""
+"""Terminal: the console of all commands, and how user errors end a command."""
 
 import contextlib
 from collections.abc import Iterator
@@ -16,13 +16,11 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON, for a program to
 
 @contextlib.contextmanager
 def sentences() -> Iterator[None]:
-    """Turns the mistakes of a user into one sentence and exit code 2, and Ctrl-C into exit code 130."""
+    """Turns the mistakes of a user into one sentence and exit code 2."""
     try:
         yield
     except UserError as error:
         fail(str(error))
-    except KeyboardInterrupt:
-        raise typer.Exit(130) from None
 
 
 def fail(sentence: str, code: int = 2) -> NoReturn:
