@@ -30,27 +30,18 @@ MODULES = {
 }
 SKIPPED = {"_in_flight", "as_json", "table"}  # methods for pipelines and for text
 RESERVED = {"case", "catch", "const", "default", "delete", "function", "let", "new", "switch", "this", "var", "void"}
-OPERATORS: Mapping[type[ast.AST], str] = {
-    ast.Add: "add",
-    ast.Sub: "sub",
-    ast.Mult: "mul",
-    ast.Div: "div",
-    ast.FloorDiv: "floordiv",
-    ast.Mod: "mod",
-    ast.Pow: "pow",
-    ast.Eq: "eq",
-    ast.NotEq: "ne",
-    ast.In: "contains",
-    ast.NotIn: "lacks",
+# Python's operators, by the names of their nodes: functions of the runtime, and operators of JavaScript.
+FUNCTIONS = {
+    "Add": "add",
+    "Sub": "sub",
+    "Mult": "mul",
+    "Div": "div",
+    "FloorDiv": "floordiv",
+    "Mod": "mod",
+    "Pow": "pow",
 }
-COMPARED: Mapping[type[ast.AST], str] = {
-    ast.Lt: "<",
-    ast.LtE: "<=",
-    ast.Gt: ">",
-    ast.GtE: ">=",
-    ast.Is: "===",
-    ast.IsNot: "!==",
-}
+FUNCTIONS |= {"Eq": "eq", "NotEq": "ne", "In": "contains", "NotIn": "lacks"}
+OPERATORS = {"Lt": "<", "LtE": "<=", "Gt": ">", "GtE": ">=", "Is": "===", "IsNot": "!=="}
 METHODS = {"append": "push", "items": "entries"}  # of lists and dicts
 
 
@@ -85,7 +76,7 @@ def camel(name: str) -> str:
 
 
 class _Translator:
-    """Translates the statements of a module; `classes` are the classes that a call makes an instance of."""
+    """Translates the statements of a module; a call of a name in `classes` becomes `new`."""
 
     def __init__(self, classes: set[str]) -> None:
         self.classes = classes | {"UserError", "ArgumentTypeError"}
@@ -94,10 +85,13 @@ class _Translator:
     def statement(self, node: ast.stmt) -> str:
         match node:
             case ast.FunctionDef():
-                return f"function {camel(node.name)}{self.function(node)}\n{self.signature(node)}"
+                parameters = [camel(parameter.arg) for parameter in _parameters(node)]
+                return (
+                    f"function {camel(node.name)}{self.function(node)}\n{camel(node.name)}.parameters = {parameters};"
+                )
             case ast.ClassDef(bases=[ast.Name(id="StrEnum")]):
                 members = [part for part in node.body if isinstance(part, ast.Assign)]
-                pairs = [f"{self.expression(one.targets[0])}: {self.expression(one.value)}" for one in members]
+                pairs = [f"{self.expression(member.targets[0])}: {self.expression(member.value)}" for member in members]
                 return f"const {node.name} = {{ {', '.join(pairs)} }};"
             case ast.ClassDef():
                 return self.dataclass(node) if node.decorator_list else f"class {node.name} extends Error {{}}"
@@ -108,7 +102,7 @@ class _Translator:
                 return f"{self.expression(node.target)} = {self.expression(value)};"
             case ast.AugAssign():
                 name = self.expression(node.target)
-                return f"{name} = {OPERATORS[type(node.op)]}({name}, {self.expression(node.value)});"
+                return f"{name} = {FUNCTIONS[type(node.op).__name__]}({name}, {self.expression(node.value)});"
             case ast.Return():
                 return f"return {self.expression(node.value) if node.value else 'null'};"
             case ast.Raise(exc=ast.expr() as error):
@@ -138,40 +132,35 @@ class _Translator:
         return self.statement(node).removeprefix("const ") if isinstance(node, ast.Assign) else self.statement(node)
 
     def function(self, node: ast.FunctionDef, first: str = "") -> str:
-        """Returns parameters and body."""
-        parameters = [one.arg for one in _parameters(node)]
-        body = [part for statement in node.body for part in _walk(statement)]
-        stored = {one.id for one in body if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)}
-        declared = sorted(stored - set(parameters))
+        """Returns a function's parameters and body; the body begins with the statement `first`."""
+        names = [part for statement in node.body for part in _walk(statement) if isinstance(part, ast.Name)]
+        stored = {name.id for name in names if isinstance(name.ctx, ast.Store)}
+        declared = sorted(stored - {parameter.arg for parameter in _parameters(node)})
         let = f"let {', '.join(map(camel, declared))};\n" if declared else ""
         return f"({', '.join(self.parameters(node))}) {{\n{first}{let}{self.block(node.body)}\n}}"
 
     def parameters(self, node: ast.FunctionDef) -> list[str]:
-        defaults = dict(zip([one.arg for one in node.args.args][::-1], node.args.defaults[::-1], strict=False))
-        for one, default in zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True):
-            if default:
-                defaults[one.arg] = default
-        made = [
-            camel(one.arg) + (f" = {self.expression(defaults[one.arg])}" if one.arg in defaults else "")
-            for one in _parameters(node)
+        positional = zip(node.args.args[::-1], node.args.defaults[::-1], strict=False)
+        by_name = zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)
+        defaults = {parameter.arg: default for parameter, default in (*positional, *by_name) if default}
+        texts = [
+            camel(name) + (f" = {self.expression(defaults[name])}" if name in defaults else "")
+            for name in (parameter.arg for parameter in _parameters(node))
         ]
-        return [*made, *([f"...{camel(node.args.vararg.arg)}"] if node.args.vararg else [])]
-
-    def signature(self, node: ast.FunctionDef) -> str:
-        return f"{camel(node.name)}.parameters = {[camel(one.arg) for one in _parameters(node)]};"
+        return [*texts, *([f"...{camel(node.args.vararg.arg)}"] if node.args.vararg else [])]
 
     def dataclass(self, node: ast.ClassDef) -> str:
-        fields = [(one.target.id, one.value) for one in node.body if isinstance(one, ast.AnnAssign)]  # type: ignore[union-attr]
+        fields = [(part.target.id, part.value) for part in node.body if isinstance(part, ast.AnnAssign)]  # type: ignore[union-attr]
         names = [camel(name) for name, _ in fields]
-        given = [camel(name) + (f" = {self.expression(value)}" if value else "") for name, value in fields]
-        methods = [self.method(one) for one in node.body if isinstance(one, ast.FunctionDef) and _is_method(one)]
-        fill = f"Object.assign(this, {{ {', '.join(names)} }});\nthis.__post_init__?.();"
-        constructor = f"static parameters = {names};\nconstructor({', '.join(given)}) {{\n{fill}\n}}"
+        parameters = [camel(name) + (f" = {self.expression(value)}" if value else "") for name, value in fields]
+        methods = [self.method(part) for part in node.body if isinstance(part, ast.FunctionDef) and _is_method(part)]
+        body = f"Object.assign(this, {{ {', '.join(names)} }});\nthis.__post_init__?.();"
+        constructor = f"static parameters = {names};\nconstructor({', '.join(parameters)}) {{\n{body}\n}}"
         return f"class {node.name} {{\n" + "\n".join([constructor, *methods]) + "\n}"
 
     def method(self, node: ast.FunctionDef) -> str:
         name = node.name if node.name == "__post_init__" else camel(node.name)
-        getter = "get " if any(isinstance(one, ast.Name) for one in node.decorator_list) else ""
+        getter = "get " if any(isinstance(decorator, ast.Name) for decorator in node.decorator_list) else ""
         return f"{getter}{name}{self.function(node, first='const self = this;')}"
 
     # ---- Expressions
@@ -205,29 +194,26 @@ class _Translator:
             case ast.UnaryOp(op=ast.USub()):
                 return f"(-{self.expression(node.operand)})"
             case ast.UnaryOp(op=ast.Not()):
-                return (
-                    f"!{self.truth(node.operand)}"
-                    if not isinstance(node.operand, ast.Compare)
-                    else (f"!({self.expression(node.operand)})")
-                )
+                truth = self.truth(node.operand)
+                return f"!({truth})" if isinstance(node.operand, ast.Compare) else f"!{truth}"
             case ast.BinOp():
-                return f"{OPERATORS[type(node.op)]}({self.expression(node.left)}, {self.expression(node.right)})"
+                return f"{FUNCTIONS[type(node.op).__name__]}({self.commas([node.left, node.right])})"
             case ast.BoolOp():
-                name = "or" if isinstance(node.op, ast.Or) else "and"
-                made = self.expression(node.values[-1])
+                name = type(node.op).__name__.lower()
+                text = self.expression(node.values[-1])
                 for value in node.values[-2::-1]:
-                    made = f"{name}({self.expression(value)}, () => {made})"
-                return made
+                    text = f"{name}({self.expression(value)}, () => {text})"
+                return text
             case ast.Compare():
                 sides = [node.left, *node.comparators]
                 return "(" + " && ".join(map(self.compared, sides, node.ops, sides[1:])) + ")"
             case ast.IfExp():
-                parts = self.truth(node.test), self.expression(node.body), self.expression(node.orelse)
-                return "({} ? {} : {})".format(*parts)
+                return f"({self.truth(node.test)} ? {self.expression(node.body)} : {self.expression(node.orelse)})"
             case ast.NamedExpr():
                 return f"({self.expression(node.target)} = {self.expression(node.value)})"
             case ast.Lambda():
-                return f"(({', '.join(camel(one.arg) for one in node.args.args)}) => {self.expression(node.body)})"
+                parameters = ", ".join(camel(parameter.arg) for parameter in node.args.args)
+                return f"(({parameters}) => {self.expression(node.body)})"
             case ast.JoinedStr():
                 return "[" + ", ".join(map(self.piece, node.values)) + '].join("")'
             case ast.Subscript(slice=ast.Slice(lower=ast.expr() as lower, upper=None)):
@@ -245,10 +231,10 @@ class _Translator:
         raise NotImplementedError(ast.unparse(node))
 
     def compared(self, left: ast.expr, operator: ast.cmpop, right: ast.expr) -> str:
-        sides = self.expression(left), self.expression(right)
-        if type(operator) in OPERATORS:
-            return "{}({}, {})".format(OPERATORS[type(operator)], *sides)
-        return f"{sides[0]} {COMPARED[type(operator)]} {sides[1]}"
+        name = type(operator).__name__
+        if name in FUNCTIONS:
+            return f"{FUNCTIONS[name]}({self.commas([left, right])})"
+        return f"{self.expression(left)} {OPERATORS[name]} {self.expression(right)}"
 
     def piece(self, node: ast.expr) -> str:
         """Returns a part of an f-string."""
@@ -263,19 +249,17 @@ class _Translator:
         return f"repr({value})" if node.conversion == ord("r") else f"str({value})"
 
     def generator(self, loops: list[ast.comprehension], element: str) -> str:
-        made = f"yield {element};"
+        text = f"yield {element};"
         for loop in reversed(loops):
             for test in reversed(loop.ifs):
-                made = f"if ({self.truth(test)}) {made}"
-            made = f"for (const {self.expression(loop.target)} of iter({self.expression(loop.iter)})) {{ {made} }}"
-        return f"(function* () {{ {made} }})()"
+                text = f"if ({self.truth(test)}) {text}"
+            text = f"for (const {self.expression(loop.target)} of iter({self.expression(loop.iter)})) {{ {text} }}"
+        return f"(function* () {{ {text} }})()"
 
     def call(self, node: ast.Call) -> str:
-        arguments = [self.expression(one) for one in node.args]
-        keywords = ", ".join(
-            f"{camel(one.arg)}: {self.expression(one.value)}" if one.arg else f"...named({self.expression(one.value)})"
-            for one in node.keywords
-        )
+        arguments = [self.expression(argument) for argument in node.args]
+        values = [(keyword.arg, self.expression(keyword.value)) for keyword in node.keywords]
+        keywords = ", ".join(f"{camel(name)}: {text}" if name else f"...named({text})" for name, text in values)
         match node.func:
             case ast.Name(id="isinstance"):
                 return f"({arguments[0]} instanceof {arguments[1]})"
@@ -290,16 +274,14 @@ class _Translator:
             case _:
                 function = self.expression(node.func)
         if function in ("max", "min"):
-            several = len(arguments) > 1
-            arguments = [f"[{', '.join(arguments)}]" if several else f"iter({arguments[0]})"]
-        if keywords and function not in ("zip",):
+            arguments = [f"[{', '.join(arguments)}]" if len(arguments) > 1 else f"iter({arguments[0]})"]
+        if keywords and function != "zip":
             return f"call({function}, [{', '.join(arguments)}], {{ {keywords} }})"
-        made = "new " if function in self.classes else ""
-        return f"{made}{function}({', '.join(arguments)})"
+        return f"{'new ' if function in self.classes else ''}{function}({', '.join(arguments)})"
 
 
 def _parameters(node: ast.FunctionDef) -> list[ast.arg]:
-    return [one for one in (*node.args.args, *node.args.kwonlyargs) if one.arg != "self"]
+    return [parameter for parameter in (*node.args.args, *node.args.kwonlyargs) if parameter.arg != "self"]
 
 
 def _is_method(node: ast.FunctionDef) -> bool:
