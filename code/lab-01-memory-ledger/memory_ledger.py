@@ -2,7 +2,7 @@
 
 Read `run` first: it predicts from sizes alone, runs one training step of the model, and lays the two side by side. The
 formulas are in rankzero/ledger/predict.py and activations.py, the counting in measure.py: short, part of the lesson.
-B = sequences a micro-batch, T = tokens a sequence, C = width, H = heads, K = heads of keys and values,
+B = sequences per micro-batch, T = tokens per sequence, C = width, H = heads, K = heads of keys and values,
 D = C / H, F = width of Llama's MLP, L = blocks, V = tokens in the vocabulary.
 
     python memory_ledger.py                                                   # GPT-2 small, seconds
@@ -45,11 +45,11 @@ def make_parser() -> StarterParser:
     add = parser.add_argument
     add("--preset", metavar="MODEL", help=f"{', '.join(PRESETS)}; without it gpt2, or the sizes below")
     for name, size in SIZES.items():
-        what = {"vocab_size": "tokens in the vocabulary", "layers": "blocks", "heads": "attention heads a block"}
+        what = {"vocab_size": "tokens in the vocabulary", "layers": "blocks", "heads": "attention heads per block"}
         text = f"{what.get(name, 'width')} of a GPT of your own; without it {size}"
         add("--" + name.replace("_", "-"), type=positive_int, help=text)
-    add("--batch-size", type=positive_int, default=4, help="sequences a micro-batch")
-    add("--seq-len", type=positive_int, help="tokens a sequence; without it as many as the preset takes, or 1024")
+    add("--batch-size", type=positive_int, default=4, help="sequences per micro-batch")
+    add("--seq-len", type=positive_int, help="tokens per sequence; without it as many as the preset takes, or 1024")
     recipes = "; ".join(f"{recipe.name}: {recipe.says}" for recipe in RECIPES.values())
     add("--recipe", choices=RECIPES, default="fp32", metavar="RECIPE", help=f"{recipes}")
     add("--optimizer", choices=OPTIMIZERS, default="adamw", metavar="NAME", help=", ".join(OPTIMIZERS))
@@ -90,7 +90,7 @@ def describe(name: str, config: Config, options: argparse.Namespace, seq_len: in
     shape = f"{config.n_layer} blocks of {config.n_head} heads, {config.hidden_dim} wide, {config.vocab_size:,} tokens"
     print(f"model   {name}: {shape}, {parameter_count(config):,} parameters")
     print(f"step    {options.batch_size} sequence{'s' * (options.batch_size > 1)} of {seq_len:,} tokens")
-    each = f"{bytes_per_parameter(recipe, optimizer):g} B a parameter"
+    each = f"{bytes_per_parameter(recipe, optimizer):g} B per parameter"
     print(f"recipe  {recipe.name} ({recipe.says}), {optimizer.name}: {each} before activations\n")
 
 
@@ -104,8 +104,8 @@ def print_moments(ledger: Ledger) -> None:
 
 
 def print_states(parameters: float, recipe: Recipe, optimizer: Optimizer, ranks: int) -> None:
-    """Weights, gradients and optimizer state a rank, by ZeRO's stage: the table of the ZeRO paper."""
-    print(f"GB a rank of weights, gradients and optimizer state; {parameters:,.0f} parameters, {recipe.name}")
+    """Weights, gradients and optimizer state per rank, by ZeRO's stage: the table of the ZeRO paper."""
+    print(f"GB per rank of weights, gradients and optimizer state; {parameters:,.0f} parameters, {recipe.name}")
     print(f"{'ranks':>7}" + "".join(f"{name:>12}" for name in ("replicated", "ZeRO-1", "ZeRO-2", "ZeRO-3")))
     for n in sorted({4, 16, 64, 1024, ranks} - {1}):
         each = [states_per_rank(parameters, recipe, optimizer, zero=stage, ranks=n) / 1e9 for stage in range(4)]
@@ -177,7 +177,7 @@ def run(options: argparse.Namespace) -> None:
     budget = int(options.budget_gb * 1e9)
     best = largest_micro_batch(config, recipe, optimizer, seq_len=seq_len, budget=budget, layout=layout)
     print(f"\npeak                 {human(peak)}, when {'the weights are updated' if phase == UPDATE else phase}")
-    print(f"into {options.budget_gb:g} GB fit       {best:,} sequences a micro-batch\n")
+    print(f"into {options.budget_gb:g} GB fit       {best:,} sequences per micro-batch\n")
     print_states(parameter_count(config), recipe, optimizer, options.ranks)
     assert folder is not None
     plot_ledgers(*([predicted, measured] if measured and options.peaks else [predicted])).savefig(

@@ -1,7 +1,7 @@
 """Lab 02: train a small GPT on one device, with nothing hidden.
 
 Read it from top to bottom. The lesson is `train_step`, and the loop in `train` that calls it. What comes from
-rankzero.learn is not the lesson: the text, the model, the meter. B = sequences a batch, T = tokens a sequence,
+rankzero.learn is not the lesson: the text, the model, the meter. B = sequences per batch, T = tokens per sequence,
 V = tokens in the vocabulary.
 
     python train_single_gpu.py                                                # under a minute on two CPU cores
@@ -50,7 +50,7 @@ def train_step(
     y: Tensor,
     after: Callable[[str], None] = lambda phase: None,
 ) -> Tensor:
-    """One update of the model. `x` and `y` are int64 [B, T]; returns the loss before the update, in nats a token.
+    """One update of the model. `x` and `y` are int64 [B, T]; returns the loss before the update, in nats per token.
 
     `after` is called with a phase's name when that phase ends; the run measures memory there.
     """
@@ -63,7 +63,7 @@ def train_step(
     loss.backward()  # fills p.grad of every parameter, and frees the activations as it passes
     after("backward")
 
-    optimizer.step()  # the first time, AdamW makes its state here: two averages a parameter
+    optimizer.step()  # the first time, AdamW makes its state here: two averages per parameter
     after("update")
     return loss.detach()  # without its graph: backward has emptied it, but a kept loss would keep its nodes
 
@@ -80,7 +80,7 @@ def learning_rate(step: int, peak: float, warmup_steps: int, decay_steps: int) -
 
 @torch.no_grad()  # nothing will run backward, so nothing needs keeping
 def evaluate(model: nn.Module, batches: Iterable[tuple[Tensor, Tensor]], device: torch.device) -> float:
-    """Mean loss in nats a token. Weighs by tokens, not by batches: the last batch may be smaller."""
+    """Mean loss in nats per token. Weighs by tokens, not by batches: the last batch may be smaller."""
     was_training = model.training
     model.eval()  # dropout off, if there is any
     total, tokens = 0.0, 0

@@ -2,7 +2,7 @@
 
 Read it from top to bottom. The lesson is what `train_step` does around the four calls, the `LossScaler` that it uses,
 and `format_table`, which shows on one batch what each format does to the gradients. All else is Lab 02's.
-B = sequences a batch, T = tokens a sequence, V = tokens in the vocabulary, P = parameters.
+B = sequences per batch, T = tokens per sequence, V = tokens in the vocabulary, P = parameters.
 
     python train_amp.py                                              # bf16; under a minute on two CPU cores
     python train_amp.py --precision fp32                             # the same run as Lab 02's, with clipping
@@ -86,7 +86,7 @@ def train_step(
     scaler: LossScaler,
     after: Callable[[str], None] = lambda phase: None,
 ) -> Tensor:
-    """One update of the model. `x` and `y` are int64 [B, T]; returns the loss before the update, in nats a token.
+    """One update of the model. `x` and `y` are int64 [B, T]; returns the loss before the update, in nats per token.
 
     `low` is the dtype of matrix products, None for fp32. `after` is called with a phase's name when that phase ends.
     """
@@ -113,7 +113,7 @@ def train_step(
 def evaluate(
     model: nn.Module, batches: Iterable[tuple[Tensor, Tensor]], device: torch.device, low: torch.dtype | None
 ) -> float:
-    """Mean loss in nats a token. Weighs by tokens, not by batches: the last batch may be smaller."""
+    """Mean loss in nats per token. Weighs by tokens, not by batches: the last batch may be smaller."""
     was_training = model.training
     model.eval()  # dropout off, if there is any
     total, tokens = 0.0, 0

@@ -1,7 +1,7 @@
 """Lab 04: train on batches that need not fit, a micro-batch at a time. Lab 02's loop with one more loop in its step.
 
 Read `train_step` first: the lesson is there. `compare_gradients` calls it to show that the parts add up to the whole
-batch's gradient. The rest is Lab 02's. B = sequences a batch, b = sequences a micro-batch, T = tokens a sequence,
+batch's gradient. The rest is Lab 02's. B = sequences per batch, b = sequences per micro-batch, T = tokens per sequence,
 V = tokens in the vocabulary.
 
     python train_accumulation.py                                        # batches of 12, as 3 micro-batches of 4
@@ -60,7 +60,7 @@ def train_step(
 ) -> tuple[Tensor, Tensor]:
     """One update of the model by the whole batch, `micro_batch` sequences at a time. `x` and `y` are int64 [B, T].
 
-    Returns the batch's loss before the update, in nats a token, and its gradient's norm before the clipping. `after` is
+    Returns the batch's loss before the update, in nats per token, and its gradient's norm before clipping. `after` is
     called with a phase's name when that phase ends; the run measures memory there.
     """
     optimizer.zero_grad(set_to_none=True)  # once: from here on, each micro-batch adds to what the others left
@@ -119,7 +119,7 @@ def compare_gradients(model: nn.Module, x: Tensor, y: Tensor, micro_batch: int) 
 
 @torch.no_grad()  # nothing will run backward, so nothing needs keeping
 def evaluate(model: nn.Module, batches: Iterable[tuple[Tensor, Tensor]], device: torch.device) -> float:
-    """Mean loss in nats a token. Weighs by tokens, not by batches: the last batch may be smaller."""
+    """Mean loss in nats per token. Weighs by tokens, not by batches: the last batch may be smaller."""
     was_training = model.training
     model.eval()  # dropout off, if there is any
     total, tokens = 0.0, 0

@@ -147,9 +147,9 @@ def main(arguments: list[str] | None = None) -> int:
     for name, value, words in (
         ("--layers", 16, "transformer blocks"),
         ("--hidden-dim", 64, "width of the model; a multiple of --heads"),
-        ("--heads", 4, "attention heads a block"),
-        ("--block-size", 64, "tokens a sequence"),
-        ("--batch-size", 12, "sequences a step"),
+        ("--heads", 4, "attention heads per block"),
+        ("--block-size", 64, "tokens per sequence"),
+        ("--batch-size", 12, "sequences per step"),
         ("--repeats", 6, "steps that are timed, of each policy"),
     ):
         parser.add_argument(name, type=positive_int, default=value, help=words)

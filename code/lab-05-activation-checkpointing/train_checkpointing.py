@@ -1,7 +1,7 @@
 """Lab 05: Lab 02's loop, with activations that are computed again instead of kept.
 
 The lesson is `Checkpoint`, one node of autograd's graph, and `run_blocks`, which calls the model's blocks through it.
-`train_step` is Lab 02's. B = sequences a batch, T = tokens a sequence, C = width, V = tokens in the vocabulary.
+`train_step` is Lab 02's. B = sequences per batch, T = tokens per sequence, C = width, V = tokens in the vocabulary.
 Run `python train_checkpointing.py --recompute blocks`, or none, sqrt, selective: the same losses, bit for bit.
 """
 
@@ -111,7 +111,7 @@ def train_step(
     y: Tensor,
     after: Callable[[str], None] = lambda phase: None,
 ) -> Tensor:
-    """One update of the model. `x` and `y` are int64 [B, T]; returns the loss before the update, in nats a token.
+    """One update of the model. `x` and `y` are int64 [B, T]; returns the loss before the update, in nats per token.
 
     `after` is called with a phase's name when that phase ends; the run measures memory there.
     """
@@ -124,14 +124,14 @@ def train_step(
     loss.backward()  # fills p.grad of every parameter, and frees the activations as it passes
     after("backward")
 
-    optimizer.step()  # the first time, AdamW makes its state here: two averages a parameter
+    optimizer.step()  # the first time, AdamW makes its state here: two averages per parameter
     after("update")
     return loss.detach()  # without its graph: backward has emptied it, but a kept loss would keep its nodes
 
 
 @torch.no_grad()  # nothing will run backward, so nothing needs keeping
 def evaluate(model: nn.Module, batches: Iterable[tuple[Tensor, Tensor]], device: torch.device) -> float:
-    """Mean loss in nats a token. Weighs by tokens, not by batches: the last batch may be smaller."""
+    """Mean loss in nats per token. Weighs by tokens, not by batches: the last batch may be smaller."""
     was_training = model.training
     model.eval()  # dropout off, if there is any
     total, tokens = 0.0, 0

@@ -1,7 +1,7 @@
 """Lab 06: where the time of a training step goes.
 
 The step is Lab 02's, with a name on each phase. Read `train_step` and the loop in `train_steps`, then `account`, which
-adds the time up. B = sequences a batch, T = tokens a sequence.
+adds the time up. B = sequences per batch, T = tokens per sequence.
 
     python profile_step.py                             # 5 steps, a few seconds
     python profile_step.py --script patient_a.py       # the same with somebody else's code in the loop
@@ -76,7 +76,7 @@ def train_step(
     y: Tensor,
     phase: Phase = record_function,
 ) -> Tensor:
-    """One update of the model. `x` and `y` are int64 [B, T]; returns the loss before the update, in nats a token.
+    """One update of the model. `x` and `y` are int64 [B, T]; returns the loss before the update, in nats per token.
 
     What runs inside `phase(name)` appears in the trace under that name.
     """
@@ -91,7 +91,7 @@ def train_step(
         loss.backward()  # fills p.grad of every parameter, and frees the activations as it passes
 
     with phase("optimizer"):
-        optimizer.step()  # the first time, AdamW makes its state here: two averages a parameter
+        optimizer.step()  # the first time, AdamW makes its state here: two averages per parameter
     return loss.detach()  # without its graph: backward has emptied it, but a kept loss would keep its nodes
 
 
@@ -225,9 +225,9 @@ def run(options: argparse.Namespace, saved: object) -> int:
     executed = sum(count_flops(model, x, y))  # what is done: more, if blocks run again
     multiplied = sum(p.numel() for p in model.parameters() if p.dim() == 2) - model.position_embedding.weight.numel()
     palm = 6 * multiplied + 12 * config.n_layer * config.hidden_dim * config.block_size  # H heads of Q are hidden_dim
-    print(f"FLOPs a step, counted: {forward:,} forward + {backward:,} backward = {forward + backward:,}")
-    print(f"FLOPs a step, 6N + 12LHQT: {palm * x.numel():,} with N = {multiplied:,}")
-    print(f"FLOPs a step, executed: {executed:,}")
+    print(f"FLOPs per step, counted: {forward:,} forward + {backward:,} backward = {forward + backward:,}")
+    print(f"FLOPs per step, 6N + 12LHQT: {palm * x.numel():,} with N = {multiplied:,}")
+    print(f"FLOPs per step, executed: {executed:,}")
     if peak := reference_peak(device, options.peak_flops):
         mfu, hfu = (flops / (plain_ms / 1000) / peak[0] for flops in (forward + backward, executed))
         print(f"MFU {mfu:.3f}, HFU {hfu:.3f} of {peak[0] / 1e9:,.0f} GFLOP/s ({peak[1]})")

@@ -1,8 +1,8 @@
 """Lab 07: several processes train one model. Lab 02's loop, in which backward sends the gradients to the other ranks.
 
 Every rank runs this file from top to bottom. Read `train_step` first: only its last line is not Lab 02's. Then
-`compare_gradients`, which shows that K ranks are one process with the whole batch. K = ranks, B = sequences a batch
-of all ranks together, T = tokens a sequence, V = tokens in the vocabulary.
+`compare_gradients`, which shows that K ranks are one process with the whole batch. K = ranks, B = sequences per batch
+of all ranks together, T = tokens per sequence, V = tokens in the vocabulary.
 
     python train_ddp.py --ranks 2                          # two processes; the losses are Lab 02's
     torchrun --nproc-per-node 2 train_ddp.py               # the same
@@ -124,7 +124,7 @@ def what_was_sent(step: int, counter: CollectiveCounter) -> str:
 
 @torch.no_grad()  # nothing will run backward, so nothing needs keeping
 def evaluate(model: nn.Module, batches: Iterable[tuple[Tensor, Tensor]], device: torch.device) -> float:
-    """Mean loss in nats a token over all batches, of which each rank takes every K-th. Weighs by tokens."""
+    """Mean loss in nats per token over all batches, of which each rank takes every K-th. Weighs by tokens."""
     was_training = model.training
     model.eval()  # dropout off, if there is any
     total, tokens = torch.zeros(2, dtype=torch.float64, device=device)

@@ -1,7 +1,7 @@
 """Lab 08: several processes train one model that none of them holds whole. Lab 07's loop, and a model in parts.
 
 Every rank runs this file from top to bottom. Read `shard` first, then `save` and `restore`: each rank writes its own
-part, and any number of ranks can go on. N = ranks, B = sequences a batch of all ranks together, T = tokens a sequence.
+part, and any number of ranks can go on. N = ranks, B = sequences per batch of all ranks, T = tokens per sequence.
 
     python train_fsdp.py --ranks 2                         # two processes; the losses are Lab 02's
     torchrun --nproc-per-node 2 train_fsdp.py              # the same
@@ -102,7 +102,7 @@ def train_step(
 
 @torch.no_grad()  # nothing will run backward, so nothing needs keeping
 def evaluate(model: nn.Module, batches: Iterable[tuple[Tensor, Tensor]], device: torch.device) -> float:
-    """Mean loss in nats a token. Every rank takes every batch: one that took fewer would not gather with the others."""
+    """Mean loss in nats per token. Every rank takes every batch: a rank with fewer would not gather with the others."""
     was_training = model.training
     model.eval()  # dropout off, if there is any
     total, tokens = 0.0, 0

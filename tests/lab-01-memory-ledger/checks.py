@@ -44,7 +44,7 @@ def _text(value: object) -> str:
 
 
 def _per_parameter(bytes_: object, parameters: int) -> str:
-    return f", {bytes_ / parameters:.3g} B a parameter" if type(bytes_) is int and abs(bytes_) < 10**30 else ""
+    return f", {bytes_ / parameters:.3g} B per parameter" if type(bytes_) is int and abs(bytes_) < 10**30 else ""
 
 
 ROLES = ("weights", "gradients", "optimizer state")
@@ -61,7 +61,7 @@ def roles(got: Answers, expected: Answers) -> str | None:
             each = _per_parameter(bytes_, expected["parameters"])
             return (
                 f"{role} of {expected['parameters']:,} parameters in {expected['tensors']:,} tensors is {_text(bytes_)}"
-                f"{each}; expected {wanted:,}, {wanted / expected['parameters']:.3g} B a parameter."
+                f"{each}; expected {wanted:,}, {wanted / expected['parameters']:.3g} B per parameter."
                 + _off(bytes_, wanted)
             )
     return None

@@ -45,7 +45,7 @@ def test_help_names_every_option_with_its_default(capsys: pytest.CaptureFixture[
     text = " ".join(capsys.readouterr().out.split())
     for option in ("--steps", "--batch-size", "--hidden-dim", "--checkpoint", "--corpus", "--device", "--seed", "--lr"):
         assert option in text
-    assert "sequences a step (default: 12)" in text
+    assert "sequences per step (default: 12)" in text
 
 
 def test_a_small_run_learns(tmp_path: Path) -> None:

@@ -105,7 +105,7 @@ def weight_rows(weights: list[Weight], recipe: Recipe, layout: Layout) -> list[R
             Kind.WEIGHTS,
             group,
             sum(held(weight, layout, 3) for weight in weights if weight.group == group) * recipe.weight,
-            f"{recipe.weight} B a parameter",
+            f"{recipe.weight} B per parameter",
         )
         for group in dict.fromkeys(weight.group for weight in weights)
     ]
@@ -129,12 +129,12 @@ def gradient_rows(weights: list[Weight], recipe: Recipe, layout: Layout) -> list
     summed = sum(held(weight, layout, 2) for weight in weights)
     name, phases = ("of this backward", None) if layout.micro_batches == 1 else ("summed over micro-batches", PHASES)
     return [
-        Row(Kind.GRADIENTS, name, numbers * recipe.gradient, f"{recipe.gradient} B a parameter", phases),
+        Row(Kind.GRADIENTS, name, numbers * recipe.gradient, f"{recipe.gradient} B per parameter", phases),
         Row(
             Kind.GRADIENTS,
             "fp32 sum of micro-batches",
             summed * recipe.accumulator,
-            f"{recipe.accumulator} B a parameter",
+            f"{recipe.accumulator} B per parameter",
             PHASES,
         ),
     ]
@@ -143,19 +143,19 @@ def gradient_rows(weights: list[Weight], recipe: Recipe, layout: Layout) -> list
 def optimizer_rows(weights: list[Weight], recipe: Recipe, optimizer: Optimizer, layout: Layout) -> list[Row]:
     """Returns master weights, the optimizer's averages, and its step counts."""
     numbers = sum(held(weight, layout, 1) for weight in weights)
-    rows = [Row(Kind.OPTIMIZER, "master weights", numbers * recipe.master, f"{recipe.master} B a parameter")]
+    rows = [Row(Kind.OPTIMIZER, "master weights", numbers * recipe.master, f"{recipe.master} B per parameter")]
     for moment in optimizer.moments:
         if optimizer.eight_bit:
             size = sum(_eight_bit(held(weight, layout, 1) // weight.copies) * weight.copies for weight in weights)
-            rows.append(Row(Kind.OPTIMIZER, moment, size, f"1 + 4/{EIGHT_BIT_BLOCK} B a parameter"))
+            rows.append(Row(Kind.OPTIMIZER, moment, size, f"1 + 4/{EIGHT_BIT_BLOCK} B per parameter"))
         elif moment == "velocity" and layout.zero == 0 and not recipe.accumulator:
             size = sum(held_gradient(weight, layout) for weight in weights) * recipe.state  # it begins as the gradient
-            rows.append(Row(Kind.OPTIMIZER, moment, size, f"{recipe.state} B a parameter"))
+            rows.append(Row(Kind.OPTIMIZER, moment, size, f"{recipe.state} B per parameter"))
         else:
-            rows.append(Row(Kind.OPTIMIZER, moment, numbers * recipe.state, f"{recipe.state} B a parameter"))
+            rows.append(Row(Kind.OPTIMIZER, moment, numbers * recipe.state, f"{recipe.state} B per parameter"))
     if optimizer.counts_steps:
         tensors = sum(weight.copies for weight in weights)
-        rows.append(Row(Kind.OPTIMIZER, "step counts", 4 * tensors, "4 B a tensor"))
+        rows.append(Row(Kind.OPTIMIZER, "step counts", 4 * tensors, "4 B per tensor"))
     return rows
 
 
@@ -249,7 +249,7 @@ def temporary_rows(
         backward = Row(Kind.TEMPORARY, "one block, run again", again, "all it keeps, less B·T·V·bytes")
     return [
         backward,
-        Row(Kind.TEMPORARY, "gradients, converted", converted, f"{updated} B a parameter", (UPDATE,)),
+        Row(Kind.TEMPORARY, "gradients, converted", converted, f"{updated} B per parameter", (UPDATE,)),
         Row(Kind.TEMPORARY, "update of the largest weight", buffers * largest * recipe.state, formula, (UPDATE,)),
     ]
 
@@ -266,9 +266,9 @@ def communication_rows(weights: list[Weight], recipe: Recipe, layout: Layout) ->
     size = recipe.gradient or recipe.accumulator
     if layout.zero < 2:
         numbers = sum(unit.numbers * unit.copies for unit in units)
-        return [Row(Kind.COMMUNICATION, "all-reduce buckets", numbers * size, f"{size} B a parameter", PHASES)]
+        return [Row(Kind.COMMUNICATION, "all-reduce buckets", numbers * size, f"{size} B per parameter", PHASES)]
     block = next(unit.numbers for unit in units if unit.name == "block")
-    return [Row(Kind.COMMUNICATION, "reduce-scatter, one block", block * size, f"{size} B a parameter", (BEGIN, END))]
+    return [Row(Kind.COMMUNICATION, "reduce-scatter, one block", block * size, f"{size} B per parameter", (BEGIN, END))]
 
 
 def kv_cache_row(config: Config, batch_size: int, seq_len: int, size: int, tensor_ranks: int = 1) -> Row:
@@ -276,7 +276,7 @@ def kv_cache_row(config: Config, batch_size: int, seq_len: int, size: int, tenso
     heads = getattr(config, "n_kv_head", config.n_head) // tensor_ranks
     head_dim = config.hidden_dim // config.n_head
     total = 2 * config.n_layer * heads * head_dim * size * batch_size * seq_len
-    return Row(Kind.KV_CACHE, "keys and values", total, f"2·L·K·D·{size} B a token")
+    return Row(Kind.KV_CACHE, "keys and values", total, f"2·L·K·D·{size} B per token")
 
 
 def largest_micro_batch(

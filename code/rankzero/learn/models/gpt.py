@@ -43,7 +43,7 @@ class GPTConfig:
         return (self.vocab_size + self.block_size + 1) * C + self.n_layer * (12 * C**2 + 2 * C)
 
     def training_bytes(self, batch_size: int) -> int:
-        """About what training in fp32 with AdamW holds at its peak: 16 bytes a parameter, and the activations."""
+        """About what training in fp32 with AdamW holds at its peak: 16 bytes per parameter, and the activations."""
         kept = (
             self.n_layer * 16 * self.hidden_dim + 3 * self.vocab_size
         )  # numbers a token; see handbook/forward-pass.md
@@ -51,9 +51,8 @@ class GPTConfig:
 
     def summary(self) -> str:
         """The shape in words."""
-        return (
-            f"{self.n_layer} layers of {self.n_head} heads, {self.hidden_dim} wide, {self.block_size} tokens a sequence"
-        )
+        blocks = f"{self.n_layer} layers of {self.n_head} heads, {self.hidden_dim} wide"
+        return f"{blocks}, {self.block_size} tokens per sequence"
 
 
 class CausalSelfAttention(nn.Module):

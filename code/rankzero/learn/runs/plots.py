@@ -34,10 +34,10 @@ def plot_run(log: Path) -> Figure:
     loss.plot(*_xy(events["step"], "loss"), color=TRAIN, linewidth=0.8, alpha=0.7, label="training, each step")
     if events["eval"]:
         loss.plot(*_xy(events["eval"], "val_loss"), "o-", color=VALIDATION, label="validation")
-    loss.set(xlabel="step", ylabel="cross-entropy (nats a token)", title="Loss")
+    loss.set(xlabel="step", ylabel="cross-entropy (nats per token)", title="Loss")
     loss.legend(frameon=False)
     rate.plot(*_xy(events["window"], "tokens_per_s"), ".-", color=RATE)
-    rate.set(xlabel="step", ylabel="tokens/s", title="Throughput, a point a window", ylim=(0, None))
+    rate.set(xlabel="step", ylabel="tokens/s", title="Throughput, one point per window", ylim=(0, None))
     for axes in (loss, rate):
         _plain(axes)
     return figure

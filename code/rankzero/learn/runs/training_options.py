@@ -54,11 +54,11 @@ def training_parser(description: str, *, ranks: bool = False, folders: bool = Fa
 def add_model_options(parser: StarterParser) -> None:
     """Adds the options of any program that takes steps: shape of the model, batch, rate, text, device, folder."""
     add = parser.add_argument
-    add("--batch-size", type=positive_int, default=12, help="sequences a step")
-    add("--block-size", type=positive_int, default=64, help="tokens a sequence")
+    add("--batch-size", type=positive_int, default=12, help="sequences per step")
+    add("--block-size", type=positive_int, default=64, help="tokens per sequence")
     add("--hidden-dim", type=positive_int, default=128, help="width of the model; a multiple of --heads")
     add("--layers", type=positive_int, default=4, help="transformer blocks")
-    add("--heads", type=positive_int, default=4, help="attention heads a block")
+    add("--heads", type=positive_int, default=4, help="attention heads per block")
     add("--lr", type=positive_float, default=1e-3, help="AdamW's learning rate, after the warm-up if there is one")
     add("--corpus", default="embedded", help="'embedded', 'tinyshakespeare', or the path of a UTF-8 text file")
     add("--device", default="auto", help="auto, cpu, cuda, cuda:N or mps")

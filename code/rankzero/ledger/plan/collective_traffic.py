@@ -108,26 +108,26 @@ def _of_data(config: Config, recipe: Recipe, layout: Layout, part: Part, stage: 
         buckets = ddp_buckets(numbers * size for numbers in sizes)
         yield Collective(
             "all_reduce", "replica", "gradients, in buckets", layout.data, len(buckets), sum(buckets),
-            f"{size} B a parameter, once a step", "last backward",
+            f"{size} B per parameter, once per step", "last backward",
         )  # fmt: skip
     elif layout.zero == 3:
         yield from _of_fully_shard(recipe, layout, weights, stage, size)
     else:
         padded = sum(-(-w.numbers(layout.tensor) // shards) * shards * w.copies for w in weights)
         times = m if layout.zero == 2 else 1  # gradients of ZeRO 1 are whole, and add up where they are
-        often = "a micro-batch" if layout.zero == 2 else "a step"
+        often = "per micro-batch" if layout.zero == 2 else "per step"
         hides: Window = "backward" if layout.zero == 2 else "last backward"
         yield Collective(
             "reduce_scatter", "shard", "gradients", shards, times, times * padded * size,
-            f"{size} B a parameter, once {often}", hides,
+            f"{size} B per parameter, once {often}", hides,
         )  # fmt: skip
         yield Collective(
             "all_reduce", "replica", "gradient shards", layout.replicas, 1, padded * size // shards,
-            f"{size} B a parameter of the shard, once a step", "last backward",
+            f"{size} B per parameter of the shard, once per step", "last backward",
         )  # fmt: skip
         yield Collective(
             "all_gather", "shard", "updated weights", shards, 1, padded * recipe.weight,
-            f"{recipe.weight} B a parameter, once a step",
+            f"{recipe.weight} B per parameter, once per step",
         )  # fmt: skip
     if isinstance(config, GPTConfig) and part.first != part.last:
         numbers = next(w for w in weights if w.group == "token embedding").shard(layout.tensor, shards)
@@ -184,7 +184,7 @@ def _of_tensor(config: Config, recipe: Recipe, layout: Layout, part: Part, token
         yield make("all_gather", "activations into products", gathers, stream, symbols)
         yield make("reduce_scatter", "activations after products", scatters, stream, symbols)
         size = recipe.gradient or recipe.weight
-        norms = (2 * blocks + part.last) * (m if layout.zero == 3 or recipe.accumulator else 1)  # or once a step
+        norms = (2 * blocks + part.last) * (m if layout.zero == 3 or recipe.accumulator else 1)  # or once per step
         yield Collective(
             "all_reduce", "tensor", "gradients of norms", layout.tensor, norms, norms * config.hidden_dim * size,
             f"{norms} · C·{size}",

@@ -41,7 +41,7 @@ def head(plan: Plan) -> str:
             f"ranks   {layout.world_size:,}: {axes}; {plan.hardware.name}, {plan.per_node} to a node",
             f"step    {plan.tokens:,} tokens: {_many(sequences, 'sequence')} of {plan.seq_len:,}; "
             f"each rank runs {_many(layout.micro_batches, 'micro-batch', 'es')} of {plan.batch_size}",
-            f"recipe  {plan.recipe.name} ({plan.recipe.says}), {plan.optimizer.name}: {each:g} B a parameter",
+            f"recipe  {plan.recipe.name} ({plan.recipe.says}), {plan.optimizer.name}: {each:g} B per parameter",
         )
     )
 
@@ -95,10 +95,10 @@ def takes(plan: Plan) -> str:
         f"  {'sum':<30}{step.seconds:>10.4f} s",
         f"  {HIDDEN:<30}{step.hidden:>10.4f} s, meanwhile" if step.hidden else "",
         f"bubble  {plan.bubble:.1%} of the pipeline's time" if plan.layout.pipeline > 1 else "",
-        f"FLOPs   {plan.flops:.4g} a step by 6N + 12LHQT"
+        f"FLOPs   {plan.flops:.4g} per step by 6N + 12LHQT"
         + (f"; with what is recomputed {plan.hardware_flops:.4g}" if plan.hardware_flops > plan.flops else ""),
         f"speed   {step.tokens / step.seconds:,.0f} tokens/s, "
-        f"{step.tokens / step.seconds / plan.layout.world_size:,.0f} a GPU; MFU {step.mfu:.1%}, HFU {step.hfu:.1%}",
+        f"{step.tokens / step.seconds / plan.layout.world_size:,.0f} per GPU; MFU {step.mfu:.1%}, HFU {step.hfu:.1%}",
     ]
     return "\n".join(line for line in lines if line)
 

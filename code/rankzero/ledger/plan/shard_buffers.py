@@ -57,7 +57,7 @@ def buffers_of(weights: list[Weight], recipe: Recipe, layout: Layout) -> Buffers
     def row(name: str, size: int, formula: str, *phases: str) -> Row:
         return Row(Kind.COMMUNICATION, name, size, formula, phases)
 
-    each = f"{own} B a parameter"
+    each = f"{own} B per parameter"
     always = [row("weights of the root", root * own, each, FORWARD, BEGIN)]
     if layout.reshard:
         gathered = row("weights of two blocks", min(2, blocks) * block * own, each, BEGIN)
@@ -67,18 +67,18 @@ def buffers_of(weights: list[Weight], recipe: Recipe, layout: Layout) -> Buffers
     in_block = [
         gathered,
         row("gradients of a block, whole", block * own, each, BEGIN),
-        row("reduce-scatter of a block", block * reduced, f"{reduced} B a parameter", BEGIN),
+        row("reduce-scatter of a block", block * reduced, f"{reduced} B per parameter", BEGIN),
         row("gradient of the output layer", head_bytes, each, BEGIN),
     ]
     if tied:  # the gradients of its two uses, and their sum; the root is still gathered
         at_end = [
             row("weights of the root, still", root * own, each, END),
             row("gradients of the tied matrix", 3 * head_bytes, f"3·V·C·{own}", END),
-            row("reduce-scatter of the first block", block * reduced, f"{reduced} B a parameter", END),
+            row("reduce-scatter of the first block", block * reduced, f"{reduced} B per parameter", END),
         ]
     else:
         at_end = [
             row("gradients of the root, whole", root * own, each, END),
-            row("reduce-scatter of the root", root * reduced, f"{reduced} B a parameter", END),
+            row("reduce-scatter of the root", root * reduced, f"{reduced} B per parameter", END),
         ]
     return Buffers(always, in_block, at_end)
