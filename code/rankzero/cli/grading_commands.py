@@ -5,9 +5,8 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -20,13 +19,6 @@ if TYPE_CHECKING:
     from rankzero.grading.grade import Grade
 
 commands = typer.Typer()
-
-
-class Executor(StrEnum):
-    """The machines that grade."""
-
-    LOCAL = "local"
-    RAY = "ray"
 
 
 @commands.command()
@@ -61,7 +53,9 @@ def grade(
     trusted: Annotated[
         bool, typer.Option("--trusted", help="No sandbox: for submissions that you would run yourself.")
     ] = False,
-    executor: Annotated[Executor, typer.Option(help="Grade on this machine or a Ray cluster.")] = Executor.LOCAL,
+    executor: Annotated[
+        Literal["local", "ray"], typer.Option(help="Grade on this machine or a Ray cluster.")
+    ] = "local",
     verify: Annotated[
         bool, typer.Option("--verify", help="Prove the grader on this machine: references, stubs, mistakes, attacks.")
     ] = False,
@@ -79,15 +73,12 @@ def grade(
     with sentences():
         if submissions is None or not labs or out is None:
             fail("name the submissions, a --lab and an --out: rankzero grade submissions/ --lab 02 --out graded")
-        late = {
-            "percent_per_day": late_percent_per_day,
-            "max_days": late_max_days,
-            "grace_hours": late_grace_hours,
-        }
-        rules = _rules(due, {key: value for key, value in late.items() if value is not None}, roster)
+        keys = ("percent_per_day", "max_days", "grace_hours")
+        late = zip(keys, (late_percent_per_day, late_max_days, late_grace_hours), strict=True)
+        rules = _rules(due, {key: value for key, value in late if value is not None}, roster)
         options = {"time_limit": time_limit, "memory": memory, "trusted": trusted}
         grades, seconds = _grade_class(
-            submissions, labs, out, rules, seed, resume, options, jobs=jobs, executor=executor.value, quiet=as_json
+            submissions, labs, out, rules, seed, resume, options, jobs=jobs, executor=executor, quiet=as_json
         )
     summary = _summary(grades, seconds, out)
     if as_json:

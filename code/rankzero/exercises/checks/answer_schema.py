@@ -46,7 +46,11 @@ def row_of(*forms: Form) -> Form:
     """A list of as many values as there are forms, each of its own form."""
 
     def fits(value: Any) -> bool:
-        return isinstance(value, list) and len(value) == len(forms) and all(map(_of, forms, value))
+        return (
+            isinstance(value, list)
+            and len(value) == len(forms)
+            and all(form(item) for form, item in zip(forms, value, strict=True))
+        )
 
     return fits
 
@@ -75,13 +79,9 @@ def has_form(name: str, form: Form, depth: int = 0) -> Judge:
     return judge
 
 
-def _of(form: Form, value: Any) -> bool:
-    return form(value)
-
-
 def _in_lists(got: Any, expected: Any, depth: int, form: Form) -> bool:
     if not depth:
         return form(got)
     if not isinstance(got, list) or not isinstance(expected, list) or len(got) != len(expected):
         return False
-    return all(_in_lists(one, other, depth - 1, form) for one, other in zip(got, expected, strict=True))
+    return all(_in_lists(item, reference, depth - 1, form) for item, reference in zip(got, expected, strict=True))

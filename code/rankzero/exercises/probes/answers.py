@@ -13,9 +13,7 @@ import numpy as np
 
 MAX_BYTES = 4 * 2**20  # twenty times the largest answers of a probe
 MESSAGE_BYTES = 4 * MAX_BYTES  # of a message with answers in it: JSON writes a character of two bytes as six
-MAX_VALUES = (
-    100_000  # thirty times the most: millions of list items, two bytes each in JSON, take 100 times as much memory
-)
+MAX_VALUES = 100_000  # thirty times a probe's most: a list item of two bytes in JSON takes 100 times as much memory
 MAX_INT = 2**64  # numbers are compared as floats, which cannot hold a larger int exactly
 
 Answers = dict[str, Any]

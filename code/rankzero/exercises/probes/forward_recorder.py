@@ -20,9 +20,7 @@ class ForwardRecorder:
     def __init__(self, model: nn.Module, then: Callable[[Tensor], None] = lambda output: None) -> None:
         self.inputs: list[Tensor] = []  # of passes with gradients enabled; a validation pass is not training
         self._then = then
-        self._means: dict[
-            tuple[int, ...], float
-        ] = {}  # mean logit per sequence: a second pass over a sequence changes nothing
+        self._means: dict[tuple[int, ...], float] = {}  # mean logit per sequence, whatever number of passes
         vars(model)["forward"] = _RecordedForward(model.forward, self._note)
 
     def _note(self, tokens: Any, output: Any) -> None:

@@ -7,14 +7,7 @@ The check stops accidents and simple attempts; code in the same process can defe
 import functools
 import sys
 from collections.abc import Mapping
-from types import (
-    BuiltinFunctionType,
-    CodeType,
-    FunctionType,
-    MethodDescriptorType,
-    ModuleType,
-    WrapperDescriptorType,
-)
+from types import BuiltinFunctionType, CodeType, FunctionType, MethodDescriptorType, ModuleType, WrapperDescriptorType
 from typing import Any
 
 import numpy as np
@@ -66,9 +59,7 @@ class TamperCheck:
                 if not same and f"{name}.{key}" not in BY_TORCH:
                     return f"{name}.{key}"
             if kind and len(now) > len(before):
-                new = [
-                    key for key in now if key not in before and key != "__slotnames__"
-                ]  # __slotnames__: added by copying
+                new = [key for key in now if key not in before and key != "__slotnames__"]  # added by copying
                 if hides := [key for key in new if any(key in vars(base) for base in kind.__mro__[1:])]:
                     return f"{name}.{hides[0]}"
         for function, code, defaults in self._codes:
