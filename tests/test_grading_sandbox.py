@@ -189,7 +189,7 @@ class Slow(Sandbox):
     def __init__(self, cpu: float) -> None:
         self.cpu, self.asked = cpu, 0
 
-    def _timed(self, request: dict[str, Any]) -> dict[str, Any]:
+    def _send_request(self, request: dict[str, Any]) -> dict[str, Any]:
         self.asked += 1
         status = "timeout" if self.asked == 1 else "answered"
         return {"replies": [{"status": status}], "printed": "", "cpu": self.cpu}

@@ -42,8 +42,8 @@ class Attack:
     name: str
     path: Path
     tries: str
-    on: str
     earns: int
+    on: str = ""
     lab: str = "02"
     status: str = ""
     seconds: float = 60.0
@@ -59,7 +59,9 @@ class Attack:
         variables = places | {"ROOT": str(ROOT), "RECORDED": dict(recorded or {})}
         tools = "".join(f"{name} = {json.dumps(value)}\n" for name, value in variables.items())
         tools += (FOLDER / "_tools.py").read_text(encoding="utf-8")
-        return "\n\n".join([_base(find_lab(self.lab), self.on), tools, self.path.read_text(encoding="utf-8")]).encode()
+        lab = find_lab(self.lab)
+        base = {"stubs": lab.stubs, "reference": lab.reference}[self.on].read_text("utf-8") if self.on else ""
+        return "\n\n".join([base, tools, self.path.read_text(encoding="utf-8")]).encode()
 
 
 @functools.cache
@@ -69,29 +71,21 @@ def attacks() -> tuple[Attack, ...]:
     return (*general, *(_read(file, lab) for lab in all_labs() for file in sorted(lab.attacks.glob("*.py"))))
 
 
-def _base(lab: Lab, on: str) -> str:
-    return {"stubs": lab.stubs, "reference": lab.reference}[on].read_text(encoding="utf-8") if on != "nothing" else ""
-
-
 def _read(file: Path, lab: Lab | None = None) -> Attack:
     """Reads one attack. `lab` is the lab whose checks it attacks, if it is an attack on one lab's checks."""
     tree = ast.parse(file.read_text(encoding="utf-8"))
     constants: dict[str, Any] = {}
     for node in tree.body:
-        if (
-            isinstance(node, ast.Assign)
-            and not set(names := ast.unparse(node.targets[0]).strip("()").split(", ")) - CONSTANTS
-        ):
+        names = ast.unparse(node.targets[0]).strip("()").split(", ") if isinstance(node, ast.Assign) else []
+        if isinstance(node, ast.Assign) and CONSTANTS.issuperset(names):
             values = ast.literal_eval(node.value)
             constants |= zip([name.lower() for name in names], values if len(names) > 1 else [values], strict=True)
     tries = ast.get_docstring(tree)
-    if not tries or "earns" not in constants or constants.get("on", "nothing") not in ("stubs", "reference", "nothing"):
+    if not tries or "earns" not in constants or constants.get("on", "") not in ("stubs", "reference", ""):
         raise ValueError(f"{file}: it needs a docstring, EARNS and ON.")
-    constants |= {"on": constants.get("on", "nothing"), "file": tuple(constants.get("file", ()))}
-    if lab:
-        constants |= {"lab": lab.number}
-    if isinstance(earned := constants["earns"], dict):
-        constants["earns"] = sum(earned.values())
+    constants |= {"file": tuple(constants.get("file", ()))} | ({"lab": lab.number} if lab else {})
+    if isinstance(points := constants["earns"], dict):
+        constants["earns"] = sum(points.values())
     name = f"lab-{lab.number}/{file.stem}" if lab else file.stem
     return Attack(name=name, path=file, tries=" ".join(tries.split()), **constants)
 

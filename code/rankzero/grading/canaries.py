@@ -6,7 +6,6 @@ import socket
 import tempfile
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from types import TracebackType
 
 
 class Canaries:
@@ -27,9 +26,7 @@ class Canaries:
         os.environ["RANKZERO_CANARY"] = self._mark
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._stack.close()
         os.environ.pop("RANKZERO_CANARY", None)
 

@@ -133,4 +133,5 @@ def _submission(values: dict[str, Any]) -> Submission:
 
 def _report(values: dict[str, Any]) -> Report:
     results = tuple(Result(**result) for result in values["results"])
-    return Report(**values | {"results": results, "diagnoses": tuple(Diagnosis(**one) for one in values["diagnoses"])})
+    diagnoses = tuple(Diagnosis(**diagnosis) for diagnosis in values["diagnoses"])
+    return Report(**values | {"results": results, "diagnoses": diagnoses})

@@ -4,6 +4,7 @@ Nothing is unpacked to disk, so no name leads out of the archive and no link is 
 reason.
 """
 
+import functools
 import gzip
 import io
 import os
@@ -13,8 +14,7 @@ import time
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import TracebackType
-from typing import BinaryIO, Self, cast
+from typing import BinaryIO, cast
 
 from rankzero.grading.intake.untrusted_files import (
     MAX_DEPTH,
@@ -46,18 +46,12 @@ def archive_stem(name: str) -> str:
 class Archive:
     """The archive `root/place`. An archive of many students may hold `times` as much as one student's.
 
-    A zip archive of many students stays open until the end of `with`.
+    A zip archive of many students stays open until `close`.
     """
 
     def __init__(self, root: Path, place: tuple[str, ...], times: int = 1) -> None:
         self.root, self.place, self.times = root, place, times
         self._zip: zipfile.ZipFile | None = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, _1: type[BaseException] | None, _2: BaseException | None, _3: TracebackType | None) -> None:
-        self.close()
 
     def close(self) -> None:
         """Closes the file. An entry that is read later opens it again."""
@@ -72,10 +66,8 @@ class Archive:
         """
         name = self.place[-1].lower()
         try:
-            if name.endswith(".zip"):
-                entries = self._zip_entries()
-            else:
-                entries = self._tar_entries(max_bytes, packed=not name.endswith(".tar"))
+            is_zip = name.endswith(".zip")
+            entries = self._zip_entries() if is_zip else self._tar_entries(max_bytes, packed=not name.endswith(".tar"))
             return [entry for entry in entries if not any(is_skipped(part) for part in entry.path)]
         except RefusedError:
             raise
@@ -84,12 +76,9 @@ class Archive:
                 raise RefusedError(why(error)) from None
             raise RefusedError(f"is no archive ({type(error).__name__})") from None
 
-    def _file(self) -> BinaryIO:
-        return open_plain(self.root, self.place, MAX_PACKED * self.times)
-
     def _opened(self) -> zipfile.ZipFile:
         if self._zip is None:
-            file = self._file()
+            file = open_plain(self.root, self.place, MAX_PACKED * self.times)
             try:
                 self._zip = zipfile.ZipFile(cast(BinaryIO, _LimitedReads(file, MAX_TABLE * self.times)))
             except BaseException:
@@ -112,35 +101,33 @@ class Archive:
             elif kind not in (0, stat.S_IFREG):
                 reason = reason or "is no plain file"
             modified = _zip_time(info)
-            yield refused(path, reason, modified) if reason else Entry(path, modified, self._zip_reader(info))
+            entry = Entry(path, modified, functools.partial(self._read_member, info))
+            yield refused(path, reason, modified) if reason else entry
 
-    def _zip_reader(self, info: zipfile.ZipInfo) -> Callable[[int], bytes]:
-        def read(cap: int) -> bytes:
-            if info.flag_bits & 0x1:
-                raise RefusedError("is encrypted")
-            if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-                raise RefusedError("is packed in another way than deflate")
-            if reason := too_large(info.file_size, cap):
-                raise RefusedError(reason)
-            if info.file_size > CHUNK and info.file_size > MAX_RATIO * info.compress_size:
-                raise RefusedError(f"swells to more than {MAX_RATIO} times its packed size")
-            try:
-                with self._opened().open(info) as file:
-                    data = _read(cast(BinaryIO, file), cap)
-            except Exception as error:
-                raise RefusedError(f"is corrupt in its archive ({type(error).__name__})") from None
-            finally:
-                if self.times == 1:  # a class has more archives than a process may have open files
-                    self.close()
-            if len(data) != info.file_size:
-                raise RefusedError("is corrupt in its archive")
-            return data
-
-        return read
+    def _read_member(self, info: zipfile.ZipInfo, cap: int) -> bytes:
+        if info.flag_bits & 0x1:
+            raise RefusedError("is encrypted")
+        if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            raise RefusedError("is packed in another way than deflate")
+        if reason := too_large(info.file_size, cap):
+            raise RefusedError(reason)
+        if info.file_size > CHUNK and info.file_size > MAX_RATIO * info.compress_size:
+            raise RefusedError(f"swells to more than {MAX_RATIO} times its packed size")
+        try:
+            with self._opened().open(info) as file:
+                data = _read(cast(BinaryIO, file), cap)
+        except Exception as error:
+            raise RefusedError(f"is corrupt in its archive ({type(error).__name__})") from None
+        finally:
+            if self.times == 1:  # a class has more archives than a process may have open files
+                self.close()
+        if len(data) != info.file_size:
+            raise RefusedError("is corrupt in its archive")
+        return data
 
     def _tar_entries(self, max_bytes: Callable[[tuple[str, ...]], int], packed: bool) -> Iterator[Entry]:
         """Reads once from front to end, and keeps files with a size limit above 0 in memory."""
-        with self._file() as file:
+        with open_plain(self.root, self.place, MAX_PACKED * self.times) as file:
             most = min(MAX_UNPACKED * self.times, max(MIB, os.fstat(file.fileno()).st_size * MAX_RATIO))
             stream = _ForwardOnly(cast(BinaryIO, gzip.GzipFile(fileobj=file)) if packed else file, CHUNK, most)
             with tarfile.open(fileobj=cast(BinaryIO, stream), mode="r:") as tar:
@@ -151,15 +138,13 @@ class Archive:
                     if info.isdir() and not (path and path[-1].lower().endswith(".py")):
                         continue
                     cap = max_bytes(path) if path else 0
-                    reason = reason or _tar_kind(info) or (too_large(info.size, cap) if cap else None)
-                    if not cap and not reason:
-                        yield Entry(path, info.mtime, refused(path, "is not read").read)
-                        continue
-                    if reason:
+                    if reason := reason or _tar_kind(info) or (too_large(info.size, cap) if cap else None):
                         yield refused(path, reason, info.mtime)
-                        continue
-                    data = _read(cast(BinaryIO, tar.extractfile(info)), cap)
-                    yield Entry(path, info.mtime, _in_memory(data))
+                    elif cap:
+                        data = _read(cast(BinaryIO, tar.extractfile(info)), cap)
+                        yield Entry(path, info.mtime, functools.partial(_in_memory, data))
+                    else:
+                        yield Entry(path, info.mtime, refused(path, "is not read").read)
 
     def _count(self, members: int) -> None:
         if members > MAX_ENTRIES * self.times:
@@ -215,13 +200,10 @@ def _read(file: BinaryIO, cap: int) -> bytes:
     return b"".join(parts)
 
 
-def _in_memory(data: bytes) -> Callable[[int], bytes]:
-    def read(cap: int) -> bytes:
-        if reason := too_large(len(data), cap):
-            raise RefusedError(reason)
-        return data
-
-    return read
+def _in_memory(data: bytes, cap: int) -> bytes:
+    if reason := too_large(len(data), cap):
+        raise RefusedError(reason)
+    return data
 
 
 def _tar_kind(info: tarfile.TarInfo) -> str | None:

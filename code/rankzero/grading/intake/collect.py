@@ -23,7 +23,7 @@ because the times inside are the student's claim.
 
 import hashlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 from rankzero.atomic_write import write_atomically
@@ -58,7 +58,6 @@ def collect(source: Path, labs: Sequence[Lab], out: Path, roster: Roster | None 
     """
     with ExitStack() as stack:
         handins = _read_all(source, labs, out, roster, stack)
-        roster_ids = {student.student_id for student in roster.students} if roster else set()
         by_student: dict[str, tuple[Student, list[Handin]]] = {}
         for student in roster.students if roster else ():
             by_student[student.student_id] = (student, [])
@@ -68,7 +67,7 @@ def collect(source: Path, labs: Sequence[Lab], out: Path, roster: Roster | None 
         similar_ids = _similar_id_notes(by_student)
         submissions = []
         for student_id, (student, own) in by_student.items():
-            unknown = roster and student_id not in roster_ids
+            unknown = roster and student_id not in roster.by_id
             notes = [f"{printable(handin.name)} is not in the roster." for handin in own if unknown]
             notes += similar_ids.get(student_id, [])
             group = sorted({member.student_id for handin in own for member in handin.students} - {student_id})
@@ -93,8 +92,8 @@ def _read_all(source: Path, labs: Sequence[Lab], out: Path, roster: Roster | Non
     except RefusedError as error:
         raise UserError(f"{source} {error}: name the folder or the archive that holds the submissions.") from None
     has_code = any(is_code(entry.path) for handin in handins for entry in handin.entries)
-    roster_ids = {student.student_id for student in roster.students} if roster else set()
-    if not has_code and not any(student.student_id in roster_ids for handin in handins for student in handin.students):
+    student_ids = {student.student_id for handin in handins for student in handin.students}
+    if not has_code and not (roster and student_ids & roster.by_id.keys()):
         raise UserError(
             f"{source} holds nothing that looks like a submission: there must be a folder or an archive for each "
             "student, with exercises.py in it."
@@ -127,7 +126,7 @@ def _lab_sources(
 
 
 def _archive_source(archive: Archive, name: str, stack: ExitStack) -> ArchiveSource:
-    return ArchiveSource(archive_stem(name), stack.enter_context(archive).entries(max_bytes))
+    return ArchiveSource(archive_stem(name), stack.enter_context(closing(archive)).entries(max_bytes))
 
 
 def _similar_id_notes(student_ids: Collection[str]) -> Mapping[str, list[str]]:

@@ -71,7 +71,7 @@ class StudentMatcher:
 
     def unknown_id(self, name: str, whole_name: str) -> str:
         """Returns an id for a person outside the roster, made of one of the names; never an id of the roster."""
-        ids = {student.student_id for student in self.roster.students} if self.roster else set()
+        ids = self.roster.by_id if self.roster else {}
         candidates = (candidate for candidate in (name, whole_name) if candidate and candidate not in ids)
         student_id = next(candidates, f"{whole_name} (not the student)")
         if printable(student_id, 100) == student_id:

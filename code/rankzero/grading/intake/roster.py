@@ -40,13 +40,14 @@ class Roster:
 
         Case matters only if two ids differ in nothing else. None for an unknown name, and for a name of two students.
         """
-        if student := self._ids.get(unicodedata.normalize("NFC", name)):
+        if student := self.by_id.get(unicodedata.normalize("NFC", name)):
             return student
         key = fold_case(name)
         return next((table[key] for table in self._tables if key in table), None)
 
     @cached_property
-    def _ids(self) -> Mapping[str, Student]:
+    def by_id(self) -> Mapping[str, Student]:
+        """Returns the students by id."""
         return {student.student_id: student for student in self.students}
 
     @cached_property

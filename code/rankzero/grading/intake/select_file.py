@@ -39,7 +39,7 @@ class _Candidate:
     handin: Handin
     entry: Entry
     location: int
-    rank: tuple[int, int, bool, float, int, int, bool, float, int]  # the lowest comes first
+    rank: tuple[float, ...]  # the lowest comes first
 
     @property
     def label(self) -> str:
@@ -90,7 +90,8 @@ def select_file(handins: Sequence[Handin], lab: Lab, only_lab: bool) -> Selected
     if len(candidates) > MAX_CANDIDATES:
         notes.append(f"{len(candidates) - MAX_CANDIDATES} more files of that name were not looked at.")
     if not readable:
-        return SelectedFile(None, notes=_few([*notes, *_missing_notes(handins, lab, bool(candidates), only_lab)]))
+        notes += [] if candidates else _missing_notes(handins, lab, only_lab)
+        return SelectedFile(None, notes=_few(notes))
     selected, data = min(readable, key=lambda pair: _is_stub(pair[1], lab))
     if _is_stub(data, lab):
         notes.append(f"{selected.label} is as it was given: nothing is written in it.")
@@ -148,24 +149,19 @@ def _lab_number(handin: Handin, path: tuple[str, ...]) -> str:
     return numbers[-1] if numbers else handin.lab
 
 
-def _rank(
-    handin: Handin, entry: Entry, lab: Lab, location: int
-) -> tuple[int, int, bool, float, int, int, bool, float, int]:
+def _rank(handin: Handin, entry: Entry, lab: Lab, location: int) -> tuple[float, ...]:
     newest = max((other.modified for other in handin.entries if is_code(other.path)), default=0.0)
     name = entry.path[-1].lower()
     match = CODE.fullmatch(name)
     number = int(match["number"] or 0) if match else 0
-    is_other_lab = int(bool(handin.lab) and handin.lab != lab.number)
     return (
-        is_other_lab, -handin.serial, not handin.exact, -newest,
+        handin.lab not in ("", lab.number), -handin.serial, not handin.exact, -newest,
         location, len(entry.path), name != "exercises.py", -entry.modified, -number,
     )  # fmt: skip
 
 
-def _missing_notes(handins: Sequence[Handin], lab: Lab, has_candidates: bool, only_lab: bool) -> list[str]:
+def _missing_notes(handins: Sequence[Handin], lab: Lab, only_lab: bool) -> list[str]:
     """Returns why there is no file; nothing if the student handed in another lab's file only."""
-    if has_candidates:
-        return []
     entries = [(handin, entry) for handin in handins for entry in handin.entries if entry.path]
     notes = [
         f"{label(handin, entry.path)} {entry.why}."

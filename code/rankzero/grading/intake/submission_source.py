@@ -1,5 +1,6 @@
 """Submission sources: folders or one archive in which many students' submissions lie side by side."""
 
+import contextlib
 import re
 import stat
 from collections.abc import Callable, Mapping
@@ -129,7 +130,7 @@ def read_archive(
     Every file has the time of the archive: the times inside are the student's claim, and so is a timestamp.txt.
     """
     try:
-        with source.archive(path) as archive:
+        with contextlib.closing(source.archive(path)) as archive:
             members = archive.entries(max_bytes)
     except RefusedError as error:
         return [refused(label, str(error), entry.modified)]
@@ -142,12 +143,12 @@ def read_archive(
 
 def is_single_submission(source: SubmissionSource) -> bool:
     """Returns whether the source is one student's folder, not a folder of many students."""
-    if any(CODE.fullmatch(name) for name in source.files):
-        return True
-    if any(name.lower() in ("work", "code") for name in source.folders):
-        return True
-    lab_folders = [name for name in source.folders if LAB.fullmatch(name)]
-    return any(CODE.fullmatch(file) for name in lab_folders for file in source.below(name).files)
+    labs = (source.below(name) for name in source.folders if LAB.fullmatch(name))
+    return (
+        any(map(CODE.fullmatch, source.files))
+        or any(name.lower() in ("work", "code") for name in source.folders)
+        or any(CODE.fullmatch(name) for lab in labs for name in lab.files)
+    )
 
 
 def unwrap(source: SubmissionSource, roster: Roster | None) -> SubmissionSource:

@@ -7,15 +7,15 @@ from zoneinfo import ZoneInfo
 from rankzero.errors import UserError
 from rankzero.grading.intake.safe_names import printable
 
+_TIME = re.compile(r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?)\s*(\S*)", re.ASCII)
+
 
 def parse_time(text: str) -> datetime:
     """Returns the time of "2026-12-01 23:59+01:00", "2026-12-01 23:59 Europe/Berlin" or "2026-12-01T22:59Z".
 
     Without a zone it is this machine's local time. UserError for any other text, and for a day without a time.
     """
-    match = re.fullmatch(
-        r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?)\s*(\S*)", text[:100].strip(), re.ASCII
-    )
+    match = _TIME.fullmatch(text[:100].strip())
     try:
         if match is None:
             raise ValueError

@@ -3,11 +3,12 @@
 No link is followed, and no FIFO or device is opened. A refused file stays in the list, with the reason.
 """
 
+import contextlib
 import errno
 import itertools
 import os
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -83,26 +84,24 @@ def list_folder(root: Path, place: tuple[str, ...]) -> list[Entry]:
                 finally:
                     os.close(inner)
 
-    try:
-        folder = _open_below(root, place, os.O_DIRECTORY)
-        try:
-            walk(folder, ())
-        finally:
-            os.close(folder)
-    except OSError as error:
-        raise RefusedError(why(error)) from None
+    with _opened_folder(root, place) as folder:
+        walk(folder, ())
     return entries
 
 
 def list_names(root: Path, place: tuple[str, ...] = ()) -> dict[str, os.stat_result]:
     """Returns the status of everything directly in the folder `root/place`. RefusedError if it cannot be listed."""
+    with _opened_folder(root, place) as folder, os.scandir(folder) as listing:
+        return {item.name: item.stat(follow_symlinks=False) for item in sorted(listing, key=lambda item: item.name)}
+
+
+@contextlib.contextmanager
+def _opened_folder(root: Path, place: tuple[str, ...]) -> Iterator[int]:
+    """Yields a file descriptor of the folder `root/place`. RefusedError for an OSError, also one in the block."""
     try:
         folder = _open_below(root, place, os.O_DIRECTORY)
         try:
-            with os.scandir(folder) as listing:
-                return {
-                    item.name: item.stat(follow_symlinks=False) for item in sorted(listing, key=lambda item: item.name)
-                }
+            yield folder
         finally:
             os.close(folder)
     except OSError as error:

@@ -50,11 +50,7 @@ def repeat(grade: Grade) -> str:
 
 def first_failures(report: Report) -> set[str]:
     """Returns the first failing check of each exercise, with which remarks on the whole exercise are shown."""
-    first: dict[str, str] = {}
-    for result in report.results:
-        if result.status != "pass":
-            first.setdefault(result.exercise, result.check)
-    return set(first.values())
+    return set({result.exercise: result.check for result in report.results[::-1] if result.status != "pass"}.values())
 
 
 def result_text(report: Report, result: Result, with_exercise: bool) -> str:

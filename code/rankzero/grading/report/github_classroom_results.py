@@ -6,11 +6,12 @@ of that log that begins with `::` is a command to GitHub, and Classroom reads a 
 `::notice title=Autograding report::`. So text of a submission must never begin a line there, nor hold the older `##[`.
 """
 
+from collections.abc import Iterator
 from typing import Any
 
 from rankzero.curriculum import Lab
 from rankzero.exercises.checks.check import exercises_of
-from rankzero.exercises.checks.report import Report, Result
+from rankzero.exercises.checks.report import Report
 from rankzero.grading.grade import Grade
 from rankzero.grading.report.feedback_text import first_failures, penalty, repeat, result_text, summary, taken_off
 
@@ -23,24 +24,21 @@ def results(grade: Grade, lab: Lab) -> dict[str, Any]:
         return _result("error", 0, [_test("grading", "error", 0, "\n".join(summary(grade)))])
     if not grade.report:
         return _result("fail", grade.max_points, [_test("exercises.py", "fail", 0, "\n".join(summary(grade)))])
-    tests = _tests(grade.report, lab, repeat(grade))
+    tests = list(_tests(grade.report, lab, repeat(grade)))
     if grade.late_days:  # the reporter has no penalties, so a test with negative points takes them
         status = "fail" if taken_off(grade) else "pass"
         tests.append(_test("handed in on time", status, -taken_off(grade), "\n".join(penalty(grade))))
     return _result("pass" if grade.points == grade.max_points else "fail", grade.max_points, tests)
 
 
-def _tests(report: Report, lab: Lab, command: str) -> list[dict[str, Any]]:
-    says = {check.name: f"{one.name} {check.says}" for one in exercises_of(lab) for check in one.checks}
+def _tests(report: Report, lab: Lab, command: str) -> Iterator[dict[str, Any]]:
+    says = {check.name: f"{exercise.name} {check.says}" for exercise in exercises_of(lab) for check in exercise.checks}
     first = first_failures(report)
-
-    def test(result: Result) -> dict[str, Any]:
-        status = result.status if result.status == "pass" else "fail"
+    for result in report.results:
+        status = "pass" if result.status == "pass" else "fail"
         text = result_text(report, result, with_exercise=result.check in first)
         code = "" if status == "pass" else f"{text}\n\n{command}"
-        return _test(says.get(result.check, result.check), status, result.points, text, code)
-
-    return [test(result) for result in report.results]
+        yield _test(says.get(result.check, result.check), status, result.points, text, code)
 
 
 def _result(status: str, max_score: int, tests: list[dict[str, Any]]) -> dict[str, Any]:

@@ -74,11 +74,6 @@ class LabOfStudent:
         """Returns the report, or None where nothing was judged."""
         return self.grade.report if self.grade.gradable else None
 
-    @property
-    def exercises(self) -> tuple[Exercise, ...]:
-        """Returns the lab's exercises."""
-        return exercises_of(self.lab)
-
     def results(self, exercise: Exercise) -> list[Result]:
         """Returns the results of an exercise's checks."""
         return [result for result in self.report.results if result.exercise == exercise.name] if self.report else []
@@ -95,14 +90,14 @@ class LabOfStudent:
     @property
     def says(self) -> dict[str, str]:
         """Returns each check's statement, by the check's name."""
-        return {check.name: check.says for exercise in self.exercises for check in exercise.checks}
+        return {check.name: check.says for exercise in exercises_of(self.lab) for check in exercise.checks}
 
     @property
     def begin_with(self) -> Exercise | None:
         """Returns the first exercise with a failing check."""
         results = self.report.results if self.report else ()
         failing = {result.exercise for result in results if result.status not in ("pass", "skipped")}
-        return next((exercise for exercise in self.exercises if exercise.name in failing), None)
+        return next((exercise for exercise in exercises_of(self.lab) if exercise.name in failing), None)
 
 
 def _render(template: str, grades: Sequence[Grade], **values: Any) -> str:
@@ -132,7 +127,7 @@ def _environment() -> Environment:
         "sentence": functools.partial(escape_text, limit=NOTE_LIMIT, lines=False),
         "word": WORDS.get,
     }
-    environment.globals |= {"heading_of": heading_of, "notes": notes}
+    environment.globals |= {"exercises_of": exercises_of, "heading_of": heading_of, "notes": notes}
     return environment
 
 

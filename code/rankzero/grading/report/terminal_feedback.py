@@ -1,5 +1,7 @@
 """Terminal feedback: one student's grade as `rankzero feedback` prints it."""
 
+import functools
+
 from rich.console import Console
 
 from rankzero.curriculum import find_lab
@@ -18,18 +20,15 @@ def show(grade: Grade, console: Console) -> None:
     student, lab = grade.submission.student, find_lab(grade.submission.lab)
     name = escape_name(student.full_name)
     title = f"{name} ({escape_name(student.student_id)})" if name else escape_name(student.student_id)
-    _print(f"{title}, Lab {lab.number}: {lab.title}", console, "bold")
+    print_line = functools.partial(report_display.paragraph, indent=0, console=console)
+    print_line(f"{title}, Lab {lab.number}: {lab.title}", style="bold")
     if grade.isolation != "sandbox":
-        _print(TRUSTED, console, "yellow")
+        print_line(TRUSTED, style="yellow")
     console.print()
     if grade.gradable and grade.report:
         report_display.show(grade.report, exercises_of(lab), console)
         for line in (*penalty(grade), *notes(grade)):
-            _print(line, console, "yellow")
+            print_line(line, style="yellow")
     else:
         for line in (line for line in summary(grade) if line != TRUSTED):
-            _print(line, console)
-
-
-def _print(text: str, console: Console, style: str = "") -> None:
-    report_display.paragraph(text, 0, console, style)
+            print_line(line)

@@ -8,6 +8,7 @@ from rankzero.curriculum import ROOT
 from rankzero.exercises.checks.probe_client import INSTRUCTION_SETS
 
 NOBODY_UID = 65534
+IN_VENV = sys.prefix != sys.base_prefix
 MOUNT = "/lab"  # of the repository, inside
 # The library's files that probes and submissions import. The judges, in exercises/checks/, stay outside.
 VISIBLE_FILES = (
@@ -45,7 +46,7 @@ def bubblewrap_command(probes: list[Path], passwd: int, hosts: int, control: int
     instruction_sets = {name: os.environ[name] for name in INSTRUCTION_SETS if name in os.environ}
     environment = SANDBOX_ENVIRONMENT | instruction_sets
     own += [word for name, value in environment.items() for word in ("--setenv", name, value)]
-    python = f"{MOUNT}/venv/bin/{Path(sys.executable).name}" if _in_venv() else sys.executable
+    python = f"{MOUNT}/venv/bin/{Path(sys.executable).name}" if IN_VENV else sys.executable
     run = [python, "-u", "-s", "-P", "-m", "rankzero.grading.sandbox.sandbox_server", str(control)]
     if os.getuid():
         return ["bwrap", *isolation, *files, *own, *run]
@@ -54,15 +55,11 @@ def bubblewrap_command(probes: list[Path], passwd: int, hosts: int, control: int
     return [*outer, *become_nobody, "bwrap", *isolation, "--ro-bind", "/", "/", *own, *run]
 
 
-def _in_venv() -> bool:
-    return sys.prefix != sys.base_prefix
-
-
 def _file_options(probes: list[Path], passwd: int, hosts: int) -> list[str]:
     """Returns the options that lay out the files inside."""
     library = [path for pattern in VISIBLE_FILES for path in (ROOT / "code" / "rankzero").glob(pattern)]
     binds = [(path, path_inside(path)) for path in (*library, *probes)]
-    binds += [(Path(sys.prefix), f"{MOUNT}/venv")] * _in_venv()
+    binds += [(Path(sys.prefix), f"{MOUNT}/venv")] * IN_VENV
     system = [Path(path) for path in ("/lib", "/lib64", "/lib32", "/bin", "/sbin") if Path(path).exists()]
     same = [path for path in system if not path.is_symlink()]
     same += [Path("/etc/ld.so.cache"), Path(sys.base_prefix).resolve()]

@@ -29,8 +29,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 _CLONE_NEWNS, _CLONE_NEWCGROUP, _CLONE_NEWUTS, _CLONE_NEWIPC = 0x20000, 0x2000000, 0x4000000, 0x8000000
 _CLONE_NEWUSER, _CLONE_NEWPID, _CLONE_NEWNET = 0x10000000, 0x20000000, 0x40000000
 _ALL_NAMESPACES = (
-    *(_CLONE_NEWNS, _CLONE_NEWCGROUP, _CLONE_NEWUTS, _CLONE_NEWIPC),
-    *(_CLONE_NEWUSER, _CLONE_NEWPID, _CLONE_NEWNET),
+    _CLONE_NEWNS | _CLONE_NEWCGROUP | _CLONE_NEWUTS | _CLONE_NEWIPC | _CLONE_NEWUSER | _CLONE_NEWPID | _CLONE_NEWNET
 )
 # <sys/mount.h>
 _MS_NOSUID, _MS_NODEV, _MS_NOEXEC, _MS_BIND, _MS_REC, _MS_PRIVATE = 2, 4, 8, 1 << 12, 1 << 14, 1 << 18
@@ -43,7 +42,7 @@ _SECCOMP_MODE_FILTER = 2
 def enter_namespaces() -> None:
     """Moves this process, which must have one thread, into a new user namespace, and its next child into all others."""
     user, group = os.getuid(), os.getgid()
-    _call("unshare", sum(_ALL_NAMESPACES))
+    _call("unshare", _ALL_NAMESPACES)
     Path("/proc/self/setgroups").write_text("deny")
     Path("/proc/self/uid_map").write_text(f"{USER_ID} {user} 1")
     Path("/proc/self/gid_map").write_text(f"{USER_ID} {group} 1")
@@ -77,7 +76,10 @@ def drop_privileges() -> None:
         resource.setrlimit(getattr(resource, f"RLIMIT_{name}"), (limit, limit))
     with contextlib.suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("1000")
-    _install_seccomp_filter()
+    instructions = seccomp_filter(platform.machine())
+    code = ctypes.create_string_buffer(b"".join(instructions))
+    program = struct.pack("HxxxxxxP", len(instructions), ctypes.addressof(code))
+    _call("prctl", _PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, program, 0, 0)
     _call("prctl", _PR_SET_PDEATHSIG, 9, 0, 0, 0)
     set_hidden()
 
@@ -85,13 +87,6 @@ def drop_privileges() -> None:
 def set_hidden(hidden: bool = True) -> None:
     """Sets whether the memory and files of this process are closed to other processes of the same user."""
     _call("prctl", _PR_SET_DUMPABLE, int(not hidden), 0, 0, 0)
-
-
-def _install_seccomp_filter() -> None:
-    instructions = seccomp_filter(platform.machine())
-    code = ctypes.create_string_buffer(b"".join(instructions))
-    program = struct.pack("HxxxxxxP", len(instructions), ctypes.addressof(code))
-    _call("prctl", _PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, program, 0, 0)
 
 
 def _call(name: str, *arguments: object) -> None:

@@ -14,7 +14,6 @@ import time
 from collections.abc import Iterable, Iterator
 from multiprocessing.connection import Connection
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from rankzero.curriculum import Lab
@@ -77,9 +76,7 @@ class SandboxServer:
     def __enter__(self) -> "SandboxServer":
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._end()
 
     @contextlib.contextmanager
@@ -183,27 +180,21 @@ class Sandbox(ProbeClient):
 
     def _exchange(self, request: dict[str, Any]) -> dict[str, Any]:
         with _machine.shared():
-            reply = self._timed(request)
+            reply = self._send_request(request)
         late = any(probe.get("status") == "timeout" for probe in reply["replies"])
         cpu, delay = float(reply.get("cpu", math.inf)), float(reply.get("delay", math.inf))
         if late and cpu < STARVED_SHARE * request["seconds"] and delay > DELAYED_SHARE * request["seconds"]:
             with _machine.exclusive():
-                reply = self._timed(request)
+                reply = self._send_request(request)
         return reply
 
-    def _timed(self, request: dict[str, Any]) -> dict[str, Any]:
+    def _send_request(self, request: dict[str, Any]) -> dict[str, Any]:
         """Returns the reply. Only this time counts for the submission, not judging or waiting for other sandboxes."""
-        began = time.monotonic()
-        try:
-            return self._send_request(request, self._left)
-        finally:
-            self._left -= time.monotonic() - began
-
-    def _send_request(self, request: dict[str, Any], left: float) -> dict[str, Any]:
-        if left <= 0:
+        if self._left <= 0:
             late = {"status": "timeout", "text": f"the submission had used its {self._seconds:g} s"}
             return {"replies": [late] * len(request["probes"]), "printed": "", "cpu": math.inf}
-        total = min(left, len(request["probes"]) * (request["seconds"] + 1))
+        total = min(self._left, len(request["probes"]) * (request["seconds"] + 1))
+        began = time.monotonic()
         paths = {"file": FILE, "probes_file": path_inside(Path(request["probes_file"]))}
         try:
             receive_timeout = struct.pack("ll", int(total + MARGIN_S), 0)
@@ -215,4 +206,6 @@ class Sandbox(ProbeClient):
             assert reply["replies"]
         except (OSError, EOFError, ValueError, TypeError, KeyError, AssertionError) as error:
             raise SandboxError(f"the sandbox does not answer ({error or type(error).__name__})") from None
+        finally:
+            self._left -= time.monotonic() - began
         return reply

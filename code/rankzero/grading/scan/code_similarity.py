@@ -75,16 +75,13 @@ def similarity_flags(
 def _enough(code: Mapping[str, tuple[str, int]], digests: Sequence[str]) -> tuple[str, ...]:
     """Returns the names of the shared functions if they are long enough together, or ()."""
     counted = [(name, nodes - FREE_NODES) for name, nodes in (code[digest] for digest in digests) if nodes > FREE_NODES]
-    return (
-        tuple(sorted(printable(name, 40) for name, _ in counted))
-        if sum(nodes for _, nodes in counted) >= MIN_SHARED_NODES
-        else ()
-    )
+    if sum(nodes for _, nodes in counted) < MIN_SHARED_NODES:
+        return ()
+    return tuple(sorted(printable(name, 40) for name, _ in counted))
 
 
 def _listed(others: Sequence[str]) -> str:
-    few = ", ".join(sorted(others)[:5])
-    return few if len(others) <= 5 else f"{few} and {len(others) - 5} more"
+    return ", ".join(sorted(others)[:5]) + (f" and {len(others) - 5} more" if len(others) > 5 else "")
 
 
 def shapes(source: str | bytes) -> dict[str, CodeShape]:
@@ -110,7 +107,9 @@ def _shape(function: _Definition, modules: Mapping[str, str]) -> CodeShape:
     """Returns the shape, node by node without recursion. Names that are not imported become numbers."""
     places: dict[str, int] = {}
     parts: list[str] = []
-    waiting: list[ast.AST | str] = list(reversed(_body(function)))
+    waiting = _without_strings(function.body)[::-1]
+    if not isinstance(function, ast.ClassDef):
+        waiting.append(function.args)  # in their order, so that swapped arguments differ
 
     def name(text: str) -> str:
         return modules.get(text) or f"#{places.setdefault(text, len(places))}"
@@ -142,12 +141,6 @@ def _shape(function: _Definition, modules: Mapping[str, str]) -> CodeShape:
                 inner.append(hex(value) if isinstance(value, int) else f"{value!r:.200}")
         waiting += reversed(inner)
     return CodeShape(hashlib.sha256("\n".join(parts).encode("utf-8", "surrogatepass")).hexdigest(), count)
-
-
-def _body(function: _Definition) -> list[ast.AST | str]:
-    """Returns the compared nodes: arguments in their order, so that swapped arguments differ, and the body."""
-    arguments: list[ast.AST | str] = [] if isinstance(function, ast.ClassDef) else [function.args]
-    return [*arguments, *_without_strings(function.body)]
 
 
 def _without_strings(body: Sequence[ast.stmt]) -> list[ast.AST | str]:

@@ -52,10 +52,8 @@ ATTRIBUTES = {name: kind for kind, names in _ATTRIBUTES.items() for name in name
 BUILT_IN = {name: f"builtins.{name}" for names in (_BUILT_IN, _CLASSES) for name in names.split()}
 BUILT_IN |= {"__builtins__": "builtins", "__build_class__": "builtins.__build_class__"}
 METHODS = set(_METHODS.split())
-BASES = {f"builtins.{name}" for name in _CLASSES.split()} | {
-    "torch.Tensor",
-    "numpy.ndarray",
-}  # of classes that imitate values
+# Bases of classes that imitate values.
+BASES = {"torch.Tensor", "numpy.ndarray", *(f"builtins.{name}" for name in _CLASSES.split())}
 GRADER_FILES = {"probes", "checks", "judges", "solutions", "conftest"}
 PLACES = re.compile(
     r"/(?:bin|boot|dev|etc|home|lib|media|mnt|opt|proc|root|run|srv|sys|tmp|usr|var|work)\b|~/|\.\.[/\\]|[A-Z]:[/\\]|"

@@ -47,14 +47,9 @@ def scan(source: str | bytes) -> tuple[Flag, ...]:
 def _text_flags(data: bytes) -> Iterator[Flag]:
     """Yields flags of the text as such: encoding, invisible characters, long lines."""
     for number, beginning in enumerate(data.split(b"\n")[:2], start=1):
-        if (cookie := _ENCODING.match(beginning)) and cookie[1].lower().replace(b"_", b"-") not in (
-            b"utf-8",
-            b"utf8",
-            b"ascii",
-        ):
-            yield Flag(
-                "hidden", f"is written in the encoding {printable(cookie[1].decode('ascii', 'replace'))}", number
-            )
+        encoding = cookie[1].decode("ascii", "replace") if (cookie := _ENCODING.match(beginning)) else "utf-8"
+        if encoding.lower().replace("_", "-") not in ("utf-8", "utf8", "ascii"):
+            yield Flag("hidden", f"is written in the encoding {printable(encoding)}", number)
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -76,9 +71,8 @@ def _unusual_names(text: str) -> Iterator[Flag]:
     try:
         for token in tokenize.generate_tokens(io.StringIO(text).readline):
             if token.type == tokenize.NAME and not token.string.isascii():
-                yield Flag(
-                    "hidden", f"has a name with letters other than ASCII, {printable(token.string)}", token.start[0]
-                )
+                text = f"has a name with letters other than ASCII, {printable(token.string)}"
+                yield Flag("hidden", text, token.start[0])
     except (tokenize.TokenError, SyntaxError, ValueError, RecursionError, SystemError):  # Python 3.12, at a null byte
         return
 
