@@ -40,35 +40,31 @@ class Claim:
 
     @property
     def how(self) -> str:
-        """The way of measuring, in words: the function's docstring."""
+        """Returns how the number is measured, in words: the function's docstring."""
         return inspect.getdoc(self.measure) or ""
 
     @property
     def place(self) -> tuple[Path, int]:
-        """The file and line at which it begins, with the function that measures it below."""
+        """Returns the file and the line at which the claim begins; the function that measures it follows."""
         function = inspect.unwrap(self.measure)
         return Path(inspect.getfile(function)), inspect.getsourcelines(function)[1]
 
     @property
     def digest(self) -> str:
-        """Changes when what is claimed, or the code that measures it, changes."""
+        """Returns a hash that changes with the statement and with the code that measures it."""
         return digest((self.statement, self.expected, self.unit, self.tolerance), self.measure)
 
     def holds(self, measured: Value) -> bool:
         """Returns whether a measured value is within the tolerance."""
-        if isinstance(self.expected, Mapping):
-            return (
-                isinstance(measured, Mapping)
-                and measured.keys() == self.expected.keys()
-                and all(_close(measured[name], number, self.tolerance) for name, number in self.expected.items())
-            )
         if isinstance(self.expected, bool) or isinstance(measured, bool):
             return measured is self.expected
-        return not isinstance(measured, Mapping) and _close(measured, self.expected, self.tolerance)
-
-
-def _close(measured: float, expected: float, tolerance: float) -> bool:
-    return abs(measured - expected) <= tolerance + 1e-12 * abs(expected)  # the last digit of a double is no matter
+        numbers, expected = (
+            value if isinstance(value, Mapping) else {"": value} for value in (measured, self.expected)
+        )
+        return numbers.keys() == expected.keys() and all(
+            abs(numbers[name] - number) <= self.tolerance + 1e-12 * abs(number)  # a double's last digit does not count
+            for name, number in expected.items()
+        )
 
 
 def claim(slug: str, statement: str, **facts: Any) -> Callable[[Callable[[], Value]], Claim]:
@@ -85,22 +81,20 @@ def claim(slug: str, statement: str, **facts: Any) -> Callable[[Callable[[], Val
 
 
 def _filled(slug: str, statement: str, expected: Value) -> str:
-    """The statement with the expected numbers in the place of `{expected}` and `{expected[NAME]:FORMAT}`."""
+    """Returns the statement with expected numbers instead of `{expected}` and `{expected[NAME]:FORMAT}`."""
+    numbers: dict[str | None, Any] = dict(expected.items()) if isinstance(expected, Mapping) else {None: expected}
 
     def number(match: re.Match[str]) -> str:
         name, form = match.groups()
-        if (name is not None) != isinstance(expected, Mapping) or (
-            isinstance(expected, Mapping) and name not in expected
-        ):
+        if name not in numbers:
             raise UserError(f"claim {slug}: {match[0]} in its statement names no number of `expected`.")
-        value = expected[name] if isinstance(expected, Mapping) else expected
-        return format(value, form) if form else text_of(value)
+        return format(numbers[name], form) if form else text_of(numbers[name])
 
     return PLACE.sub(number, statement)
 
 
 def page_of(file: Path) -> str:
-    """The page whose claims a file holds: handbook/claims/NAME.py or /NAME/*.py, or tests/lab-NN-name/claims.py."""
+    """Returns the page of a file of claims: handbook/claims/NAME.py or /NAME/*.py, or tests/lab-NN-name/claims.py."""
     match file.relative_to(ROOT).with_suffix("").parts:
         case ("handbook", "claims", chapter, *_):
             return f"handbook/{chapter.replace('_', '-')}.md"
@@ -110,7 +104,7 @@ def page_of(file: Path) -> str:
 
 
 def text_of(value: Value | None) -> str:
-    """A value for people."""
+    """Returns a value as people read it."""
     if value is None:
         return "not measured"
     if isinstance(value, bool):

@@ -15,8 +15,8 @@ TOOLKIT = "rankzero.claims.toolkit."
 
 
 def digest(stated: tuple[Any, ...], measure: Callable[[], Any]) -> str:
-    """12 hexadecimal digits that change with `stated`, with the function, and with what the function uses of its own
-    file, of the files beside it and of the toolkit. The library that a claim measures is left out."""
+    """Returns 12 hexadecimal digits that change with `stated`, with the function, and with the code that it uses from
+    its own file, the files beside it and the toolkit. The library that a claim measures is left out."""
     function = inspect.unwrap(measure)
     sources: list[str] = []
     _add_sources(Path(inspect.getfile(function)), function.__name__, sources)
@@ -48,32 +48,30 @@ def _add_sources(file: Path, name: str, sources: list[str]) -> None:
 @functools.cache
 def _definitions(file: Path) -> _Definitions:
     text = file.read_text(encoding="utf-8")
-    found = _Definitions(text.splitlines(), {}, {})
+    definitions = _Definitions(text.splitlines(), {}, {})
     for node in ast.parse(text).body:
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
-            found.own[node.name] = node
+            definitions.own[node.name] = node
         elif isinstance(node, ast.Assign | ast.AnnAssign):
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
             names = [child.id for target in targets for child in ast.walk(target) if isinstance(child, ast.Name)]
-            found.own.update(dict.fromkeys(names, node))
+            definitions.own.update(dict.fromkeys(names, node))
         elif isinstance(node, ast.ImportFrom) and node.module and (node.level or node.module.startswith(TOOLKIT)):
             folder = file.parents[node.level - 1] if node.level else ROOT / "code"
             source = folder.joinpath(*node.module.split(".")).with_suffix(".py")
-            found.imported.update({alias.asname or alias.name: (source, alias.name) for alias in node.names})
-    return found
+            definitions.imported.update({alias.asname or alias.name: (source, alias.name) for alias in node.names})
+    return definitions
 
 
 @functools.cache
 def _source(file: Path, name: str) -> tuple[str, list[str]]:
-    """The lines of a definition without decorators and docstrings, and the names that it uses."""
+    """Returns the lines of a definition without decorators and docstrings, and the names that it uses."""
     definitions = _definitions(file)
     node = definitions.own[name]
     numbers = set(range(node.lineno, (node.end_lineno or node.lineno) + 1))
-    names: dict[str, None] = {}
     decorators = getattr(node, "decorator_list", [])
-    for child in (one for part in ast.iter_child_nodes(node) if part not in decorators for one in ast.walk(part)):
-        if isinstance(child, ast.Name):
-            names[child.id] = None
+    parts = [part for part in ast.iter_child_nodes(node) if part not in decorators]
+    names = dict.fromkeys(child.id for part in parts for child in ast.walk(part) if isinstance(child, ast.Name))
     for child in ast.walk(node):
         if isinstance(child, ast.FunctionDef | ast.ClassDef) and ast.get_docstring(child) is not None:
             numbers -= set(range(child.body[0].lineno, (child.body[0].end_lineno or 0) + 1))

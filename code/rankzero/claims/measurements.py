@@ -37,18 +37,18 @@ class Measurement:
 
 
 def read_measurements(folder: Path = FOLDER) -> dict[str, Measurement]:
-    """All measurements by slug; of several devices, the one measured last."""
-    found: dict[str, Measurement] = {}
+    """Returns all measurements by slug; if several devices measured a claim, the latest measurement."""
+    measurements: dict[str, Measurement] = {}
     for file in sorted(folder.glob("*.json")):
         for slug, fields in json.loads(file.read_text(encoding="utf-8")).items():
             measurement = Measurement(**fields)
-            if slug not in found or found[slug].date <= measurement.date:
-                found[slug] = measurement
-    return found
+            if slug not in measurements or measurements[slug].date <= measurement.date:
+                measurements[slug] = measurement
+    return measurements
 
 
 def unproven(claims: Mapping[str, Claim], kept: Mapping[str, Measurement]) -> dict[str, str]:
-    """Claims that no kept measurement proves, by slug, with the reason."""
+    """Returns the reason for each claim that no kept measurement proves, by slug."""
     reasons = {}
     for slug, claim in claims.items():
         if slug not in kept:
@@ -66,17 +66,18 @@ def write_measurements(claims: dict[str, Claim], outcomes: Iterable[Outcome], fo
 
     A claim that held when it was measured before, and holds now, keeps its entry: a second run changes nothing.
     """
-    measured = {one.slug: one for one in outcomes if one.measured is not None}
+    measured = [outcome for outcome in outcomes if outcome.measured is not None]
     files = []
     for kind in ("cpu", "cuda"):
-        mine = {slug: one for slug, one in measured.items() if ("cuda" in claims[slug].needs) == (kind == "cuda")}
         file = folder / f"{kind}.json"
         old = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
         new = {slug: fields for slug, fields in old.items() if slug in claims}
-        for slug, outcome in mine.items():
-            same = slug in old and old[slug]["digest"] == claims[slug].digest
-            if not (same and outcome.holds and claims[slug].holds(old[slug]["measured"])):
-                new[slug] = asdict(_dated(outcome, claims[slug], kind))
+        for outcome in measured:
+            slug, claim = outcome.slug, claims[outcome.slug]
+            same = slug in old and old[slug]["digest"] == claim.digest
+            holds = same and outcome.holds and claim.holds(old[slug]["measured"])
+            if ("cuda" in claim.needs) == (kind == "cuda") and not holds:
+                new[slug] = asdict(_dated(outcome, claim, kind))
         if new != old:
             folder.mkdir(exist_ok=True)
             file.write_text(json.dumps(dict(sorted(new.items())), indent=2) + "\n", encoding="utf-8")

@@ -26,35 +26,31 @@ UNITS = (
     "ns|µs|us|ms|s|seconds?|nats?"
 )
 FIGURE = re.compile(rf"(?<![\w.,^/-])({NUMBER})[ \u00a0]?({UNITS})(?![\w/])")
-ALONE = re.compile(
-    rf"(?<![\w.,^/·-])(?<!Lab )(?:{NUMBER})(?![\w/⁰¹²³⁴-⁹⁻·])"
-)  # no exponent, no part of a name or formula
+# No exponent, no part of a name or formula.
+ALONE = re.compile(rf"(?<![\w.,^/·-])(?<!Lab )(?:{NUMBER})(?![\w/⁰¹²³⁴-⁹⁻·])")
 SCALES = (60, *(2**power for power in (10, 20, 30)), *(10**power for power in (3, 6, 9, 12)))  # minutes, MiB, GB
 MATH = re.compile(r"\$[^$]+\$")
 RECORDED = r"<!-- excerpt: \S*recorded/[^>]*-->\n```text\n(.*?)```"
+PARSER = MarkdownIt("commonmark").enable("table")
 CLAIM_LINK = re.compile(r"(?:^|/)claims\.md#([\w-]+)$")
 
 
 def figures_without_proof() -> list[str]:
-    """Figures of all pages that nothing backs, and linked numbers that differ from their claim."""
+    """Returns the figures of all pages that nothing backs, and linked numbers that differ from their claim."""
     folders = (ROOT / "handbook", ROOT / "labs", *(ROOT / "code").glob("lab-*"))
     pages = [ROOT / "README.md", *sorted(page for folder in folders for page in folder.glob("*.md") if page != TABLE)]
     return [line for page in pages for line in (*bare_figures(page), *differing_numbers(page, all_claims()))]
 
 
 def claim_links(text: str) -> set[str]:
-    """Slugs of the claims that a page links to."""
-    return {
-        match[1]
-        for href in _links(MarkdownIt("commonmark").enable("table").parse(text))
-        if (match := CLAIM_LINK.search(href))
-    }
+    """Returns the slugs of the claims that a page links to."""
+    return {match[1] for href in _links(PARSER.parse(text)) if (match := CLAIM_LINK.search(href))}
 
 
 def differing_numbers(page: Path, claims: Mapping[str, Claim]) -> list[str]:
-    """Every number in the text of a link to a claim that the claim does not have, as "page:line: number: the claim"."""
-    found = []
-    for token in MarkdownIt("commonmark").enable("table").parse(page.read_text(encoding="utf-8")):
+    """Returns every number in a link's text that the linked claim does not have, as "page:line: number: the claim"."""
+    differing = []
+    for token in PARSER.parse(page.read_text(encoding="utf-8")):
         slug = ""
         for child in token.children or []:
             if child.type == "link_open":
@@ -64,13 +60,12 @@ def differing_numbers(page: Path, claims: Mapping[str, Claim]) -> list[str]:
                 slug = ""
             elif child.type == "text" and slug in claims:
                 place = f"{page.name}:{token.map[0] + 1 if token.map else 0}"
-                numbers = ALONE.findall(MATH.sub(" ", child.content))
-                found += [
+                differing += [
                     f"{place}: {number!r} links to {slug}, which expects {text_of(claims[slug].expected)}"
-                    for number in numbers
+                    for number in ALONE.findall(MATH.sub(" ", child.content))
                     if not _is_number_of(number, claims[slug])
                 ]
-    return found
+    return differing
 
 
 def _is_number_of(number: str, claim: Claim) -> bool:
@@ -98,28 +93,27 @@ def _is_number_of(number: str, claim: Claim) -> bool:
 
 
 def bare_figures(page: Path) -> list[str]:
-    """Every figure of a page that nothing backs, as "page:line: figure: the text around it"."""
+    """Returns every figure of a page that nothing backs, as "page:line: figure: the text around it"."""
     text = page.read_text(encoding="utf-8")
     recorded = _numbers(re.findall(RECORDED, text, re.DOTALL))
     printed = {number: _numbers(outputs) for number, outputs in _outputs_by_section(text).items()}
     sections = _section_of_lines(text)
-    found = []
+    bare = []
     for line, prose, covered in _passages(text):
-        if covered:
-            continue
-        for match in FIGURE.finditer(prose):
+        for match in () if covered else FIGURE.finditer(prose):
             if match[1].replace(",", "") not in recorded | printed.get(sections[line - 1], set()):
                 around = prose[max(0, match.start() - 30) : match.end() + 20].replace("\n", " ")
-                found.append(f"{page.name}:{line}: {match[0]!r} in: …{around}…")
-    return found
+                bare.append(f"{page.name}:{line}: {match[0]!r} in: …{around}…")
+    return bare
 
 
 def _passages(text: str) -> Iterator[tuple[int, str, bool]]:
-    """Paragraphs, list items and table rows: line, text without code and math, whether a claim or source backs it."""
-    tokens = MarkdownIt("commonmark").enable("table").parse(text)
+    """Yields line and text (without code and math) of each paragraph, list item and table row, and whether a claim or
+    source backs it.
+    """
     lines = text.splitlines()
     rows: dict[int, list[Token]] = {}
-    for token in tokens:
+    for token in PARSER.parse(text):
         if token.type == "inline" and token.map:
             rows.setdefault(token.map[0], []).append(token)
     for line, inlines in rows.items():
@@ -129,24 +123,17 @@ def _passages(text: str) -> Iterator[tuple[int, str, bool]]:
             "".join(child.content if child.type == "text" else " " for child in token.children or [])
             for token in inlines
         )
-        links = _links(inlines)
-        covered = "<!-- given -->" in source or any(
-            CLAIM_LINK.search(link) or link.startswith("http") for link in links
-        )
-        yield line + 1, MATH.sub(" ", prose), covered
+        backed = any(CLAIM_LINK.search(link) or link.startswith("http") for link in _links(inlines))
+        yield line + 1, MATH.sub(" ", prose), backed or "<!-- given -->" in source
 
 
 def _links(tokens: list[Token]) -> list[str]:
-    return [
-        str(child.attrs.get("href", ""))
-        for token in tokens
-        for child in token.children or []
-        if child.type == "link_open"
-    ]
+    links = (child for token in tokens for child in token.children or [] if child.type == "link_open")
+    return [str(link.attrs.get("href", "")) for link in links]
 
 
 def _section_of_lines(text: str) -> list[int]:
-    """For each line, how many headings of the second level stand above it."""
+    """Returns for each line the number of second-level headings above it."""
     section, sections, fenced = 0, [], False
     for line in text.splitlines():
         fenced ^= line.startswith("```")
@@ -156,7 +143,7 @@ def _section_of_lines(text: str) -> list[int]:
 
 
 def _outputs_by_section(text: str) -> dict[int, list[str]]:
-    """Output of the programs of each section: their `#>` lines."""
+    """Returns the output of each section's programs: their `#>` lines."""
     outputs: dict[int, list[str]] = {}
     for section, line in zip(_section_of_lines(text), text.splitlines(), strict=True):
         if match := re.match(r"\s*#> (.*)$", line):

@@ -10,7 +10,7 @@ from rankzero.errors import UserError
 
 
 def content_modules() -> list[str]:
-    """Names, under `rankzero.claims.content`, of the modules that hold claims: chapters by name, then labs."""
+    """Returns the names of the modules of claims under `rankzero.claims.content`: chapters by name, then labs."""
     folder = ROOT / "handbook" / "claims"
     chapters = [".".join(file.relative_to(folder).with_suffix("").parts) for file in sorted(folder.rglob("*.py"))]
     return chapters + [f"{lab.slug}.claims" for lab in all_labs() if lab.claims.exists()]
@@ -18,19 +18,17 @@ def content_modules() -> list[str]:
 
 @functools.cache
 def all_claims() -> dict[str, Claim]:
-    """Claims by slug, in the order of their modules. UserError if two share a slug or a page is missing."""
-    found: dict[str, Claim] = {}
+    """Returns the claims by slug, in the order of their modules. UserError if two share a slug or a page is missing."""
+    claims: dict[str, Claim] = {}
     for name in content_modules():
         module = importlib.import_module(f"{content.__name__}.{name}")
-        for claim in vars(module).values():
-            if not isinstance(claim, Claim):
-                continue
-            if claim.slug in found:
+        for claim in (value for value in vars(module).values() if isinstance(value, Claim)):
+            if claim.slug in claims:
                 raise UserError(f"claim {claim.slug}: two claims have this slug.")
             if not (ROOT / claim.page).exists():
                 raise UserError(f"claim {claim.slug}: there is no page {claim.page}.")
-            found[claim.slug] = claim
-    return found
+            claims[claim.slug] = claim
+    return claims
 
 
 def find_claim(slug: str) -> Claim:

@@ -40,7 +40,7 @@ def that_count(claims: dict[str, Claim], measurements: dict[str, Measurement]) -
 
 
 def verdict_of(claim: Claim, measurement: Measurement | None) -> str:
-    """ "holds", "fails" or "not measured"; the measurement is one that counts."""
+    """Returns "holds", "fails" or "not measured"; the measurement is one that counts."""
     if measurement is None:
         return "not measured"
     return "holds" if claim.holds(measurement.measured) else "fails"
@@ -55,7 +55,7 @@ def tolerance_of(claim: Claim) -> str:
 def render(claims: dict[str, Claim], measurements: dict[str, Measurement]) -> str:
     """Returns the whole page."""
     valid = that_count(claims, measurements)
-    machines = list(dict.fromkeys((one.machine, one.versions) for one in valid.values()))
+    machines = list(dict.fromkeys((measurement.machine, measurement.versions) for measurement in valid.values()))
     held = sum(claims[slug].holds(measurement.measured) for slug, measurement in valid.items())
     parts = [
         HEAD,
