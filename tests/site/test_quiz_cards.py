@@ -311,7 +311,7 @@ def test_without_scripts_everything_can_be_read(site: Path, browser: Browser) ->
 @pytest.mark.parametrize(
     ("text", "warning"),
     [
-        ("## Quiz\n\n**1.** Why?\n\n<details><summary>Answer</summary>\n\nSo.\n", "'Answer', has no </details>"),
+        ("## Quiz\n\n**1.** Why?\n\n<details><summary>Answer</summary>\n\nSo.\n", "'Answer' has no </details>"),
         ("## Quiz\n\nWhy?\n\n<details><summary>Answer</summary>\n\nSo.\n\n</details>\n", "begins with its number"),
     ],
 )
