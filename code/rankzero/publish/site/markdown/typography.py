@@ -11,7 +11,7 @@ from typing import Any
 from docutils import nodes
 from sphinx.transforms.post_transforms import SphinxPostTransform
 
-RAISED = dict(zip("⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺ⁿᵗᵉʰ", "0123456789−+nteh", strict=True))
+RAISED = dict(zip("⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺ⁿᵗᵉ\N{MODIFIER LETTER SMALL H}", "0123456789−+nteh", strict=True))
 RAISED_RUN = re.compile(rf"([{''.join(RAISED)}]+|(?<=[\w)])\^-?\d+(?:\.\d+)?)")
 AS_WRITTEN = nodes.literal | nodes.literal_block | nodes.math | nodes.math_block | nodes.raw
 
