@@ -11,7 +11,7 @@ from typing import Any
 import psutil
 import pytest
 import torch
-from starters import Starter, losses
+from starters import Starter, import_starter, losses
 from torch import Tensor
 
 from rankzero.learn.data.batches import random_batch
@@ -41,6 +41,7 @@ def environment() -> dict[str, str]:
 # --------------------------------------------------------------------------------------------------------- the equality
 def compared(dtype: torch.dtype, corpus: bool) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """On one rank: loss and gradient of the starter's step on this rank's rows, and of Lab 02's on the whole batch."""
+    starter, lab_02 = import_starter("07"), import_starter("02")
     torch.manual_seed(0)
     text = load_corpus("embedded")
     model = GPT(GPTConfig(text.vocab_size, block_size=8, n_layer=2, n_head=2, hidden_dim=16)).to(dtype)
@@ -49,7 +50,7 @@ def compared(dtype: torch.dtype, corpus: bool) -> tuple[Tensor, Tensor, Tensor, 
         x, y = random_batch(text.train, step=0, seed=0, batch_size=12, block_size=8)
     mine = starter.first_gradient(model, *starter.my_rows(x, y), dtype, parallel=True)
     still = torch.optim.SGD(model.parameters(), lr=0.0)
-    loss = LAB02.module.train_step(model, still, x, y)
+    loss = lab_02.train_step(model, still, x, y)
     whole = torch.cat([p.grad.flatten() for p in model.parameters() if p.grad is not None])
     still.zero_grad()
     shared = starter.train_step(
@@ -68,6 +69,7 @@ def test_a_step_on_k_ranks_is_lab_02s_step_on_the_whole_batch(ranks: int, corpus
 
 def unsynchronized() -> str:
     """What the starter says where a rank adds something of its own to its gradient."""
+    starter = import_starter("07")
     torch.manual_seed(0)
     model = GPT(GPTConfig(24, block_size=8, n_layer=1, n_head=2, hidden_dim=16))
     vars(starter)["DistributedDataParallel"] = lambda module: module  # in this rank's process only

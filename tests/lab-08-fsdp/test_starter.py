@@ -12,7 +12,7 @@ from typing import Any
 import psutil
 import pytest
 import torch.distributed as dist
-from starters import TINY, Starter, losses
+from starters import TINY, Starter, import_starter, losses
 
 from rankzero.learn.distributed.sharded_checkpoint import newest_step_folder
 from rankzero.learn.distributed.world import run_world
@@ -64,7 +64,7 @@ def test_bf16_trains_nearly_alike(tmp_path: Path) -> None:
 def parameters_and_calls(block_only: bool) -> tuple[list[int], int]:
     from rankzero.learn.models.gpt import GPT, GPTConfig
 
-    model, _ = starter.shard(GPT(GPTConfig(24, 8, n_layer=2, n_head=2, hidden_dim=16)), 1e-3)
+    model, _ = import_starter("08").shard(GPT(GPTConfig(24, 8, n_layer=2, n_head=2, hidden_dim=16)), 1e-3)
     return [p.to_local().numel() for p in model.parameters()], dist.get_world_size()
 
 

@@ -1,4 +1,4 @@
-"""Foldable details: `<details>` of a page as one node of the document, whose summary may contain code."""
+"""Foldable details: a `details` element of a page as one node of the document, whose summary may contain code."""
 
 import re
 from typing import Any
