@@ -38,7 +38,7 @@ def block_backend_calls() -> None:
 def run_on_ranks(
     function: Callable[..., Any], ranks: int, *args: Any, seconds: float = SECONDS, debug: bool = True
 ) -> Any:
-    """What `function(*args)` returns in each of `ranks` processes with a gloo group, by rank.
+    """Returns the results of `function(*args)` in `ranks` processes with a gloo group, by rank.
 
     WorldTimeoutError where a rank has not answered after `seconds`, WorldError where one fails: both say where. A rank
     fails too if something that is not the learner's has changed in it: its process ends before anyone else could look.
