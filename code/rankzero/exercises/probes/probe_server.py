@@ -8,6 +8,7 @@ a fork is safe only while torch has not started its threads.
 Run as `python -u -m rankzero.exercises.probes.probe_server CONNECTION_FD` by LocalProbeClient (checks/).
 """
 
+import gc
 import importlib
 import json
 import signal
@@ -36,6 +37,7 @@ def warm_up() -> None:
         kind._patch_step_function(object.__new__(kind))
     torch.set_num_threads(1)
     probe_process.TAMPER_CHECK = TamperCheck()
+    gc.freeze()  # a collection in a child would go through all modules, and copy their pages
 
 
 def serve(client: Connection) -> None:

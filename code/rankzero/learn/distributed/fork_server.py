@@ -4,6 +4,7 @@ A fork server can be told only names of modules to import before it forks (`set_
 function to call. So this file, alone in the library, does its work when it is imported, and no other file imports it.
 """
 
+import gc
 import importlib
 import os
 import signal
@@ -20,3 +21,4 @@ for name in (
     "rankzero.learn.runs.training_options",  # imported by every starter
 ):
     importlib.import_module(name)
+gc.freeze()  # a collection in a rank would go through all modules, and copy their pages
