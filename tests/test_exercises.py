@@ -10,6 +10,7 @@ from rankzero.curriculum import ROOT, Lab, all_labs, find_lab
 from rankzero.errors import UserError
 from rankzero.exercises.checks.check import Exercise, exercises_of
 from rankzero.exercises.checks.known_wrong import KnownWrong, changed_reference, known_wrong, wrong_file
+from rankzero.exercises.checks.page_headings import page_headings
 from rankzero.exercises.checks.probe_client import LocalProbeClient
 from rankzero.exercises.checks.runner import check_file
 from rankzero.exercises.probes.loader import load
@@ -131,9 +132,7 @@ def test_the_page_has_the_facts_the_hints_and_a_solution_of_every_exercise(lab: 
 @each_wrong()
 def test_a_misconception_points_to_a_heading_that_exists(lab: Lab, wrong: KnownWrong) -> None:
     page, _, anchor = wrong.read.partition("#")
-    headings = [line.lstrip("# ") for line in (ROOT / page).read_text(encoding="utf-8").splitlines() if line[:1] == "#"]
-    slugs = ["".join(c for c in heading.lower().replace(" ", "-") if c.isalnum() or c in "-_") for heading in headings]
-    assert anchor in slugs, wrong.read
+    assert anchor in page_headings(ROOT / page), wrong.read
 
 
 def generated_files() -> list[Path]:

@@ -21,6 +21,7 @@ from rankzero.curriculum import Lab
 from rankzero.errors import UserError
 from rankzero.exercises.checks.check import Exercise, exercises_of
 from rankzero.exercises.checks.known_wrong import changed_reference, known_wrong, wrong_file
+from rankzero.exercises.checks.page_headings import page_headings
 from rankzero.exercises.checks.probe_client import LocalProbeClient
 from rankzero.exercises.checks.report import Report
 from rankzero.exercises.checks.runner import check_file
@@ -129,8 +130,8 @@ def _exercises(lab: Lab, _: LocalProbeClient) -> Iterator[str]:
                 block_lines = f"<!-- {block}: {exercise.name} --> and <!-- /{block} -->"
                 yield f"{_name(lab, lab.page)}: add the lines {block_lines} below the heading of {exercise.name}."
     for solution in known_wrong(lab).values():
-        page_name, anchor = solution.read.partition("#")[::2]
-        if not (lab.root / page_name).is_file() or anchor not in _anchors(lab.root / page_name):
+        page_name, _, anchor = solution.read.partition("#")
+        if anchor not in page_headings(lab.root / page_name):
             yield f"{_name(lab, lab.known_wrong)}: {solution.name}: there is no heading {solution.read}: correct it."
 
 
@@ -166,38 +167,32 @@ def _known_wrong(lab: Lab, client: LocalProbeClient) -> Iterator[str]:
 
 
 def _hurried(lab: Lab, client: LocalProbeClient) -> Iterator[str]:
-    yield from _changes(
-        lab, client, "hurried answer", load(lab.known_wrong).HURRIED, lambda full: full, "gets all points: add a check."
-    )
+    for answer, report in _changed(lab, client, "hurried answer", load(lab.known_wrong).HURRIED):
+        if report.points == report.max_points:
+            yield f"{answer} gets all points: add a check."
 
 
 def _right(lab: Lab, client: LocalProbeClient) -> Iterator[str]:
-    right = load(lab.tests / "right_answers.py").RIGHT
-    yield from _changes(lab, client, "right answer", right, lambda full: not full, "loses points: correct the check.")
+    for answer, report in _changed(lab, client, "right answer", load(lab.tests / "right_answers.py").RIGHT):
+        if report.points < report.max_points:
+            yield f"{answer} loses points: correct the check."
 
 
-def _changes(
-    lab: Lab,
-    client: LocalProbeClient,
-    kind: str,
-    changes: dict[str, dict[str, str]],
-    is_wrong: Callable[[bool], bool],
-    sentence: str,
-) -> Iterator[str]:
-    """Yields the changes to the reference whose verdict, all points or not, is wrong."""
+def _changed(
+    lab: Lab, client: LocalProbeClient, kind: str, changes: dict[str, dict[str, str]]
+) -> Iterator[tuple[str, Report]]:
+    """Yields the name and the report of the reference with each change. UserError for a change to no exercise."""
     exercises = {exercise.name: exercise for exercise in exercises_of(lab)}
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "exercises.py")
-        for name, by_name in changes.items():
+        for name, by_title in changes.items():
             if name not in exercises:
-                yield f"{kind}s of {name}: there is no such exercise: correct the name."
-                continue
-            for title, change in by_name.items():
-                file.write_text(changed_reference(lab, name, change, f"{kind} '{title}'"), encoding="utf-8")
+                raise UserError(f"{kind}s of {name}: there is no such exercise: correct the name.")
+            for title, change in by_title.items():
+                answer = f"{kind} '{title}' to {name}"
+                file.write_text(changed_reference(lab, name, change, answer), encoding="utf-8")
                 client.forget(file)
-                report = _check(lab, file, exercises[name], client)
-                if is_wrong(report.points == report.max_points):
-                    yield f"{kind} '{title}' to {name} {sentence}"
+                yield answer, _check(lab, file, exercises[name], client)
 
 
 def _tests(lab: Lab, _: LocalProbeClient) -> Iterator[str]:
@@ -253,12 +248,6 @@ _GATES: dict[str, Callable[[Lab, LocalProbeClient], Iterator[str]]] = {
 def _check(lab: Lab, file: Path, exercise: Exercise, client: LocalProbeClient, *, explain: bool = False) -> Report:
     client.ask_ahead(lab, lab.reference, exercise, [SEED])
     return check_file(lab, file, (exercise,), seed=SEED, client=client, explain=explain)
-
-
-def _anchors(page: Path) -> set[str]:
-    """Returns the anchors of a page's headings."""
-    headings = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
-    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 def _name(lab: Lab, file: Path) -> str:

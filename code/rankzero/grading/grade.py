@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from rankzero.atomic_write import write_atomically
-from rankzero.exercises.checks.report import Diagnosis, Report, Result
+from rankzero.curriculum import validate
+from rankzero.errors import UserError
+from rankzero.exercises.checks.report import Report
 
 SCHEMA = "rankzero-grade/1"
 
@@ -113,25 +115,6 @@ def read_grade(path: Path) -> Grade:
             raise ValueError("another schema")
         for derived in ("gradable", "points", "score"):
             del values[derived]
-        return Grade(
-            **values
-            | {
-                "submission": _submission(values["submission"]),
-                "report": _report(values["report"]) if values["report"] else None,
-                "flags": tuple(Flag(**flag) for flag in values["flags"]),
-            }
-        )
-    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+        return validate(Grade, values, path)
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, UserError) as error:
         raise ValueError(f"{path} is no grade of this version ({error}): delete it, and it is graded again.") from None
-
-
-def _submission(values: dict[str, Any]) -> Submission:
-    file = Path(values["file"]) if values["file"] else None
-    changed = {"student": Student(**values["student"]), "file": file, "notes": tuple(values["notes"])}
-    return Submission(**values | changed)
-
-
-def _report(values: dict[str, Any]) -> Report:
-    results = tuple(Result(**result) for result in values["results"])
-    diagnoses = tuple(Diagnosis(**diagnosis) for diagnosis in values["diagnoses"])
-    return Report(**values | {"results": results, "diagnoses": diagnoses})

@@ -31,6 +31,17 @@ from rankzero.ledger.recipes import Optimizer, Recipe
 BYTES_TO_DTYPE = {2: torch.bfloat16, 4: torch.float32}
 
 
+@contextlib.contextmanager
+def default_dtype(recipe: Recipe) -> Iterator[None]:
+    """New tensors have the dtype of the recipe's weights."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(BYTES_TO_DTYPE[recipe.weight])
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
+
+
 def storage_bytes(tensors: Iterable[Tensor]) -> int:
     """Returns the bytes behind `tensors`, fake or real; memory that several tensors share counts once.
 
@@ -238,12 +249,8 @@ def measure(
     mode = FakeTensorMode() if device == "fake" else contextlib.nullcontext()
     torch_device = torch.device("cpu" if device == "fake" else device)
     with mode, torch_device:
-        default = torch.get_default_dtype()
-        torch.set_default_dtype(BYTES_TO_DTYPE[recipe.weight])
-        try:
+        with default_dtype(recipe):
             model = build(config)
-        finally:
-            torch.set_default_dtype(default)
         if checkpointing == "block":
             model.blocks = nn.ModuleList(RunAgain(block) for block in model.get_submodule("blocks").children())
         updater = RecipeOptimizer(model, recipe, optimizer)

@@ -100,24 +100,14 @@ def held_gradient(weight: Weight, layout: Layout) -> int:
 
 def weight_rows(weights: list[Weight], recipe: Recipe, layout: Layout) -> list[Row]:
     """Returns the parameters and autocast's copies of the matrices; gathered weights are copied whole."""
-    rows = [
-        Row(
-            Kind.WEIGHTS,
-            group,
-            sum(held(weight, layout, 3) for weight in weights if weight.group == group) * recipe.weight,
-            f"{recipe.weight} B per parameter",
-        )
-        for group in dict.fromkeys(weight.group for weight in weights)
-    ]
-    copied = sum(weight.numbers(layout.tensor) * weight.copies for weight in weights if weight.matmul)
-    copies = Row(
-        Kind.WEIGHTS,
-        "autocast's bf16 copies",
-        copied * recipe.copy,
-        f"{recipe.copy} B each in a matrix",
-        (FORWARD, BEGIN),
-    )
-    return [*rows, copies]
+    numbers = dict.fromkeys(dict.fromkeys(weight.group for weight in weights), 0)
+    for weight in weights:
+        numbers[weight.group] += held(weight, layout, 3)
+    formula = f"{recipe.weight} B per parameter"
+    rows = [Row(Kind.WEIGHTS, group, count * recipe.weight, formula) for group, count in numbers.items()]
+    copied = sum(weight.numbers(layout.tensor) * weight.copies for weight in weights if weight.matmul) * recipe.copy
+    formula = f"{recipe.copy} B each in a matrix"
+    return [*rows, Row(Kind.WEIGHTS, "autocast's bf16 copies", copied, formula, (FORWARD, BEGIN))]
 
 
 def gradient_rows(weights: list[Weight], recipe: Recipe, layout: Layout) -> list[Row]:
@@ -128,15 +118,10 @@ def gradient_rows(weights: list[Weight], recipe: Recipe, layout: Layout) -> list
     numbers = sum(held_gradient(weight, layout) for weight in weights)
     summed = sum(held(weight, layout, 2) for weight in weights)
     name, phases = ("of this backward", None) if layout.micro_batches == 1 else ("summed over micro-batches", PHASES)
+    formula = f"{recipe.accumulator} B per parameter"
     return [
         Row(Kind.GRADIENTS, name, numbers * recipe.gradient, f"{recipe.gradient} B per parameter", phases),
-        Row(
-            Kind.GRADIENTS,
-            "fp32 sum of micro-batches",
-            summed * recipe.accumulator,
-            f"{recipe.accumulator} B per parameter",
-            PHASES,
-        ),
+        Row(Kind.GRADIENTS, "fp32 sum of micro-batches", summed * recipe.accumulator, formula, PHASES),
     ]
 
 

@@ -19,6 +19,7 @@ from rankzero.atomic_write import write_atomically
 from rankzero.curriculum import ROOT, Lab, find_lab
 from rankzero.exercises.checks.check import Exercise, exercises_of
 from rankzero.exercises.checks.escape_text import escape_name, escape_text
+from rankzero.exercises.checks.page_headings import page_headings
 from rankzero.exercises.checks.report import Report, Result
 from rankzero.grading.grade import Grade, Student
 from rankzero.grading.intake.safe_names import safe_name
@@ -134,20 +135,8 @@ def _environment() -> Environment:
 def heading_of(read: str) -> tuple[str, str]:
     """Returns the titles of chapter and heading that a path such as handbook/training-loop.md#the-order points to."""
     page, _, anchor = read.partition("#")
-    headings = _headings(page)
-    return headings.get("", page), headings.get(anchor, "") if anchor else ""
-
-
-@functools.cache
-def _headings(page: str) -> dict[str, str]:
-    """Returns a page's headings by their anchors; the title has the anchor ''."""
-    try:
-        lines = (ROOT / page).read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return {}
-    texts = [line.lstrip("#").strip().replace("`", "") for line in lines if line.startswith("#")]
-    anchors = {"".join(c for c in text.lower().replace(" ", "-") if c.isalnum() or c in "-_"): text for text in texts}
-    return anchors | {"": texts[0]} if texts else {}
+    headings = page_headings(ROOT / page)
+    return next(iter(headings.values()), page), headings.get(anchor, "")
 
 
 def _by_student(grades: Sequence[Grade]) -> dict[str, list[Grade]]:

@@ -33,6 +33,7 @@ from rankzero.ledger.measure import (
     RecipeOptimizer,
     SavedTensors,
     WeightCopies,
+    default_dtype,
     local_part,
     rows_of_states,
     storage_bytes,
@@ -45,8 +46,6 @@ from rankzero.ledger.plan.model_stages import off_meta, parallelize
 from rankzero.ledger.recipes import Optimizer, Recipe
 
 AXES = ("pipeline", "replica", "shard", "tensor")  # ranks along the last axis are neighbors
-
-
 EXACT = (Kind.WEIGHTS, Kind.GRADIENTS, Kind.OPTIMIZER, Kind.ACTIVATIONS)  # the counted kinds
 
 
@@ -148,80 +147,57 @@ def count_step(
     """Counts one optimizer step of this rank of the process group, fake or real; weights are uninitialized."""
     mesh = mesh_of(layout)  # before there are fake tensors: init_device_mesh reads a real tensor
     stage = dist.get_rank() // (layout.data * layout.tensor)
-    with _dtype(recipe), torch.device("meta"):
+    with default_dtype(recipe), torch.device("meta"):
         runs = parallelize(config, recipe, layout, mesh, stage)
     with FakeTensorMode(allow_non_fake_inputs=True) if fake else contextlib.nullcontext():  # these are the meta tensors
         off_meta(runs)
-        return run_step(config, recipe, optimizer, layout, runs, mesh, batch_size, seq_len, stage)
+        return _Step(config, recipe, layout, runs, mesh, batch_size, seq_len, stage).count(optimizer)
 
 
-@contextlib.contextmanager
-def _dtype(recipe: Recipe) -> Iterator[None]:
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(BYTES_TO_DTYPE[recipe.weight])
-    try:
-        yield
-    finally:
-        torch.set_default_dtype(before)
-
-
-def run_step(
-    config: Config,
-    recipe: Recipe,
-    optimizer: Optimizer,
-    layout: Layout,
-    runs: nn.ModuleList,
-    mesh: DeviceMesh,
-    batch_size: int,
-    seq_len: int,
-    stage: int,
-) -> Counted:
-    """Runs forward and backward of every micro-batch by the schedule, then the update; returns the counts."""
-    updater = RecipeOptimizer(runs, recipe, optimizer)
-    step = _Step(config, recipe, layout, runs, mesh, batch_size, seq_len, stage)
-    counter = CollectiveCounter()
-    with counter:
-        for action in pipeline_schedule.order(stage, layout.pipeline, layout.micro_batches, layout.interleave):
-            (step.forward if action.forward else step.backward)(action)
-        step.finish()
-        if layout.zero == 0 and layout.data > 1:
-            _all_reduce_in_buckets([updater.gradient_of(p) for p in step.ready], mesh["replica"].get_group())
-        _reduce_partial_gradients(updater)
-        if isinstance(config, GPTConfig) and layout.pipeline > 1 and stage in (0, layout.pipeline - 1):
-            _all_reduce_tied_embedding(runs, updater, layout, mesh)
-        gradients = storage_bytes(updater.gradient_tensors())
-        updater.step()
-    rows = [
-        *(Row(Kind.ACTIVATIONS, name or "loss", size) for name, size in step.most.items()),
-        Row(Kind.WEIGHTS, "autocast's bf16 copies", step.copies, phases=(FORWARD, BEGIN)),
-        *rows_of_states(runs, updater, gradients),
-    ]
-    return Counted(Ledger("counted", tuple(row for row in rows if row.bytes)), tuple(counter.records))
-
-
+@dataclass
 class _Step:
     """The micro-batches of one step on one rank: their activations, and the order of finished gradients."""
 
-    def __init__(
-        self,
-        config: Config,
-        recipe: Recipe,
-        layout: Layout,
-        runs: nn.ModuleList,
-        mesh: DeviceMesh,
-        batch_size: int,
-        seq_len: int,
-        stage: int,
-    ) -> None:
-        self.config, self.recipe, self.layout, self.runs, self.mesh = config, recipe, layout, runs, mesh
-        self.batch_size, self.seq_len, self.stage = batch_size, seq_len, stage
+    config: Config
+    recipe: Recipe
+    layout: Layout
+    runs: nn.ModuleList  # this rank's runs of blocks
+    mesh: DeviceMesh
+    batch_size: int
+    seq_len: int
+    stage: int
+
+    def __post_init__(self) -> None:
         self.under_way: dict[tuple[int, int], tuple[Tensor, Tensor, Counter[str]]] = {}
         self.most: Counter[str] = Counter()  # bytes by module, when most activations are held
         self.copies = 0
         self.ready: dict[Tensor, None] = {}  # weights in the order in which their gradients were finished
         self.sending: list[tuple[dist.Work | None, Tensor]] = []
-        for parameter in runs.parameters():
+        for parameter in self.runs.parameters():
             parameter.register_post_accumulate_grad_hook(self._note)
+
+    def count(self, optimizer: Optimizer) -> Counted:
+        """Runs forward and backward of every micro-batch by the schedule, then the update; returns the counts."""
+        layout, last_stage = self.layout, self.layout.pipeline - 1
+        updater = RecipeOptimizer(self.runs, self.recipe, optimizer)
+        with CollectiveCounter() as counter:
+            for action in pipeline_schedule.order(self.stage, layout.pipeline, layout.micro_batches, layout.interleave):
+                (self.forward if action.forward else self.backward)(action)
+            self.finish()
+            if layout.zero == 0 and layout.data > 1:
+                gradients = [updater.gradient_of(weight) for weight in self.ready]
+                _all_reduce_in_buckets(gradients, self.mesh["replica"].get_group())
+            _reduce_partial_gradients(updater)
+            if isinstance(self.config, GPTConfig) and layout.pipeline > 1 and self.stage in (0, last_stage):
+                _all_reduce_tied_embedding(self.runs, updater, layout, self.mesh)
+            gradient_bytes = storage_bytes(updater.gradient_tensors())
+            updater.step()
+        rows = [
+            *(Row(Kind.ACTIVATIONS, name or "loss", size) for name, size in self.most.items()),
+            Row(Kind.WEIGHTS, "autocast's bf16 copies", self.copies, phases=(FORWARD, BEGIN)),
+            *rows_of_states(self.runs, updater, gradient_bytes),
+        ]
+        return Counted(Ledger("counted", tuple(row for row in rows if row.bytes)), tuple(counter.records))
 
     def _note(self, weight: Tensor) -> None:
         self.ready.pop(weight, None)
