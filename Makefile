@@ -30,7 +30,7 @@ test: lint ## check everything at one seed: style, types, imports, labs, library
 	@OMP_NUM_THREADS=1 $(BIN)/pytest -n auto $(ARGS)
 
 prove: $(TEST_READY) ## prove the checks: 20 seeds, every changed line, every attack, every claim (an hour)
-	@OMP_NUM_THREADS=1 RANKZERO_SEEDS=20 $(BIN)/pytest -n auto -m "prove or not prove" $(ARGS)
+	@OMP_NUM_THREADS=1 RANKZERO_SEEDS=20 $(BIN)/pytest -n auto -m "prove or not prove" tests notebooks solutions $(ARGS)
 
 test-site: $(TEST_READY) $(SITE_READY) ## build the site and check it in a real browser, Chromium (minutes)
 	@$(BIN)/rankzero site

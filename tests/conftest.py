@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import cpu_times
 import pytest
+import warm_process
 from xdist.scheduler import LoadScopeScheduling
 
 from rankzero.learn.machine.lazy_dynamo import import_dynamo_lazily
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from rankzero.grading.canaries import Canaries
     from rankzero.grading.grader import Grader
 
+warm_process.install()
 import_dynamo_lazily()  # for the tests that train in the process of pytest
 
 
@@ -49,7 +51,9 @@ def client() -> "Iterator[LocalProbeClient]":
     """A warm process for probes, one per process of pytest."""
     from rankzero.exercises.checks.probe_client import LocalProbeClient
 
-    with LocalProbeClient() as running:
+    with warm_process.cold_starts():  # a warm process has imported more than the server, so that its forks are slower
+        running = LocalProbeClient()
+    with running:
         yield running
 
 

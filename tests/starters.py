@@ -1,10 +1,12 @@
 """Running a lab's training starter as a learner does, for the tests of each lab."""
 
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+from agents import free_port
 from warm_process import run_script
 
 from rankzero.curriculum import find_lab
@@ -33,6 +35,27 @@ class Starter:
     def run(self, *arguments: str, cwd: Path) -> "subprocess.CompletedProcess[str]":
         """As a process of its own, in `cwd`."""
         return run_script(self.lab.starter, *arguments, cwd=cwd)
+
+    def run_as_ranks(self, ranks: int, *arguments: str, cwd: Path) -> "list[subprocess.CompletedProcess[str]]":
+        """As `ranks` processes in `cwd`, with the variables that torchrun sets."""
+        world = {
+            "WORLD_SIZE": str(ranks),
+            "LOCAL_WORLD_SIZE": str(ranks),
+            "MASTER_ADDR": "localhost",
+            "MASTER_PORT": str(free_port()),
+        }
+        with ThreadPoolExecutor(ranks) as pool:
+            started = [
+                pool.submit(
+                    run_script,
+                    self.lab.starter,
+                    *arguments,
+                    cwd=cwd,
+                    environment=world | {"RANK": str(rank), "LOCAL_RANK": str(rank)},
+                )
+                for rank in range(ranks)
+            ]
+        return [process.result() for process in started]
 
     def train(self, folder: Path, *arguments: str) -> Path:
         """Trains a tiny model in this process; returns the run's folder."""

@@ -162,6 +162,7 @@ def test_without_a_sandbox_every_page_says_so(tmp_path: Path) -> None:
 
 
 @pytest.mark.prove
+@pytest.mark.timeout(1500)
 def test_a_class_of_200_is_graded_as_predicted(tmp_path: Path) -> None:
     subs, out = tmp_path / "subs", tmp_path / "out"
     expected = write_class(subs, LAB, 200)

@@ -1,59 +1,137 @@
-"""Warm processes for tests: a script runs in a fork of a process that has imported torch, instead of in a new Python.
+"""Warm processes for tests: `python ...` commands become forks of a process that has imported torch.
 
-The fork server is the one of `rankzero.learn.distributed.world`: it has imported what starters import and has run no
-tensor operation, so a fork of it behaves as a new process that skips four seconds of imports.
+While installed (`conftest.py`), every `subprocess.Popen([sys.executable, ...])` in the process of pytest is answered by
+the warm server, as is multiprocessing's fork server. A test that must see a new Python uses `cold_starts`.
 """
 
-import multiprocessing
+import _posixsubprocess
+import ctypes
+import functools
+import json
 import os
 import re
-import runpy
 import signal
+import socket
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import suppress
-from multiprocessing.connection import Connection
-from multiprocessing.process import BaseProcess
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import NoReturn
+from typing import Any
 
 TIME_LIMIT_S = 200.0
+REAL_FORK_EXEC = _posixsubprocess.fork_exec
+# Variables that a process reads when it starts: a command with another value gets a new Python.
+READ_AT_START = re.compile("PYTHON(?!UNBUFFERED)|LD_|ATEN_|DNNL_|MKL_|MALLOC_|TORCH_CPP|VIRTUAL_ENV|HOME$")
+PR_SET_CHILD_SUBREAPER = 36
+_cold = 0
 
 
-def _run(
-    script: str,
-    arguments: list[str],
-    cwd: str,
-    environment: dict[str, str],
-    out: "Connection[bytes, bytes]",
-    err: "Connection[bytes, bytes]",
-) -> NoReturn:
-    """Becomes `python script arguments` in `cwd`, with its output in the pipes `out` and `err`."""
-    os.setsid()
-    os.chdir(cwd)
-    os.environ.update(environment)
-    os.dup2(out.fileno(), 1)
-    os.dup2(err.fileno(), 2)
-    out.close()
-    err.close()
-    sys.stdout, sys.stderr = (os.fdopen(fd, "w", buffering=1, encoding="utf-8", closefd=False) for fd in (1, 2))
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    sys.argv = [script, *arguments]
-    sys.path.insert(0, str(Path(script).parent))
-    code: object = 0
+def install() -> None:
+    """Lets commands of Python start warm."""
+    if sys.platform == "linux":
+        _posixsubprocess.fork_exec = subprocess._fork_exec = fork_exec  # type: ignore[attr-defined]
+
+
+@contextmanager
+def cold_starts() -> Iterator[None]:
+    """Commands get a new Python in this context."""
+    global _cold
+    _cold += 1
     try:
-        runpy.run_path(script, run_name="__main__")
-    except SystemExit as stopped:
-        code = stopped.code
-    except BaseException:
-        sys.excepthook(*sys.exc_info())
-        code = 1
-    if isinstance(code, str):
-        print(code, file=sys.stderr)
-    sys.stdout.flush()
-    os._exit(code if isinstance(code, int) else 0 if code is None else 1)
+        yield
+    finally:
+        _cold -= 1
+
+
+def fork_exec(
+    args: Any, executables: Any, close_fds: bool, keep: tuple[int, ...], cwd: Any, environment: Any,
+    p2cread: int, p2cwrite: int, c2pread: int, c2pwrite: int, errread: int, errwrite: int,
+    errpipe_read: int, errpipe_write: int, restore_signals: bool, session: bool, group: int,
+    gid: Any, groups: Any, uid: Any, *rest: Any,
+) -> int:  # fmt: skip
+    """Replaces `_posixsubprocess.fork_exec`: starts the command warm if it can, and returns the process's number."""
+    request = _request([os.fsdecode(arg) for arg in args])
+    variables = _variables(environment)
+    if request is None or _cold or (gid, uid) != (None, None) or _at_start(variables) != _at_start(os.environ):
+        return int(
+            REAL_FORK_EXEC(
+                args, executables, close_fds, keep, cwd, environment, p2cread, p2cwrite, c2pread, c2pwrite, errread,
+                errwrite, errpipe_read, errpipe_write, restore_signals, session, group, gid, groups, uid, *rest,
+            )
+        )  # fmt: skip
+    streams = {0: p2cread, 1: c2pwrite, 2: errwrite}
+    files = {number: number if file == -1 else file for number, file in streams.items()}
+    files |= {number: number for number in keep if number != errpipe_write}
+    request |= {"cwd": os.fsdecode(cwd or os.getcwd()), "environment": variables, "session": bool(session)}
+    return _server().fork(request | {"group": -1 if group is None else group}, files)
+
+
+def _at_start(variables: Any) -> dict[str, str]:
+    return {name: value for name, value in variables.items() if READ_AT_START.match(name)}
+
+
+def _variables(environment: Any) -> dict[str, str]:
+    if environment is None:
+        return dict(os.environ)
+    return dict(os.fsdecode(pair).split("=", 1) for pair in environment)
+
+
+def _request(command: list[str]) -> dict[str, Any] | None:
+    """Returns the parts of a command of this Python; None for any other command."""
+    if command[0] != sys.executable:
+        return None
+    unbuffered = False
+    for number, word in enumerate(command[1:], start=1):
+        rest: dict[str, Any] = {"unbuffered": unbuffered, "arguments": command[number + 2 :]}
+        if word in ("-m", "-c"):
+            return rest | {"kind": word[1:], "what": command[number + 1]}
+        if not word.startswith("-"):
+            return rest | {"kind": "script", "what": word, "arguments": command[number + 1 :]}
+        if word not in ("-u", "-s") and not word.startswith("-X"):
+            return None
+        unbuffered = unbuffered or word == "-u"
+    return None
+
+
+class _WarmServer:
+    """The process of warm_server.py, whose forks become children of this process."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._socket, other_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        command = [sys.executable, "-P", str(Path(__file__).with_name("warm_server.py")), str(other_end.fileno())]
+        with cold_starts():
+            self._process = subprocess.Popen(command, pass_fds=[other_end.fileno()])
+        other_end.close()
+        self._received(b"ready")
+
+    def _received(self, expected: bytes = b"") -> bytes:
+        message = self._socket.recv(100)
+        assert message
+        assert expected in message, f"the warm server sent {message!r}"
+        return message
+
+    def fork(self, request: dict[str, Any], files: dict[int, int]) -> int:
+        """Lets the server fork a process with these open files, by their numbers there; returns its number."""
+        request |= {"parent": os.getpid(), "files": list(files)}
+        with self._lock:
+            _become_subreaper(True)
+            socket.send_fds(self._socket, [json.dumps(request).encode()], list(files.values()))
+            child = int(self._received())
+            self._received(b"forked")
+            _become_subreaper(False)
+        return child
+
+
+def _become_subreaper(yes: bool) -> None:
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, int(yes), 0, 0, 0)
+
+
+@functools.cache
+def _server() -> _WarmServer:
+    return _WarmServer()
 
 
 def run_script(
@@ -64,55 +142,49 @@ def run_script(
     `until`: a regular expression. After the first line of standard output that it matches, the script and all
     processes of its session are killed, and the output ends with that line. TimeoutError after TIME_LIMIT_S.
     """
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["rankzero.learn.distributed.fork_server"])
-    (out, out_end), (err, err_end) = context.Pipe(duplex=False), context.Pipe(duplex=False)
-    process = context.Process(
-        target=_run, args=(str(script), list(arguments), str(cwd), environment or {}, out_end, err_end)
+    process = subprocess.Popen(
+        [sys.executable, "-u", str(script), *arguments],
+        cwd=cwd,
+        env={**os.environ, **(environment or {})},
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
     )
-    process.start()
-    assert process.pid is not None
-    out_end.close()
-    err_end.close()
     late = threading.Event()
     killer = threading.Timer(TIME_LIMIT_S, _kill_late, [process, late])
     killer.start()
     errors: list[str] = []
-    drain = threading.Thread(target=lambda: errors.extend(_lines(err)), daemon=True)
+    assert process.stdout
+    assert process.stderr
+    drain = threading.Thread(target=lambda: errors.extend(process.stderr), daemon=True)  # type: ignore[arg-type]
     drain.start()
+    output = ""
     try:
-        output = ""
-        for line in _lines(out):
+        for line in process.stdout:
             output += line
             if until and re.search(until, line):
+                _kill(process)
                 break
+        code = process.wait()
     finally:
-        if until or sys.exc_info()[0]:
-            _kill(process)
-        process.join()
-        killer.cancel()
         _kill(process)  # whatever the script has left behind in its session
-    drain.join()
+        process.wait()
+        killer.cancel()
+        drain.join()
+        process.stdout.close()
+        process.stderr.close()
     if late.is_set():
         raise TimeoutError(f"{script} ran longer than {TIME_LIMIT_S:.0f} s; it printed:\n{output}")
-    code = process.exitcode
-    assert code is not None
     return subprocess.CompletedProcess([str(script), *arguments], code, output, "".join(errors))
 
 
-def _lines(pipe: "Connection[bytes, bytes]") -> Iterator[str]:
-    with os.fdopen(os.dup(pipe.fileno()), encoding="utf-8") as file:
-        yield from file
-    pipe.close()
-
-
-def _kill_late(process: BaseProcess, late: threading.Event) -> None:
+def _kill_late(process: "subprocess.Popen[str]", late: threading.Event) -> None:
     late.set()
     _kill(process)
 
 
-def _kill(process: BaseProcess) -> None:
+def _kill(process: "subprocess.Popen[str]") -> None:
     """Kills every process of the session that the script leads."""
     with suppress(ProcessLookupError):
-        assert process.pid
         os.killpg(process.pid, signal.SIGKILL)

@@ -77,9 +77,11 @@ def nothing_left(got: Answers, expected: Answers) -> str | None:
 # ---------------------------------------------------------------------------------------------------------- checkpoint
 def nothing_inside_is_kept(got: Answers, expected: Answers) -> str | None:
     """Between forward and backward, nothing from inside the block is there."""
-    if equal(got["kept"], 0):
-        return None
-    return f"{counted(got['kept'])} bytes made inside the block are still there after its forward; expected 0."
+    if not equal(got["kept"], 0):
+        return f"{counted(got['kept'])} bytes made inside the block are still there after its forward; expected 0."
+    if got["copied"] is not False:
+        return "values made inside the block are still there after its forward, copied out of their tensors."
+    return None
 
 
 def gradients_are_recomputed(got: Answers, expected: Answers) -> str | None:

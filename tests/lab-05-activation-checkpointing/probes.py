@@ -12,7 +12,8 @@ backward, in such a way that gradients from a second run are 0 and gradients fro
 import random
 import tracemalloc
 import weakref
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 from itertools import accumulate
 from types import ModuleType
 from typing import Any
@@ -280,14 +281,15 @@ def what_is_kept(learner: ModuleType, seed: int) -> dict[str, Any]:
     tracemalloc.start()
     with Watch() as watch:
         output = tensor(learner.checkpoint(block, inside))
-        copied = tracemalloc.get_traced_memory()[0]
-        kept = watch.bytes_but(output, inside) + (copied if copied > MUCH else 0)
+        copied = tracemalloc.get_traced_memory()[0] > MUCH
+        kept = watch.bytes_but(output, inside)
         once, products = len(block.diary), watch.ran.get("addmm", 0)
         clear_first_layers([block])
         backward_of(output)
     tracemalloc.stop()
     return {
         "kept": kept,
+        "copied": copied,
         "forward": once,
         "backward": len(block.diary) - once,
         "products": [products, watch.ran.get("addmm", 0) - products],
@@ -296,9 +298,8 @@ def what_is_kept(learner: ModuleType, seed: int) -> dict[str, Any]:
     }
 
 
-MUCH = (
-    40_000  # bytes of Python's and NumPy's: the notes of a right answer are a tenth of it, a tensor is twice as large
-)
+# Bytes of Python's and NumPy's objects: a right answer makes a tenth of it, a copy of a tensor twice as many.
+MUCH = 40_000
 
 
 def what_is_saved(learner: ModuleType, seed: int) -> dict[str, Any]:
@@ -480,10 +481,11 @@ def best(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 # ----------------------------------------------------------------------------------------------------------- selective
 PRODUCT, GELU, RELU = (getattr(torch.ops.aten, name).default for name in ("addmm", "gelu", "relu"))
+TANH_GELU = partial(nn.GELU, approximate="tanh")  # an operation with a keyword argument
 
 
 def _selective(
-    learner: ModuleType, seed: int, keep: Any, bend: type[nn.Module] = nn.GELU, clear: bool = False
+    learner: ModuleType, seed: int, keep: Any, bend: Callable[[], nn.Module] = TANH_GELU, clear: bool = False
 ) -> dict[str, Any]:
     """One step through blocks with dropout and some activations after them. Sums with GELUs are not exact.
 
@@ -540,7 +542,7 @@ def selective_runs(learner: ModuleType, seed: int) -> dict[str, Any]:
     kinds = {"products": {PRODUCT}, "GELUs": [GELU], "none": ()}
     found = {kept: _selective(learner, seed, keep) for kept, keep in kinds.items()}
     ran = {f"{kind}, {kept} kept": one[kind] for kept, one in found.items() for kind in ("products", "GELUs")}
-    return ran | {"loss": found["products"]["loss"]}
+    return ran | {"loss": found["GELUs"]["loss"]}
 
 
 def selective_kept(learner: ModuleType, seed: int) -> dict[str, Any]:

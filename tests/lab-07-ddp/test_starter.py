@@ -190,11 +190,11 @@ def test_a_folder_that_only_rank_0_cannot_make_stops_all(tmp_path: Path, capsys:
     assert "cannot write to" in fails([*SMALL, "--out", str(tmp_path / "runs")], capsys)
 
 
-def test_an_uneven_batch_is_one_sentence_under_torchrun(tmp_path: Path) -> None:
-    arguments = command("--batch-size", "5", torchrun=2)
-    done = subprocess.run(arguments, cwd=tmp_path, capture_output=True, text=True, timeout=200, env=environment())
-    assert done.returncode != 0
-    assert done.stderr.count("--batch-size 5 does not divide by 2 ranks: use 4, say.") == 1
+def test_an_uneven_batch_is_one_sentence_of_all_ranks(tmp_path: Path) -> None:
+    done = LAB07.run_as_ranks(2, *SMALL, "--batch-size", "5", cwd=tmp_path)
+    assert [process.returncode for process in done] == [2, 2]
+    said = "".join(process.stderr for process in done)
+    assert said.count("--batch-size 5 does not divide by 2 ranks: use 4, say.") == 1
     assert list(tmp_path.iterdir()) == []
 
 

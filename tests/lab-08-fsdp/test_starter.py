@@ -167,14 +167,11 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 # -------------------------------------------------------------------------------------------------------------- the run
-def test_torchrun_starts_it_too(tmp_path: Path) -> None:
+def test_ranks_started_from_outside_train_the_same(tmp_path: Path) -> None:
     here = train(tmp_path, "--steps", "3")
-    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", str(LAB08.lab.starter), *TINY]
-    done = subprocess.run(
-        [*command, "--steps", "3"], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.count("validation loss") == 1, "one rank speaks"
+    done = LAB08.run_as_ranks(2, *TINY, "--steps", "3", cwd=tmp_path)
+    assert [process.returncode for process in done] == [0, 0], done[1].stderr
+    assert sum(process.stdout.count("validation loss") for process in done) == 1, "one rank speaks"
     folder = tmp_path / "runs" / "lab-08-002"
     assert {file.name for file in folder.iterdir()} == {"log.jsonl", "curves.png", "step-000003"}
     assert values(folder) == values(here)

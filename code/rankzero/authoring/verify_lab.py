@@ -130,7 +130,7 @@ def _exercises(lab: Lab, _: LocalProbeClient) -> Iterator[str]:
                 block_lines = f"<!-- {block}: {exercise.name} --> and <!-- /{block} -->"
                 yield f"{_name(lab, lab.page)}: add the lines {block_lines} below the heading of {exercise.name}."
     for solution in known_wrong(lab).values():
-        page_name, _, anchor = solution.read.partition("#")
+        page_name, anchor = solution.read.partition("#")[::2]
         if anchor not in page_headings(lab.root / page_name):
             yield f"{_name(lab, lab.known_wrong)}: {solution.name}: there is no heading {solution.read}: correct it."
 
