@@ -123,7 +123,7 @@ def fork_fork_server(args: list[Any], executables: Any, close_fds: bool, keep: t
             if number not in (0, 1, 2, *keep):
                 with suppress(OSError):
                     os.close(number)
-        forkserver._forkserver._lock = threading.Lock()  # the lock is taken by the process that asks
+        forkserver._forkserver._lock = threading.Lock()  # type: ignore[attr-defined]  # it is taken
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         end(lambda: exec(code, {}))
     return child
