@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from warm_process import cold_starts
 
 BEGIN = """import sys, torch
 from rankzero.learn.machine.lazy_dynamo import import_dynamo_lazily
@@ -88,7 +89,9 @@ Run = Callable[[str], None]
 def run() -> Iterator[Run]:
     """Runs a program in a process that has imported torch and nothing else; fails with its traceback."""
     pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    with subprocess.Popen([sys.executable, "-c", SERVER], **pipes) as server:
+    with cold_starts():
+        server = subprocess.Popen([sys.executable, "-c", SERVER], **pipes)
+    with server:
 
         def run_program(program: str) -> None:
             assert server.stdin

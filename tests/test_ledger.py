@@ -4,17 +4,19 @@ import random
 from typing import Any
 
 import pytest
+import torch
 from matplotlib.patches import Rectangle
 
 from rankzero.errors import UserError
 from rankzero.learn.models.gpt import GPTConfig
 from rankzero.learn.models.llama import LlamaConfig
 from rankzero.ledger.ledger import PHASES, Kind, Ledger, LedgerError, Row, compare
-from rankzero.ledger.measure import measure
+from rankzero.ledger.measure import SavedTensors, measure
 from rankzero.ledger.models import PRESETS, Config, build, find_preset, parameter_count
 from rankzero.ledger.plan.layout import Layout
 from rankzero.ledger.plot import plot_ledgers
 from rankzero.ledger.predict import largest_micro_batch, predict, states_per_rank
+from rankzero.ledger.published import ReferenceLayer, korthikanti
 from rankzero.ledger.recipes import OPTIMIZERS, RECIPES, bytes_per_parameter, find_optimizer, find_recipe
 
 ADAMW = OPTIMIZERS["adamw"]
@@ -175,6 +177,28 @@ def test_a_layout_divides_the_ledger() -> None:
     recomputed = predict(config, RECIPES["mixed"], ADAMW, layout=Layout(checkpointing="block"), **sizes)
     kept = next(row for row in recomputed.rows if row.name == "block inputs")
     assert kept.bytes == 2 * 2 * 64 * 64 * 2  # 2 layers, sbh tokens, 2 bytes: Korthikanti's 2sbh a layer
+
+
+@pytest.mark.parametrize(("s", "b", "h", "a"), [(32, 3, 64, 4), (16, 1, 128, 8)])
+def test_a_published_formula_is_what_its_layer_keeps(s: int, b: int, h: int, a: int) -> None:
+    layer = ReferenceLayer(h, a).bfloat16()
+    saved = SavedTensors(layer)
+    with saved.active():
+        layer(torch.randn(b, s, h, dtype=torch.bfloat16, requires_grad=True))
+    statistics = 8 * s * b  # mean and 1/std of two norms, which the paper leaves out
+    assert sum(saved.by_module.values()) == korthikanti(s, b, h, a) + statistics
+
+
+def test_published_formulas_agree_where_they_must() -> None:
+    shape = (2048, 4, 6144, 64)
+    sbh, squares = 2048 * 4 * 6144, 5 * 64 * 2048 / 6144
+    assert korthikanti(*shape) == sbh * (34 + squares)
+    assert korthikanti(*shape, t=8) == sbh * (10 + 24 / 8 + squares / 8)
+    assert korthikanti(*shape, t=8, sequence_parallel=True) == pytest.approx(korthikanti(*shape) / 8, rel=1e-12)
+    assert korthikanti(*shape, t=8, sequence_parallel=True, recompute="selective") == sbh * 34 / 8
+    assert korthikanti(*shape, recompute="full") == 2 * sbh
+    with pytest.raises(UserError, match="no recomputation 'some'"):
+        korthikanti(*shape, recompute="some")  # type: ignore[arg-type]
 
 
 def test_the_largest_micro_batch_fits_and_the_next_does_not() -> None:

@@ -15,13 +15,14 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from warm_server import REAL_FORK_EXEC, request_of
+
 TIME_LIMIT_S = 200.0
-REAL_FORK_EXEC = _posixsubprocess.fork_exec
 # Variables that a process reads when it starts: a command with another value gets a new Python.
 READ_AT_START = re.compile("PYTHON(?!UNBUFFERED)|LD_|ATEN_|DNNL_|MKL_|MALLOC_|TORCH_CPP|VIRTUAL_ENV|HOME$")
 PR_SET_CHILD_SUBREAPER = 36
@@ -45,54 +46,16 @@ def cold_starts() -> Iterator[None]:
         _cold -= 1
 
 
-def fork_exec(
-    args: Any, executables: Any, close_fds: bool, keep: tuple[int, ...], cwd: Any, environment: Any,
-    p2cread: int, p2cwrite: int, c2pread: int, c2pwrite: int, errread: int, errwrite: int,
-    errpipe_read: int, errpipe_write: int, restore_signals: bool, session: bool, group: int,
-    gid: Any, groups: Any, uid: Any, *rest: Any,
-) -> int:  # fmt: skip
+def fork_exec(*call: Any) -> int:
     """Replaces `_posixsubprocess.fork_exec`: starts the command warm if it can, and returns the process's number."""
-    request = _request([os.fsdecode(arg) for arg in args])
-    variables = _variables(environment)
-    if request is None or _cold or (gid, uid) != (None, None) or _at_start(variables) != _at_start(os.environ):
-        return int(
-            REAL_FORK_EXEC(
-                args, executables, close_fds, keep, cwd, environment, p2cread, p2cwrite, c2pread, c2pwrite, errread,
-                errwrite, errpipe_read, errpipe_write, restore_signals, session, group, gid, groups, uid, *rest,
-            )
-        )  # fmt: skip
-    streams = {0: p2cread, 1: c2pwrite, 2: errwrite}
-    files = {number: number if file == -1 else file for number, file in streams.items()}
-    files |= {number: number for number in keep if number != errpipe_write}
-    request |= {"cwd": os.fsdecode(cwd or os.getcwd()), "environment": variables, "session": bool(session)}
-    return _server().fork(request | {"group": -1 if group is None else group}, files)
+    asked = None if _cold else request_of(*call)
+    if asked is None or _read_at_start(asked[0]["environment"]) != _read_at_start(os.environ):
+        return int(REAL_FORK_EXEC(*call))
+    return _server().fork(*asked)
 
 
-def _at_start(variables: Any) -> dict[str, str]:
+def _read_at_start(variables: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in variables.items() if READ_AT_START.match(name)}
-
-
-def _variables(environment: Any) -> dict[str, str]:
-    if environment is None:
-        return dict(os.environ)
-    return dict(os.fsdecode(pair).split("=", 1) for pair in environment)
-
-
-def _request(command: list[str]) -> dict[str, Any] | None:
-    """Returns the parts of a command of this Python; None for any other command."""
-    if command[0] != sys.executable:
-        return None
-    unbuffered = False
-    for number, word in enumerate(command[1:], start=1):
-        rest: dict[str, Any] = {"unbuffered": unbuffered, "arguments": command[number + 2 :]}
-        if word in ("-m", "-c"):
-            return rest | {"kind": word[1:], "what": command[number + 1]}
-        if not word.startswith("-"):
-            return rest | {"kind": "script", "what": word, "arguments": command[number + 1 :]}
-        if word not in ("-u", "-s") and not word.startswith("-X"):
-            return None
-        unbuffered = unbuffered or word == "-u"
-    return None
 
 
 class _WarmServer:
@@ -105,12 +68,11 @@ class _WarmServer:
         with cold_starts():
             self._process = subprocess.Popen(command, pass_fds=[other_end.fileno()])
         other_end.close()
-        self._received(b"ready")
+        self._received()
 
-    def _received(self, expected: bytes = b"") -> bytes:
+    def _received(self) -> bytes:
         message = self._socket.recv(100)
-        assert message
-        assert expected in message, f"the warm server sent {message!r}"
+        assert message, "the warm server has ended"
         return message
 
     def fork(self, request: dict[str, Any], files: dict[int, int]) -> int:
@@ -120,7 +82,6 @@ class _WarmServer:
             _become_subreaper(True)
             socket.send_fds(self._socket, [json.dumps(request).encode()], list(files.values()))
             child = int(self._received())
-            self._received(b"forked")
             _become_subreaper(False)
         return child
 

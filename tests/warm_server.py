@@ -14,10 +14,10 @@ import random
 import runpy
 import signal
 import socket
+import subprocess
 import sys
 import threading
 from collections.abc import Callable
-from contextlib import suppress
 from fcntl import F_DUPFD_CLOEXEC, fcntl
 from multiprocessing import forkserver
 from types import ModuleType
@@ -29,12 +29,13 @@ PRELOAD = (
     *("pydantic", "cloudpickle", "ipykernel.kernelapp", "matplotlib.figure", "matplotlib.backends.backend_agg"),
     *("torch.utils.serialization.config", "rankzero.learn.runs.training_options"),
 )
+PROBE_SERVER = "rankzero.exercises.probes.probe_server"
 MOST_BYTES, MOST_FDS, ABOVE_ALL = 2**20, 32, 300
 REAL_FORK_EXEC = _posixsubprocess.fork_exec
 
 
 def serve(client: socket.socket) -> None:
-    """Forks for each request, a JSON message with open files, and sends the process's number."""
+    """Forks for each request, a JSON message with open files; the new process sends its number."""
     gc.disable()
     for name in PRELOAD:
         importlib.import_module(name)
@@ -50,37 +51,34 @@ def serve(client: socket.socket) -> None:
         # A fork of a fork whose parent has ended becomes a child of the process that asked, its nearest "subreaper".
         between = os.fork()
         if between == 0:
-            child = os.fork()
-            if child:
-                client.send(str(child).encode())
+            if os.fork():
                 os._exit(0)
             while os.getppid() != request["parent"]:  # until `between` has ended
                 os.sched_yield()
+            if request["session"]:
+                os.setsid()
+            elif request["group"] >= 0:
+                os.setpgid(0, request["group"])
+            client.send(str(os.getpid()).encode())
             client.close()
-            place_files(dict(zip(request["files"], files, strict=True)))
+            high = [fcntl(file, F_DUPFD_CLOEXEC, ABOVE_ALL) for file in files]
+            os.closerange(3, ABOVE_ALL)
+            place_files(dict(zip(request["files"], high, strict=True)))
             become(request)
         for file in files:
             os.close(file)
         os.waitpid(between, 0)
-        client.send(b"forked")
 
 
 def place_files(files: dict[int, int]) -> None:
     """Gives the open files the numbers that they have in the request."""
-    high = {number: fcntl(file, F_DUPFD_CLOEXEC, ABOVE_ALL) for number, file in files.items()}
-    for file in files.values():
-        os.close(file)
-    for number, file in high.items():
+    for number, file in files.items():
         os.dup2(file, number)
         os.close(file)
 
 
 def become(request: dict[str, Any]) -> NoReturn:
     """Runs the command of a request in this process, as a new Python would, and ends."""
-    if request["session"]:
-        os.setsid()
-    elif request["group"] >= 0:
-        os.setpgid(0, request["group"])
     os.environ.clear()
     os.environ.update(request["environment"])
     os.chdir(request["cwd"])
@@ -96,7 +94,8 @@ def become(request: dict[str, Any]) -> NoReturn:
     torch.set_num_threads(int(threads) if threads.isdecimal() else os.cpu_count())
     unbuffered = request["unbuffered"] or "PYTHONUNBUFFERED" in os.environ
     sys.stdin, sys.stdout, sys.stderr = open_streams(unbuffered)
-    _posixsubprocess.fork_exec = fork_fork_server  # type: ignore[assignment]
+    _posixsubprocess.fork_exec = subprocess._fork_exec = fork_server_from_here  # type: ignore
+    forkserver._forkserver._lock = threading.Lock()  # type: ignore[attr-defined]  # a process that forks itself holds it
     kind, what, arguments = request["kind"], request["what"], request["arguments"]
     sys.argv = [what if kind == "script" else f"-{kind}", *arguments]
     sys.path.insert(0, os.path.dirname(os.path.abspath(what)) if kind == "script" else "")
@@ -112,20 +111,59 @@ def open_streams(unbuffered: bool) -> tuple[TextIO, TextIO, TextIO]:
     return os.fdopen(0, encoding="utf-8", closefd=False), out, err
 
 
-def fork_fork_server(args: list[Any], executables: Any, close_fds: bool, keep: tuple[int, ...], *rest: Any) -> int:
-    """Replaces `_posixsubprocess.fork_exec`: a fork server forks from here, if this process has but one thread."""
-    code = os.fsdecode(args[-1])
-    if not code.startswith("from multiprocessing.forkserver import main") or len(os.listdir("/proc/self/task")) > 1:
-        return int(REAL_FORK_EXEC(args, executables, close_fds, keep, *rest))
+def request_of(
+    args: Any, executables: Any, close_fds: bool, keep: tuple[int, ...], cwd: Any, environment: Any,
+    p2cread: int, p2cwrite: int, c2pread: int, c2pwrite: int, errread: int, errwrite: int,
+    errpipe_read: int, errpipe_write: int, restore_signals: bool, session: bool, group: int | None,
+    gid: Any, groups: Any, uid: Any, *rest: Any,
+) -> tuple[dict[str, Any], dict[int, int]] | None:  # fmt: skip
+    """Returns the request that stands for a call of `_posixsubprocess.fork_exec`, and the open files by their numbers.
+
+    None for a program that is not this Python, and for another user's process.
+    """
+    command = python_command([os.fsdecode(arg) for arg in args])
+    if command is None or (gid, uid) != (None, None):
+        return None
+    files = {number: number if file == -1 else file for number, file in ((0, p2cread), (1, c2pwrite), (2, errwrite))}
+    files |= {number: number for number in keep if number != errpipe_write}
+    variables = dict(os.environ)
+    if environment is not None:
+        variables = dict(os.fsdecode(pair).split("=", 1) for pair in environment)
+    command |= {"cwd": os.fsdecode(cwd or os.getcwd()), "environment": variables}
+    return command | {"session": bool(session), "group": -1 if group is None else group}, files
+
+
+def python_command(words: list[str]) -> dict[str, Any] | None:
+    """Returns the parts of a command of this Python; None for any other command."""
+    if words[0] != sys.executable:
+        return None
+    unbuffered = False
+    for place, word in enumerate(words[1:], start=1):
+        if word in ("-m", "-c"):
+            what, arguments = words[place + 1], words[place + 2 :]
+            return {"unbuffered": unbuffered, "kind": word[1:], "what": what, "arguments": arguments}
+        if not word.startswith("-"):
+            return {"unbuffered": unbuffered, "kind": "script", "what": word, "arguments": words[place + 1 :]}
+        if word not in ("-u", "-s") and not word.startswith("-X"):
+            return None
+        unbuffered = unbuffered or word == "-u"
+    return None
+
+
+def fork_server_from_here(*call: Any) -> int:
+    """Replaces `_posixsubprocess.fork_exec` in a warm process: its servers fork from it while it has but one thread."""
+    asked = request_of(*call)
+    what = asked[0]["what"] if asked else ""
+    is_server = what == PROBE_SERVER or what.startswith("from multiprocessing.forkserver import main")
+    if not asked or not is_server or len(os.listdir("/proc/self/task")) > 1:
+        return int(REAL_FORK_EXEC(*call))
     child = os.fork()
     if child == 0:
-        for number in map(int, os.listdir("/proc/self/fd")):
-            if number not in (0, 1, 2, *keep):
-                with suppress(OSError):
-                    os.close(number)
-        forkserver._forkserver._lock = threading.Lock()  # type: ignore[attr-defined]  # it is taken
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        end(lambda: exec(code, {}))
+        request, files = asked
+        high = {number: fcntl(file, F_DUPFD_CLOEXEC, ABOVE_ALL) for number, file in files.items()}
+        os.closerange(3, ABOVE_ALL)
+        place_files(high)
+        become(request)
     return child
 
 

@@ -12,9 +12,9 @@ from rankzero.learn.models.gpt import GPTConfig
 from rankzero.ledger.ledger import Kind, Ledger
 from rankzero.ledger.measure import SavedTensors, measure
 from rankzero.ledger.models import PRESETS
+from rankzero.ledger.published import Recompute, ReferenceLayer, korthikanti
 from rankzero.ledger.recipes import OPTIMIZERS, RECIPES
 
-from .korthikanti import Recompute, ReferenceLayer, korthikanti
 from .shared import ADAMW, KORTHIKANTI, SMALL, STEP, activations, bytes_of, of_one_more_layer
 
 

@@ -10,6 +10,8 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from rankzero.errors import UserError
+
 Recompute = Literal["none", "selective", "full"]
 
 
@@ -20,6 +22,8 @@ def korthikanti(
 
     "selective" recomputes the squares of attention, "full" all but the input of the layer.
     """
+    if recompute not in ("none", "selective", "full"):
+        raise UserError(f"there is no recomputation {recompute!r}: use none, selective or full.")
     sbh = s * b * h
     if recompute == "full":
         return 2 * sbh
