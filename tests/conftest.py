@@ -27,9 +27,11 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
 
 
 class ByLab(LoadScopeScheduling):  # type: ignore[misc]
-    """Keeps the tests of one file in one process, which then starts its client or its ranks once; a lab's likewise."""
+    """Keeps the tests of one file in one process, and those of one lab in a file; all that need a sandbox share one."""
 
     def _split_scope(self, nodeid: str) -> str:
+        if re.match(r"tests/test_grading_(attacks|class|sandbox|systems)", nodeid):
+            return "sandbox"
         lab = re.search(r"\[(lab-)?(\d\d)-", nodeid)
         return f"{super()._split_scope(nodeid)}, lab {lab[2]}" if lab else super()._split_scope(nodeid)
 

@@ -40,7 +40,7 @@ def listens(port: int) -> bool:
 
 
 # ----------------------------------------------------------------------------------------------------------- they meet
-@pytest.mark.parametrize("ranks", [1, 2])
+@pytest.mark.parametrize("ranks", [pytest.param(1, marks=pytest.mark.prove), 2])
 def test_two_agents_make_one_world(cluster: Cluster, ranks: int) -> None:
     nodes = [cluster.agent(ranks=ranks) for _ in range(2)]
     assert [ended(node)[0] for node in nodes] == [0, 0]
@@ -107,6 +107,7 @@ def test_a_port_that_is_taken_is_named(cluster: Cluster) -> None:
 
 
 # --------------------------------------------------------------------------------------------------- something dies
+@pytest.mark.prove
 def test_a_killed_rank_ends_both_agents(cluster: Cluster) -> None:
     cluster.script.write_text(COLLECTIVES)
     nodes = {node.pid: node for node in (cluster.agent(), cluster.agent())}
@@ -135,6 +136,7 @@ def test_a_dead_node_ends_the_other(cluster: Cluster) -> None:
 
 
 # ------------------------------------------------------------------------------------------------- restarts, elastic
+@pytest.mark.prove
 def test_a_restart_starts_all_ranks_again_and_counts_where_one_failed(cluster: Cluster) -> None:
     nodes = [cluster.agent("--max-restarts=1", "fail-once", "until-retried") for _ in range(2)]
     assert [ended(node)[0] for node in nodes] == [0, 0]
@@ -165,7 +167,7 @@ def agents(reports: list[dict[str, Any]]) -> set[int]:
 
 
 # ------------------------------------------------------------------------------------------------------------- signals
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [pytest.param(signal.SIGINT, marks=pytest.mark.prove), signal.SIGTERM])
 def test_an_agent_passes_a_signal_on_and_waits_for_its_ranks(cluster: Cluster, number: signal.Signals) -> None:
     nodes = [cluster.agent("wait", ranks=2) for _ in range(2)]
     cluster.wait_for(4)
@@ -294,6 +296,7 @@ def test_the_slurm_file_runs_on_two_nodes(cluster: Cluster) -> None:
     assert [report["argv"] for report in reports] == [options] * 4
 
 
+@pytest.mark.prove
 def test_the_slurm_file_resumes_from_its_checkpoint(cluster: Cluster) -> None:
     stand_in(cluster)
     (cluster.folder / "runs").mkdir()

@@ -31,18 +31,9 @@ from rankzero.publish.sync import sync_lab
 
 SEED = 1
 HEADINGS = (
-    "Concept Goal",
-    "Mental Model",
-    "Starter Files",
-    "Annotated Code Preview",
-    "Line-by-line Explanation",
-    "What to Notice",
-    "Exercises",
-    "Break It",
-    "Common Misunderstandings",
-    "Interview Explanation",
-    "Additional Intuition",
-    "Further Reading",
+    *("Concept Goal", "Mental Model", "Starter Files", "Annotated Code Preview", "Line-by-line Explanation"),
+    *("What to Notice", "Exercises", "Break It", "Common Misunderstandings", "Interview Explanation"),
+    *("Additional Intuition", "Further Reading"),
 )
 ADDED_LATER = "Additional Intuition"  # the pages of labs 01 to 08 lack it
 

@@ -28,9 +28,7 @@ def new_lab(
 
 
 @commands.command("verify-lab")
-def verify_lab(
-    number: Annotated[str, typer.Argument(metavar="NUMBER", help="A lab's number, such as 02.")],
-) -> None:
+def verify_lab(number: Annotated[str, typer.Argument(metavar="NUMBER", help="A lab's number, such as 02.")]) -> None:
     """Runs one lab's gates and says what to write or correct next. Exit code 0 only if all pass."""
     from rankzero.authoring import verify_lab as authoring
 

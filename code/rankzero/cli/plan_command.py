@@ -54,8 +54,7 @@ def plan(
     hardware: Annotated[str, _option("a100, h100 or h200.", CLUSTER)] = "h100",
     nodes_of: Annotated[int, _count("GPUs that NVLink connects.", CLUSTER)] = 8,
     efficiency: Annotated[
-        float,
-        _option("Share of the peak that products reach, assumed.", CLUSTER, metavar="SHARE", min=0.01, max=1.0),
+        float, _option("Share of the peak that products reach, assumed.", CLUSTER, metavar="SHARE", min=0.01, max=1.0)
     ] = 0.5,
     simulate: Annotated[
         bool, _option("Also run the step as one rank of a fake cluster, and count.", RESULT, "--simulate")

@@ -207,13 +207,7 @@ def block_again(config: Config, recipe: Recipe, batch_size: int, seq_len: int, l
 
 
 def temporary_rows(
-    config: Config,
-    recipe: Recipe,
-    optimizer: Optimizer,
-    batch_size: int,
-    seq_len: int,
-    layout: Layout,
-    stage: int = 0,
+    config: Config, recipe: Recipe, optimizer: Optimizer, batch_size: int, seq_len: int, layout: Layout, stage: int = 0
 ) -> list[Row]:
     """Returns the largest short-lived buffers of backward and of the update.
 

@@ -34,10 +34,7 @@ def memory_now(device: torch.device) -> dict[str, int]:
             "peak": torch.cuda.max_memory_allocated(device),
         }
     if device.type == "mps":
-        return {
-            "allocated": torch.mps.current_allocated_memory(),
-            "reserved": torch.mps.driver_allocated_memory(),
-        }
+        return {"allocated": torch.mps.current_allocated_memory(), "reserved": torch.mps.driver_allocated_memory()}
     resident = psutil.Process().memory_info().rss
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
     return {"resident": resident, "peak": max(resident, peak)}  # the kernel updates its peak with a delay

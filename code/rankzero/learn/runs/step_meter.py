@@ -163,10 +163,7 @@ class StepMeter:
                 )
 
     def _rates(self, steps: int, seconds: float) -> dict[str, float]:
-        rates = {
-            "tokens_per_s": steps * self._tokens_per_step / seconds,
-            "step_ms": 1000 * seconds / steps,
-        }
+        rates = {"tokens_per_s": steps * self._tokens_per_step / seconds, "step_ms": 1000 * seconds / steps}
         if self._peak_flops:
             rates["mfu"] = rates["tokens_per_s"] * self._flops_per_token / self._peak_flops
         return rates

@@ -39,18 +39,12 @@ class Plan:
     @cached_property
     def ledgers(self) -> tuple[Ledger, ...]:
         """Ledgers of the first rank of each pipeline stage."""
-        return tuple(
-            predict(
-                self.config,
-                self.recipe,
-                self.optimizer,
-                batch_size=self.batch_size,
-                seq_len=self.seq_len,
-                layout=self.layout,
-                stage=stage,
-            )
-            for stage in range(self.layout.pipeline)
-        )
+        model, sizes = (self.config, self.recipe, self.optimizer), self._sizes
+        return tuple(predict(*model, **sizes, layout=self.layout, stage=n) for n in range(self.layout.pipeline))
+
+    @property
+    def _sizes(self) -> dict[str, Any]:
+        return {"batch_size": self.batch_size, "seq_len": self.seq_len}
 
     @cached_property
     def stage(self) -> int:
@@ -69,26 +63,14 @@ class Plan:
 
     def collectives_of(self, stage: int) -> list[Collective]:
         """Returns the collectives of a rank of one stage."""
-        return collectives(
-            self.config, self.recipe, self.layout, batch_size=self.batch_size, seq_len=self.seq_len, stage=stage
-        )
+        return collectives(self.config, self.recipe, self.layout, **self._sizes, stage=stage)
 
     @cached_property
     def estimate(self) -> Estimate:
         """Time of a step, part by part."""
-        return estimate(
-            self.config,
-            self.recipe,
-            self.optimizer,
-            self.layout,
-            self.collectives,
-            self.hardware,
-            batch_size=self.batch_size,
-            seq_len=self.seq_len,
-            stage=self.stage,
-            efficiency=self.efficiency,
-            per_node=self.per_node,
-        )
+        how: dict[str, Any] = {"stage": self.stage, "efficiency": self.efficiency, "per_node": self.per_node}
+        how |= self._sizes
+        return estimate(self.config, self.recipe, self.optimizer, self.layout, self.collectives, self.hardware, **how)
 
     @property
     def tokens(self) -> int:
@@ -152,18 +134,10 @@ class Plan:
 
     def largest_batch(self) -> int:
         """Returns the sequences of the largest micro-batch that fits on every stage; 0 if none fits."""
-        return min(
-            largest_micro_batch(
-                self.config,
-                self.recipe,
-                self.optimizer,
-                seq_len=self.seq_len,
-                budget=self.hardware.memory,
-                layout=self.layout,
-                stage=stage,
-            )
-            for stage in range(self.layout.pipeline)
-        )
+        model = self.config, self.recipe, self.optimizer
+        limits: dict[str, Any] = {"seq_len": self.seq_len, "budget": self.hardware.memory}
+        stages = range(self.layout.pipeline)
+        return min(largest_micro_batch(*model, **limits, layout=self.layout, stage=stage) for stage in stages)
 
     def as_json(self) -> dict[str, Any]:
         """Returns plain data."""
@@ -219,15 +193,6 @@ def make_plan(
     """Returns a plan by names. Without `seq_len`, sequences have the preset's length. UserError if impossible."""
     config, layout = find_preset(preset), layout or Layout()
     layout.check(config)
-    return Plan(
-        preset,
-        config,
-        find_recipe(recipe),
-        find_optimizer(optimizer),
-        layout,
-        batch_size,
-        seq_len or config.block_size,
-        find_hardware(hardware),
-        per_node,
-        efficiency,
-    )
+    names = find_recipe(recipe), find_optimizer(optimizer)
+    sizes = batch_size, seq_len or config.block_size
+    return Plan(preset, config, *names, layout, *sizes, find_hardware(hardware), per_node, efficiency)

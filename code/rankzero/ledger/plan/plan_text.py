@@ -8,12 +8,7 @@ from rankzero.ledger.plan.simulate import Counted
 from rankzero.ledger.plan.step_time import HIDDEN, LABELS
 from rankzero.ledger.recipes import bytes_per_parameter
 
-MOMENTS = {
-    FORWARD: "forward ends",
-    BEGIN: "backward begins",
-    END: "backward ends",
-    UPDATE: "the weights are updated",
-}
+MOMENTS = {FORWARD: "forward ends", BEGIN: "backward begins", END: "backward ends", UPDATE: "the weights are updated"}
 
 
 def plan_text(plan: Plan) -> str:

@@ -127,10 +127,7 @@ def simulate(
 ) -> Counted:
     """Counts one optimizer step of the first rank of pipeline stage `stage`, on fake tensors in a fake world."""
     check(config, recipe, layout)
-    with (
-        fake_world(layout.world_size, stage * layout.data * layout.tensor),
-        warnings.catch_warnings(action="ignore"),
-    ):
+    with fake_world(layout.world_size, stage * layout.data * layout.tensor), warnings.catch_warnings(action="ignore"):
         return count_step(config, recipe, optimizer, layout, batch_size=batch_size, seq_len=seq_len, fake=True)
 
 

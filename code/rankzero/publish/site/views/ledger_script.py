@@ -31,16 +31,8 @@ MODULES = {
 SKIPPED = {"_in_flight", "as_json", "table"}  # methods for pipelines and for text
 RESERVED = {"case", "catch", "const", "default", "delete", "function", "let", "new", "switch", "this", "var", "void"}
 # Python's operators, by the names of their nodes: functions of the runtime, and operators of JavaScript.
-FUNCTIONS = {
-    "Add": "add",
-    "Sub": "sub",
-    "Mult": "mul",
-    "Div": "div",
-    "FloorDiv": "floordiv",
-    "Mod": "mod",
-    "Pow": "pow",
-}
-FUNCTIONS |= {"Eq": "eq", "NotEq": "ne", "In": "contains", "NotIn": "lacks"}
+FUNCTIONS = {"Add": "add", "Sub": "sub", "Mult": "mul", "Div": "div", "FloorDiv": "floordiv", "Mod": "mod"}
+FUNCTIONS |= {"Pow": "pow", "Eq": "eq", "NotEq": "ne", "In": "contains", "NotIn": "lacks"}
 OPERATORS = {"Lt": "<", "LtE": "<=", "Gt": ">", "GtE": ">=", "Is": "===", "IsNot": "!=="}
 METHODS = {"append": "push", "items": "entries"}  # of lists and dicts
 
