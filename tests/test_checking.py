@@ -4,7 +4,6 @@ import io
 import os
 import re
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,13 +22,8 @@ from rankzero.exercises.study import report_display as display
 from rankzero.publish.stubs import stub
 
 LAB = find_lab("02")
+ENDLESS = "    import time\n    while True:\n        time.sleep(0.01)"  # a body that leaves the core to other tests
 EXERCISES = exercises_of(LAB)
-
-
-@pytest.fixture(scope="module")
-def client() -> Iterator[LocalProbeClient]:
-    with LocalProbeClient() as running:
-        yield running
 
 
 def altered(tmp_path: Path, *changes: tuple[str, str]) -> Path:
@@ -95,11 +89,11 @@ def test_a_function_that_misbehaves_costs_its_own_checks_only(
 
 
 def test_an_endless_loop_is_waited_for_once_and_its_line_is_named(tmp_path: Path, client: LocalProbeClient) -> None:
-    report = check(with_step(tmp_path, "    while True:\n        pass"), client)
+    report = check(with_step(tmp_path, ENDLESS), client)
     assert sum("no answer after" in result.text for result in report.results) <= 2  # those of one probe
     statuses = {e.name: [r.status for r in report.results if r.exercise == e.name] for e in EXERCISES}
     assert statuses["train_step"] == ["timeout", "timeout", "skipped", "skipped", "skipped"]
-    assert re.search(r"no answer after [\d.]+ s; exercises.py, line 2[56] was running", report.results[0].text)
+    assert re.search(r"no answer after [\d.]+ s; exercises.py, line 2[67] was running", report.results[0].text)
     assert "blocked by the check before, which ran out of time" in report.results[2].text
     assert set(statuses["overfit_one_batch"]) == {"skipped"}
     assert report.points == 30
@@ -122,9 +116,9 @@ def test_a_file_that_never_loads_is_waited_for_once(
         return send(*request)
 
     monkeypatch.setattr(client, "_send", count)
-    report = check(with_step(tmp_path, "    pass", top="while True:\n    pass"), client)
+    report = check(with_step(tmp_path, "    pass", top=f"if True:\n{ENDLESS}"), client)
     assert len(sent) == 1
-    assert re.search(r"not loaded after [\d.]+ s; exercises.py, line 2[23] was running", report.unusable)
+    assert re.search(r"not loaded after [\d.]+ s; exercises.py, line 2[45] was running", report.unusable)
     assert "below `if __name__ == '__main__':`." in report.unusable
     assert report.points == 0
 

@@ -90,6 +90,7 @@ def test_each_grade_is_as_predicted(handed_in: tuple[Path, Expected], graded: Pa
     assert "50 of 50" in run("feedback", graded, "student-000")[1]
 
 
+@pytest.mark.prove
 def test_a_kill_in_the_middle_costs_nothing(handed_in: tuple[Path, Expected], graded: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     command = [sys.executable, "-m", "rankzero.cli", "grade", str(handed_in[0]), "--lab", "02", "--out", str(out)]

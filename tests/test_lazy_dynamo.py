@@ -85,6 +85,9 @@ for line in sys.stdin:
 Run = Callable[[str], None]
 
 
+OTHER_NEEDS = (IMPORTS_A_PART, IMPORTS_FROM_IT, ASKS_FOR_A_PART, EXPORTS, SHARDS)
+
+
 @pytest.fixture(scope="module")
 def run() -> Iterator[Run]:
     """Runs a program in a process that has imported torch and nothing else; fails with its traceback."""
@@ -116,7 +119,7 @@ find_lab("02").import_starter().main(["--steps", "1", "--out", {str(tmp_path)!r}
 
 @pytest.mark.parametrize(
     "needs",
-    [COMPILES, IMPORTS_A_PART, IMPORTS_FROM_IT, ASKS_FOR_A_PART, EXPORTS, SHARDS],
+    [COMPILES, *(pytest.param(needs, marks=pytest.mark.prove) for needs in OTHER_NEEDS)],
     ids=["compile", "import of a part", "import from", "attribute", "export", "fully_shard"],
 )
 def test_what_needs_the_compiler_gets_torchs_own(run: Run, needs: str) -> None:

@@ -1,6 +1,5 @@
 """Probes that start ranks beside a learner's code: what comes back when it works, fails, hangs, or differs by rank."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -32,12 +31,6 @@ def again(learner, seed):
     return total(learner, seed)
 """
 FIRST = "import torch\nimport torch.distributed as dist\n\n\ndef total(tensor):\n"
-
-
-@pytest.fixture(scope="module")
-def client() -> Iterator[LocalProbeClient]:
-    with LocalProbeClient() as running:
-        yield running
 
 
 def ask(client: LocalProbeClient, folder: Path, body: str, name: str = "exercises.py") -> dict[str, Reply]:

@@ -310,7 +310,7 @@ STARTER = ROOT / "code" / "lab-07-ddp" / "train_ddp.py"
 TINY = ("--batch-size=4", "--hidden-dim=32", "--layers=1", "--heads=2", "--block-size=16", "--eval-every=100000")
 
 
-@pytest.mark.skipif(not STARTER.exists(), reason="Lab 07 is not here yet")
+@pytest.mark.prove
 def test_a_slurm_job_saves_when_its_time_is_up_and_the_next_goes_on(cluster: Cluster) -> None:
     (cluster.folder / "code").symlink_to(ROOT / "code")
     job = sbatch(cluster, *TINY, "--device=cpu", "--steps=1000000", gpus=1)

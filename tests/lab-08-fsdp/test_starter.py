@@ -78,7 +78,7 @@ def test_every_number_belongs_to_one_rank(ranks: int) -> None:
 def test_what_two_ranks_saved_goes_on_on_any_number_of_ranks(tmp_path: Path) -> None:
     whole = train(tmp_path, *TWELVE, "--steps", "9")
     half = train(tmp_path, *TWELVE, "--steps", "6")
-    for ranks in ("2", "1", "3", "4"):
+    for ranks in ("2", "1", "3"):
         rest = train(tmp_path, "--steps", "9", "--resume", str(half), "--ranks", ranks, *TWELVE)
         together = values(half) + values(rest)
         if ranks == "2":
