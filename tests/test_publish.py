@@ -11,6 +11,7 @@ import pytest
 from rankzero.curriculum import ROOT, Lab, all_labs, find_lab
 from rankzero.errors import UserError
 from rankzero.publish import excerpts, lab_facts, lab_tables, notebooks
+from rankzero.publish.site.views.ledger_script import script, sources
 from rankzero.publish.sync import sync
 
 
@@ -262,3 +263,13 @@ def test_an_interrupted_installation_of_the_sites_packages_is_repeated(tmp_path:
     for _ in range(2):
         subprocess.run(make, capture_output=True, check=True)
     assert (tmp_path / "npm.log").read_text() == 2 * "installs\n"
+
+
+@pytest.mark.parametrize("line", ["counts[1] += 2", "counts[1] = 2", "with counts: pass"])
+def test_python_that_the_calculator_cannot_translate_is_refused(line: str) -> None:
+    modules = sources()
+    assert "function weightRows(" in script(modules)
+    begin = "    rows = []\n"
+    modules["ledger/predict.py"] = modules["ledger/predict.py"].replace(begin, f"{begin}    {line}\n", 1)
+    with pytest.raises(NotImplementedError, match="counts"):
+        script(modules)

@@ -100,11 +100,10 @@ def held_gradient(weight: Weight, layout: Layout) -> int:
 
 def weight_rows(weights: list[Weight], recipe: Recipe, layout: Layout) -> list[Row]:
     """Returns the parameters and autocast's copies of the matrices; gathered weights are copied whole."""
-    numbers = dict.fromkeys(dict.fromkeys(weight.group for weight in weights), 0)
-    for weight in weights:
-        numbers[weight.group] += held(weight, layout, 3)
-    formula = f"{recipe.weight} B per parameter"
-    rows = [Row(Kind.WEIGHTS, group, count * recipe.weight, formula) for group, count in numbers.items()]
+    rows = []
+    for group in dict.fromkeys(weight.group for weight in weights):
+        numbers = sum(held(weight, layout, 3) for weight in weights if weight.group == group)
+        rows.append(Row(Kind.WEIGHTS, group, numbers * recipe.weight, f"{recipe.weight} B per parameter"))
     copied = sum(weight.numbers(layout.tensor) * weight.copies for weight in weights if weight.matmul) * recipe.copy
     formula = f"{recipe.copy} B each in a matrix"
     return [*rows, Row(Kind.WEIGHTS, "autocast's bf16 copies", copied, formula, (FORWARD, BEGIN))]

@@ -87,12 +87,12 @@ class _Translator:
                 return f"const {node.name} = {{ {', '.join(pairs)} }};"
             case ast.ClassDef():
                 return self.dataclass(node) if node.decorator_list else f"class {node.name} extends Error {{}}"
-            case ast.Assign(targets=[target]):
+            case ast.Assign(targets=[target]) if not isinstance(target, ast.Subscript):
                 kind = "" if isinstance(target, ast.Name) and target.id.islower() else "const "
                 return f"{kind}{self.expression(target)} = {self.expression(node.value)};"
             case ast.AnnAssign(value=ast.expr() as value):
                 return f"{self.expression(node.target)} = {self.expression(value)};"
-            case ast.AugAssign():
+            case ast.AugAssign(target=ast.Name()):
                 name = self.expression(node.target)
                 return f"{name} = {FUNCTIONS[type(node.op).__name__]}({name}, {self.expression(node.value)});"
             case ast.Return():
