@@ -253,8 +253,8 @@ def test_an_interrupted_installation_of_the_sites_packages_is_repeated(tmp_path:
         (tmp_path / name).touch()
     commands = tmp_path / ".venv/bin"
     commands.mkdir(parents=True)
-    for name, script in {"python": "", "rankzero": "", "npm": "echo installs >> npm.log; test -e online"}.items():
-        (commands / name).write_text(f"#!/bin/sh\n{script}\n")
+    for name, line in {"python": "", "rankzero": "", "npm": "echo installs >> npm.log; test -e online"}.items():
+        (commands / name).write_text(f"#!/bin/sh\n{line}\n")
         (commands / name).chmod(0o755)
     (tmp_path / ".venv/ready").touch()
     make = ["make", "-C", str(tmp_path), "PYTHON=python3", "site"]

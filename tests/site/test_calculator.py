@@ -96,7 +96,7 @@ def test_random_settings_are_refused_for_every_reason_there_is(words: str) -> No
         ('Kept("loss: targets", "1", 1, 8,', 'Kept("loss: targets", "1", 1, 4,'),  # a size
         ('matrix("attention", 3 * C, C, 0)', 'matrix("attention", 2 * C, C, 0)'),
         ('"all it keeps, less B·T·V·bytes"', '"all it keeps"'),  # only the words of a formula
-        ("        (FORWARD, BEGIN),\n", "        (FORWARD,),\n"),  # a phase
+        ("copied, formula, (FORWARD, BEGIN)", "copied, formula, (FORWARD,)"),  # a phase
         ("summed * recipe.accumulator", "numbers * recipe.accumulator"),
         ("3 * C if sizes.casts else C, sizes.compute", "C, sizes.compute"),
         ("numbers = sum(held(weight, layout, 1)", "numbers = sum(held(weight, layout, 2)"),  # a ZeRO stage

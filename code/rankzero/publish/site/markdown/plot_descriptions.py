@@ -96,11 +96,13 @@ def _texts(value: ast.expr | None) -> Iterator[str]:
 
 @cache
 def _plot_functions() -> dict[str, str]:
-    """Returns the first paragraph of the docstring of each function of the repository that returns a Figure."""
+    """Returns the first paragraph of the docstring of each function that returns a Figure, without its "Draws"."""
     files = [*(ROOT / "code").glob("rankzero/**/*.py"), *(ROOT / "code").glob("lab-*/*.py")]
     texts = [text for file in files if "-> Figure" in (text := file.read_text(encoding="utf-8"))]
     return {
-        node.name: (ast.get_docstring(node) or "").split("\n\n")[0]
+        node.name: re.sub("^Draws (.)", lambda first: first[1].upper(), (ast.get_docstring(node) or "")).split("\n\n")[
+            0
+        ]
         for text in texts
         for node in ast.walk(ast.parse(text))
         if isinstance(node, ast.FunctionDef) and node.returns and ast.unparse(node.returns) == "Figure"
