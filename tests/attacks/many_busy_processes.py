@@ -3,7 +3,7 @@
 import os
 import time
 
-ON, EARNS, SECONDS, STATUS, CHANGES = "stubs", 0, 3.0, "timeout", True
+ON, EARNS, SECONDS, STATUS = "stubs", 0, 3.0, "timeout"
 
 try:
     while True:

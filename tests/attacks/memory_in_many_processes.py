@@ -4,7 +4,7 @@ import subprocess
 import sys
 import time
 
-ON, EARNS, STATUS, MEMORY, SECONDS, CHANGES = "stubs", 0, "oom", 512, 20.0, True
+ON, EARNS, STATUS, MEMORY, SECONDS = "stubs", 0, "oom", 512, 20.0
 
 program = "import time; held = b'x' * (60 * 2**20); time.sleep(60)"
 for _ in range(60):

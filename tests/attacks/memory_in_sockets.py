@@ -4,7 +4,7 @@ import os
 import socket
 import time
 
-ON, EARNS, STATUS, MEMORY, SECONDS, CHANGES = "stubs", 0, "oom", 512, 20.0, True
+ON, EARNS, STATUS, MEMORY, SECONDS = "stubs", 0, "oom", 512, 20.0
 
 for _ in range(20):
     if os.fork() == 0:

@@ -75,10 +75,11 @@ def test_every_number_belongs_to_one_rank(ranks: int) -> None:
 
 
 # --------------------------------------------------------------------------------------------------- save and restore
-def test_what_two_ranks_saved_goes_on_on_any_number_of_ranks(tmp_path: Path) -> None:
+@pytest.mark.parametrize("numbers", [("2", "1", "3"), pytest.param(("4",), marks=pytest.mark.prove)])
+def test_what_two_ranks_saved_goes_on_on_any_number_of_ranks(numbers: tuple[str, ...], tmp_path: Path) -> None:
     whole = train(tmp_path, *TWELVE, "--steps", "9")
     half = train(tmp_path, *TWELVE, "--steps", "6")
-    for ranks in ("2", "1", "3"):
+    for ranks in numbers:
         rest = train(tmp_path, "--steps", "9", "--resume", str(half), "--ranks", ranks, *TWELVE)
         together = values(half) + values(rest)
         if ranks == "2":
@@ -175,6 +176,18 @@ def test_ranks_started_from_outside_train_the_same(tmp_path: Path) -> None:
     folder = tmp_path / "runs" / "lab-08-002"
     assert {file.name for file in folder.iterdir()} == {"log.jsonl", "curves.png", "step-000003"}
     assert values(folder) == values(here)
+
+
+@pytest.mark.prove
+def test_torchrun_starts_it_too(tmp_path: Path) -> None:
+    here = train(tmp_path, "--steps", "3")
+    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", str(LAB08.lab.starter), *TINY]
+    done = subprocess.run(
+        [*command, "--steps", "3"], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("validation loss") == 1, "one rank speaks"
+    assert values(tmp_path / "runs" / "lab-08-002") == values(here)
 
 
 def test_ctrl_c_finishes_the_step_and_saves(tmp_path: Path) -> None:
