@@ -101,6 +101,15 @@ def test_a_report_names_what_happened_and_nothing_is_left(
     assert list(tmp_path.glob("rankzero-world-*")) == []
 
 
+@pytest.mark.parametrize("debug", [False, True])
+@pytest.mark.parametrize("fail", [SystemExit, lambda _: os.abort()])
+def test_the_other_rank_is_reported_alike_whatever_it_notices_first(debug: bool, fail: Callable[[int], Any]) -> None:
+    """Without `debug` rank 0 loses its connection; with `debug` it may first notice that rank 1 is missing."""
+    with pytest.raises(WorldError) as caught:
+        run_world(one_rank_fails, 2, lambda: raise_(fail(1)), debug=debug)
+    assert "rank 0, step 4: waited in a collective that rank 1 did not complete (" in str(caught.value)
+
+
 def ranks_alive() -> list[psutil.Process]:
     """What this process's fork server and its children still run."""
     me, found = psutil.Process(), []

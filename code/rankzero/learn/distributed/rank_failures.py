@@ -8,6 +8,7 @@ from pathlib import Path
 STANDARD_LIBRARY = sysconfig.get_path("stdlib")
 THIS_LIBRARY = str(Path(__file__).parents[2])
 LOST = "lost the connection to another rank in a collective"
+MISSED = "waited in a collective that rank"
 LONGEST = 500  # characters of an error's first line in a report
 _COLLECTIVE_FINGERPRINT = re.compile(
     r"Rank (\d+) is running collective: CollectiveFingerPrint\(SequenceNumber=\d+,? ?OpType=(\w+)"
@@ -43,7 +44,7 @@ def summary_of(error: BaseException) -> str:
     if calls:
         return "the ranks called different collectives: " + ", ".join(sorted(set(calls)))
     if late := re.search(r"Ranks? ([\d, ]+) failed to pass monitoredBarrier", text):
-        return f"waited in a collective that rank {late[1].strip()} did not call"
+        return f"{MISSED} {late[1].strip()} did not call"
     if late := re.search(r"Timed out waiting (\d+)ms", text):
         return f"waited {int(late[1]) / 1000:g} s for another rank in a collective"
     if "gloo" in text and ("Connection" in text or "Read error" in text or "Write error" in text):

@@ -28,7 +28,7 @@ from typing import Any, NoReturn
 import cloudpickle
 
 from rankzero.errors import UserError
-from rankzero.learn.distributed.rank_failures import LOST, place_in_dump, summary_of
+from rankzero.learn.distributed.rank_failures import LOST, MISSED, place_in_dump, summary_of
 from rankzero.learn.distributed.rank_process import KINDS, NOT_UP, WHERE_SIGNAL, run_rank
 
 MOST_RANKS = 64
@@ -330,7 +330,10 @@ def _raise(world: list[Rank], steps: list[int], seconds: float | None) -> NoRetu
     cause = min((rank for rank in world if rank.status != "done"), key=_blame)
     left = ", ".join(str(rank.number) for rank in world if rank.status == "done")
     if cause.reason == LOST and left:  # every other failed rank reports the same
-        cause.reason = f"waited in a collective that rank {left} did not call"
+        cause.reason = f"{MISSED} {left} did not call"
+    for rank in world:  # c10d reports a lost connection or a missing rank, whichever it notices first
+        if not cause.consequence and (rank.reason == LOST or rank.reason.startswith(MISSED)):
+            rank.reason = f"{MISSED} {cause.number} did not complete"
     when = f" at step {steps[cause.number]}" if steps[cause.number] >= 0 else ""
     late = all(rank.status in ("stuck", "done") for rank in world)
     text = f"rank {cause.number} of {len(world)}{when}{':' if cause.status == 'raised' else ''} {_story(cause)}"
