@@ -85,7 +85,7 @@ def test_the_next_thing_to_write_is_said_with_file_and_line(lab: Lab) -> None:
     assert {instruction.file for instruction in instructions(lab)} >= {lab.page, lab.checks, lab.known_wrong}
     manifest = lab.folder / "lab.toml"
     manifest.write_text("".join(line for line in manifest.open() if "# write:" not in line))
-    assert "train_two_words.py, line 1: write the lesson" in next(gates._instructions(lab, NOT_STARTED))
+    assert "train_two_words.py, line 1: write in this file" in next(gates._instructions(lab, NOT_STARTED))
     assert len([*gates._instructions(lab, NOT_STARTED)]) == len(others) - 2
 
 
@@ -115,6 +115,28 @@ def test_each_gate_says_what_to_correct(lab: Lab, gate: str, file: str, old: str
     known_wrong.cache_clear()
     failures = [*getattr(gates, gate)(lab, NOT_STARTED)]
     assert any(sentence in failure for failure in failures), failures
+
+
+def test_the_gates_of_answers_name_the_check(lab: Lab) -> None:
+    """A check that accepts a mistake, one that loses points for a right answer, and a stub that is not up to date."""
+    checks = lab.checks.read_text()
+    lab.checks.write_text(checks.replace('judge=number_equals("mean", "the mean loss"),', "judge=all_of(),"))
+    lab.stubs.write_text(lab.stubs.read_text().replace("def mean_loss", "def mean_los"))
+    lab.known_wrong.write_text(lab.known_wrong.read_text().replace('("mean_loss/weighted",)', '("mean_loss/equal",)'))
+    right = (lab.tests / "right_answers.py").read_text()
+    (lab.tests / "right_answers.py").write_text(right.replace("return sum(", "return -sum("))
+    exercises_of.cache_clear()
+    known_wrong.cache_clear()
+    with LocalProbeClient() as client:
+        assert [*gates._known_wrong(lab, client)] == [
+            "divided_by_batches does not fail mean_loss/weighted: correct the check, or remove it from `fails`.",
+            "mean_of_means does not fail mean_loss/equal: correct the check, or remove it from `fails`.",
+        ]
+        (right_answer,) = gates._right(lab, client)
+        assert "right answer 'divides first' to mean_loss loses mean_loss/equal (" in right_answer
+        assert [*gates._stub(lab, client)] == [
+            "code/lab-99-two-words/exercises.py differs from its source: run `make sync`."
+        ]
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ SECTIONS = [
 ]
 GOOD = """
 title = "T"
-part = "P"
+part = "One device"
 summary = "S"
 starter = "train.py"
 chapters = ["c"]
@@ -121,11 +121,14 @@ def test_no_manifest_repeats_a_default_of_grading(lab: Lab) -> None:
         (('title = "T"', ""), r"code/lab-05-x/lab.toml: key 'title' is missing"),
         (("minutes = 10", 'minutes = "10"'), r"lab.toml: key 'minutes' is '10'; it must be a valid integer"),
         (("minutes = 10", "minutes = true"), r"key 'minutes' is True; it must be a valid integer"),
-        (('["cpu"]', "[1]"), r"key 'needs.0' is 1; it must be a valid string"),
+        (("minutes = 10", "minutes = 0"), r"key 'minutes' is 0; it must be greater than or equal to 1"),
+        (('["cpu"]', '["gpu"]'), r"key 'needs.0' is 'gpu'; it must be 'cpu', 'cuda' or 'ranks'"),
+        (('"beginner"', '"easy"'), r"key 'difficulty' is 'easy'; it must be 'beginner', 'intermediate' or 'hard'"),
+        (('"One device"', '"One devise"'), r"key 'part' is 'One devise'; it must be 'Before the loop', 'One device', "),
         (('"train.py"', '"tarin.py"'), r"key 'starter' names code/lab-05-x/tarin.py, which does not exist"),
         (('["c"]', '["d"]'), r"key 'chapters' names handbook/d.md, which does not exist"),
-        (('part = "P"', 'part = "P"\npoints = 3'), r"key 'points' is not known; the keys are title, part"),
-        (('part = "P"', 'part = "P'), r"lab.toml: not valid TOML"),
+        (('part = "One device"', 'part = "One device"\npoints = 3'), r"key 'points' is not known; the keys are title, part"),
+        (('part = "One device"', 'part = "One device'), r"lab.toml: not valid TOML"),
         (("minutes = 10", "minutes = 10\ngrading = 3"), r"key 'grading' is 3; it must be a table"),
         (('["cpu"]', '["cpu"]\n[grading]\npoints = 3'), r"key 'grading.points' is not known; the keys are late, vis"),
         (

@@ -16,7 +16,7 @@ from rankzero.publish.sync import sync
 
 
 def test_nothing_generated_is_stale() -> None:
-    assert sync(check=True) == [], "run `make sync` and commit what it writes"
+    assert list(sync(check=True)) == [], "run `make sync` and commit what it writes"
 
 
 SITE = "code/rankzero/publish/site"
@@ -239,10 +239,10 @@ def test_sync_check_writes_nothing_and_names_the_stale(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text("<!-- excerpt: a.py#one -->\n<!-- /excerpt -->\n")
     before = page.read_text()
-    assert sync(tmp_path, check=True) == [page]
+    assert list(sync(tmp_path, check=True)) == [page]
     assert page.read_text() == before
-    assert sync(tmp_path) == [page]
-    assert sync(tmp_path) == []
+    assert list(sync(tmp_path)) == [page]
+    assert list(sync(tmp_path)) == []
 
 
 def test_an_interrupted_installation_of_the_sites_packages_is_repeated(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from rankzero.errors import UserError
 
 ROOT = Path(__file__).resolve().parents[2]
 T = TypeVar("T")
+Part = Literal["Before the loop", "One device", "Many devices", "Under the hood and all together"]  # of the curriculum
 
 
 @dataclass(frozen=True)
@@ -44,13 +45,13 @@ class Manifest:
     """The keys of a `lab.toml`, all required except `grading`."""
 
     title: str
-    part: str
+    part: Part
     summary: str
     starter: str  # a file beside it
     chapters: list[str]  # handbook chapters, by file name without .md
-    minutes: int
-    difficulty: str
-    needs: list[str]
+    minutes: Annotated[int, Interval(ge=1)]
+    difficulty: Literal["beginner", "intermediate", "hard"]
+    needs: list[Literal["cpu", "cuda", "ranks"]]
     grading: Grading = Grading()
 
 

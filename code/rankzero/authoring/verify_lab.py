@@ -27,6 +27,7 @@ from rankzero.exercises.checks.report import Report
 from rankzero.exercises.checks.runner import check_file
 from rankzero.exercises.probes.loader import load
 from rankzero.publish import notebooks
+from rankzero.publish.stubs import stub
 from rankzero.publish.sync import sync_lab
 
 SEED = 1
@@ -134,6 +135,9 @@ def _reference(lab: Lab, client: LocalProbeClient) -> Iterator[str]:
 
 
 def _stub(lab: Lab, client: LocalProbeClient) -> Iterator[str]:
+    if lab.stubs.read_text(encoding="utf-8") != stub(lab.reference, lab.number):
+        yield f"{_name(lab, lab.stubs)} differs from its source: run `make sync`."
+        return
     for exercise in exercises_of(lab):
         for result in _check(lab, lab.stubs, exercise, client).results:
             named = any(f"{name} is not written yet" in result.text for name in exercise.functions)
@@ -150,10 +154,11 @@ def _known_wrong(lab: Lab, client: LocalProbeClient) -> Iterator[str]:
             report = _check(lab, wrong_file(lab, solution), exercise, client, explain=True)
             failed = {result.check for result in report.results if result.status not in ("pass", "skipped")}
             diagnosed = [diagnosis.name for diagnosis in report.diagnoses]
-            if failed != set(solution.fails):
-                expected = f"not {_list(solution.fails)}: correct the check or `fails`"
-                yield f"{solution.name} fails {_list(failed)}, {expected}."
-            elif diagnosed != [solution.name]:
+            if unexpected := failed - set(solution.fails):
+                yield f"{solution.name} also fails {_list(unexpected)}: correct the check, or add it to `fails`."
+            if passed := set(solution.fails) - failed:
+                yield f"{solution.name} does not fail {_list(passed)}: correct the check, or remove it from `fails`."
+            elif not unexpected and diagnosed != [solution.name]:
                 yield f"{solution.name} is recognized as {_list(diagnosed)}: let its check tell the two apart."
 
 
@@ -165,8 +170,9 @@ def _hurried(lab: Lab, client: LocalProbeClient) -> Iterator[str]:
 
 def _right(lab: Lab, client: LocalProbeClient) -> Iterator[str]:
     for answer, report in _changed(lab, client, "right answer", load(lab.tests / "right_answers.py").RIGHT):
-        if report.points < report.max_points:
-            yield f"{answer} loses points: correct the check."
+        for result in report.results:
+            if result.status != "pass":
+                yield f"{answer} loses {result.check} ({result.text}): correct the check."
 
 
 def _changed(

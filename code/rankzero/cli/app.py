@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import itertools
 import json
 import subprocess
 import sys
@@ -109,13 +110,12 @@ def sync(
     """Regenerates notebooks, stubs, and excerpts and tables in pages from their sources."""
     from rankzero.publish import sync as publish
 
+    changed = False
     with sentences(), console.status("running starters and comparing generated files with their sources"):
-        changed = [
-            *(publish.record([find_lab(lab)] if lab else all_labs()) if record else []),
-            *publish.sync(check=check, execute=execute),
-        ]
-    for file in changed:
-        console.print(f"{'stale' if check else 'wrote'}  {path_from_here(file)}")
+        recorded = publish.record([find_lab(lab)] if lab else all_labs()) if record else iter(())
+        for file in itertools.chain(recorded, publish.sync(check=check, execute=execute)):
+            console.print(f"{'stale' if check else 'wrote'}  {path_from_here(file)}")
+            changed = True
     if check and changed:
         fail("run `make sync` and commit what it writes.", code=1)
     if not changed:

@@ -18,26 +18,28 @@ def pages(root: Path = ROOT) -> list[Path]:
     return sorted([*root.glob("*.md"), *(page for folder in folders for page in folder.rglob("*.md"))])
 
 
-def record(labs: list[Lab]) -> list[Path]:
-    """Runs every recorded command of `labs` again and keeps its output. Takes a minute or more per lab."""
-    files = [(lab, file) for lab in labs for file in recordings(lab)]
-    for lab, file in files:
-        file.write_text(run_again(lab, file), encoding="utf-8")
-    return [file for _, file in files]
+def record(labs: list[Lab]) -> Iterator[Path]:
+    """Runs every recorded command of `labs` again, keeps its output and yields its file. Takes a minute per lab."""
+    for lab in labs:
+        for file in recordings(lab):
+            file.write_text(run_again(lab, file), encoding="utf-8")
+            yield file
 
 
-def sync(root: Path = ROOT, *, check: bool = False, execute: bool = False) -> list[Path]:
-    """Writes every generated file that differs from its source and returns those files.
+def sync(root: Path = ROOT, *, check: bool = False, execute: bool = False) -> Iterator[Path]:
+    """Writes every generated file that differs from its source and yields each file when it is written.
 
     With `check` nothing is written. An executed notebook is run again only when its cells changed, or with `execute`.
     """
     labs = {lab.page: lab for lab in all_labs(root)}
-    return [
-        *(file for lab in labs.values() for file in _sync_stubs(lab, check=check)),
-        *(file for page in pages(root) for file in _sync_page(page, root, labs.get(page), check=check)),
-        *([] if root != ROOT else write_table(check=check)),
-        *(file for lab in labs.values() for file in _sync_notebooks(lab, check=check, execute=execute)),
-    ]
+    for lab in labs.values():
+        yield from _sync_stubs(lab, check=check)
+    for page in pages(root):
+        yield from _sync_page(page, root, labs.get(page), check=check)
+    if root == ROOT:
+        yield from write_table(check=check)
+    for lab in labs.values():
+        yield from _sync_notebooks(lab, check=check, execute=execute)
 
 
 def sync_lab(lab: Lab, *, check: bool = False, execute: bool = False, executed: bool = True) -> list[Path]:
