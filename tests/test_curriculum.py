@@ -127,7 +127,10 @@ def test_no_manifest_repeats_a_default_of_grading(lab: Lab) -> None:
         (('"One device"', '"One devise"'), r"key 'part' is 'One devise'; it must be 'Before the loop', 'One device', "),
         (('"train.py"', '"tarin.py"'), r"key 'starter' names code/lab-05-x/tarin.py, which does not exist"),
         (('["c"]', '["d"]'), r"key 'chapters' names handbook/d.md, which does not exist"),
-        (('part = "One device"', 'part = "One device"\npoints = 3'), r"key 'points' is not known; the keys are title, part"),
+        (
+            ('part = "One device"', 'part = "One device"\npoints = 3'),
+            r"key 'points' is not known; the keys are title, part",
+        ),
         (('part = "One device"', 'part = "One device'), r"lab.toml: not valid TOML"),
         (("minutes = 10", "minutes = 10\ngrading = 3"), r"key 'grading' is 3; it must be a table"),
         (('["cpu"]', '["cpu"]\n[grading]\npoints = 3'), r"key 'grading.points' is not known; the keys are late, vis"),
