@@ -149,18 +149,18 @@ def test_facts_that_cannot_be_filled(text: str, sentence: str) -> None:
 def test_the_tables_of_labs_list_existing_and_planned_labs_by_number(tmp_path: Path) -> None:
     (tmp_path / "labs").mkdir()
     planned = tmp_path / "labs" / "planned.toml"
-    table = '[[lab]]\nnumber = "0{0}"\ntitle = "T{0}"\npart = "P"\nsummary = "S"\n'
+    table = '[[lab]]\nnumber = "0{0}"\ntitle = "T{0}"\npart = "One device"\nsummary = "S"\n'
     planned.write_text(table.format(7) + table.format(9))
     folder = tmp_path / "code" / "lab-07-x"
     folder.mkdir(parents=True)
     (folder / "train.py").touch()
-    manifest = 'title = "X"\npart = "P"\nsummary = "Y."\nstarter = "train.py"\nchapters = []\nminutes = 5\n'
-    (folder / "lab.toml").write_text(manifest + 'difficulty = "easy"\nneeds = ["cpu"]\n')
+    manifest = 'title = "X"\npart = "One device"\nsummary = "Y."\nstarter = "train.py"\nchapters = []\nminutes = 5\n'
+    (folder / "lab.toml").write_text(manifest + 'difficulty = "hard"\nneeds = ["cpu"]\n')
     page = tmp_path / "handbook" / "README.md"
     text = "<!-- labs: by number -->\n<!-- /labs -->\n<!-- labs: by part -->\n<!-- /labs -->\n"
     filled = lab_tables.fill(page, text, tmp_path)
-    assert "| [07 X](../labs/lab-07-x.md) | Y. | 5 | easy |\n| 09 T9 | S | planned | |\n" in filled
-    assert "| 0 · P | [07 X](../labs/lab-07-x.md), 09 T9 |\n" in filled
+    assert "| [07 X](../labs/lab-07-x.md) | Y. | 5 | hard |\n| 09 T9 | S | planned | |\n" in filled
+    assert "| 0 · One device | [07 X](../labs/lab-07-x.md), 09 T9 |\n" in filled
     planned.write_text("[[lab]]\nnumber = 9\n")
     with pytest.raises(UserError, match=r"planned.toml: expected tables \[\[lab\]\] with number, title, part and"):
         lab_tables.fill(page, text, tmp_path)
