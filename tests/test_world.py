@@ -14,6 +14,7 @@ import pytest
 import torch
 import torch.distributed as dist
 from torch import Tensor
+from worlds import ranks_alive
 
 from rankzero.errors import UserError
 from rankzero.learn.distributed.collectives import CollectiveCounter
@@ -96,12 +97,7 @@ def test_a_failure_names_rank_step_and_cause_and_leaves_nothing(failure: str) ->
         run_world(one_rank_fails, 3, fail, seconds=seconds, debug="calls" in failure or "sends" in failure)
     assert isinstance(caught.value, WorldTimeoutError) == (failure == "hangs")
     assert "\n  rank 0, step 7: " in str(caught.value) or "rank 0 of 3" in str(caught.value)
-    assert not [process for process in psutil.Process().children(recursive=True) if is_rank(process)]
-
-
-def is_rank(process: psutil.Process) -> bool:
-    """Not the fork server, which stays for the next world, nor its tracker of resources."""
-    return process.ppid() != os.getpid() and process.status() != psutil.STATUS_ZOMBIE
+    assert ranks_alive() == []
 
 
 def test_an_error_that_speaks_of_connections_is_still_the_cause() -> None:

@@ -18,6 +18,7 @@ import psutil
 import pytest
 import torch
 import torch.distributed as dist
+from worlds import ranks_alive
 
 from rankzero.errors import UserError
 from rankzero.learn.distributed.rank import note_step
@@ -108,16 +109,6 @@ def test_the_other_rank_is_reported_alike_whatever_it_notices_first(debug: bool,
     with pytest.raises(WorldError) as caught:
         run_world(one_rank_fails, 2, lambda: raise_(fail(1)), debug=debug)
     assert "rank 0, step 4: waited in a collective that rank 1 did not complete (" in str(caught.value)
-
-
-def ranks_alive() -> list[psutil.Process]:
-    """What this process's fork server and its children still run."""
-    me, found = psutil.Process(), []
-    for process in me.children(recursive=True):
-        with suppress(psutil.NoSuchProcess):
-            if process.ppid() != me.pid and process.status() != psutil.STATUS_ZOMBIE:
-                found.append(process)
-    return found
 
 
 def trains_for_ever() -> None:
