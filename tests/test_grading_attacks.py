@@ -1,4 +1,4 @@
-"""Attacks: each file of the corpus earns its honest points, and harms neither its neighbors nor the machine."""
+"""Attacks: each file of the corpus gets its honest points, and harms neither other submissions nor the machine."""
 
 import os
 import signal
@@ -19,10 +19,10 @@ from rankzero.grading.canaries import Canaries
 from rankzero.grading.grade import Grade, Student, Submission
 from rankzero.grading.grader import Grader, GradingSettings
 
-# The first attack whose answers look like no right one waits for all known mistakes, and for a lab of ranks.
+# The first attack with unexpected answers is compared with all known mistakes, which takes long in a lab with ranks.
 pytestmark = [needs_sandbox(), pytest.mark.timeout(600)]
 
-# One attack per defence of the table in handbook/for-instructors.md; `make prove` runs all of them.
+# One attack per defense of the table in handbook/for-instructors.md; `make prove` runs all of them.
 SAMPLE = {
     "exit_in_a_function",
     "patch_torch",
@@ -42,13 +42,13 @@ GROWTH = 32 * 2**20  # bytes that a warm sandbox server may grow while it grades
 
 
 def corpus() -> Iterator[Any]:
-    """The attacks as parameters: the sample for `make test`, the others for `make prove`."""
+    """Yields the attacks as parameters: the sample for `make test`, the other attacks for `make prove`."""
     for attack in attacks():
         yield pytest.param(attack, id=attack.name, marks=() if attack.name in SAMPLE else pytest.mark.prove)
 
 
 class Scene:
-    """The shared grader, which grades attacks and an honest neighbor, who has written one exercise, by turns."""
+    """The shared grader, which grades attacks and an honest neighbor in turn; the neighbor has solved one exercise."""
 
     def __init__(self, grader: Grader, canaries: Canaries, folder: Path) -> None:
         self.grader, self.canaries, self._settings = grader, canaries, grader.settings
@@ -76,8 +76,9 @@ class Scene:
         return {process.pid for process in psutil.Process().children(recursive=True)}
 
     def resident(self) -> int:
-        """Bytes that the processes of the sandbox server hold."""
-        return sum(one.memory_info().rss for one in psutil.Process().children(recursive=True) if is_sandbox(one))
+        """Returns the resident bytes of the processes of the sandbox server."""
+        children = psutil.Process().children(recursive=True)
+        return sum(process.memory_info().rss for process in children if is_sandbox(process))
 
 
 def is_sandbox(process: psutil.Process) -> bool:
@@ -92,17 +93,17 @@ def scene(shared_grader: Grader, canaries: Canaries, tmp_path_factory: pytest.Te
 
 
 @pytest.mark.parametrize("attack", list(corpus()))
-def test_an_attack_gets_what_it_earns_and_harms_nobody(attack: Attack, scene: Scene) -> None:
+def test_an_attack_gets_its_honest_points_and_harms_no_other_submission(attack: Attack, scene: Scene) -> None:
     grade = scene.attacked(attack)
     assert attack_failure(attack, grade) == ""
     assert scene.canaries.touched() == []
-    assert scene.running() == scene.processes, "something is left, or the sandbox had to be started again"
+    assert scene.running() == scene.processes, "a process is left, or the sandbox had to be started again"
     if not attack.changes and attack.name not in SAMPLE:
         assert scene.attacked(attack).verdict() == grade.verdict()
     assert scene.graded(scene.halfway).verdict() == scene.neighbor
 
 
-def test_the_sandbox_is_as_good_and_as_large_as_before_all_attacks(scene: Scene) -> None:
+def test_after_all_attacks_the_sandbox_still_grades_and_has_not_grown(scene: Scene) -> None:
     assert scene.graded(LAB.reference.read_bytes()).verdict() == scene.reference
     assert scene.resident() < scene.size + GROWTH
 
@@ -113,10 +114,11 @@ def test_the_corpus_has_attacks_on_several_labs() -> None:
     assert {attack.lab for attack in attacks()} <= {lab.number for lab in all_labs()}
 
 
-def test_a_sandbox_that_is_killed_in_the_middle_is_opened_again(scene: Scene) -> None:
+def test_a_sandbox_that_is_killed_during_a_submission_is_opened_again(scene: Scene) -> None:
     def kill_once(check: str) -> None:
         if check == "evaluate/mode" and not killed:
-            supervisor = next(one for one in psutil.Process().children(recursive=True)[::-1] if is_sandbox(one))
+            children = psutil.Process().children(recursive=True)
+            supervisor = next(process for process in children[::-1] if is_sandbox(process))
             supervisor.send_signal(signal.SIGKILL)
             killed.append(supervisor.pid)
 
@@ -129,8 +131,8 @@ def test_a_sandbox_that_is_killed_in_the_middle_is_opened_again(scene: Scene) ->
 
 def test_a_sandbox_that_is_killed_whenever_it_opens_is_nobodys_zero(scene: Scene) -> None:
     def kill(check: str) -> None:
-        for one in filter(is_sandbox, psutil.Process().children(recursive=True)):
-            one.send_signal(signal.SIGKILL)
+        for process in filter(is_sandbox, psutil.Process().children(recursive=True)):
+            process.send_signal(signal.SIGKILL)
 
     grade = scene.grader.grade(Submission(Student("ada"), "02", LAB.reference), progress=kill)
     assert not grade.gradable
@@ -138,18 +140,18 @@ def test_a_sandbox_that_is_killed_whenever_it_opens_is_nobodys_zero(scene: Scene
     assert scene.graded(LAB.reference.read_bytes()).verdict() == scene.reference
 
 
-def test_a_file_that_trips_the_grader_is_nobodys_zero(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    def trip(*_: object, **__: object) -> None:
+def test_a_submission_that_makes_the_grader_fail_gets_no_grade(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
         raise IndexError("list index out of range")
 
     with monkeypatch.context() as patched:
-        patched.setattr("rankzero.grading.grader.check_file", trip)
+        patched.setattr("rankzero.grading.grader.check_file", fail)
         grade = scene.graded(b"")
     assert grade.trouble == "the grader itself failed (IndexError: list index out of range)"
     assert scene.graded(scene.halfway).verdict() == scene.neighbor
 
 
-def test_probes_that_do_not_load_are_nobodys_zero(tmp_path: Path) -> None:
+def test_probes_that_cannot_be_imported_are_trouble_of_the_grader(tmp_path: Path) -> None:
     broken = tmp_path / "probes.py"
     broken.write_text("import no_such_module\n")
     request = {
@@ -158,6 +160,7 @@ def test_probes_that_do_not_load_are_nobodys_zero(tmp_path: Path) -> None:
         "functions": [],
         "probes": [("a", 1)],
         "seconds": 60.0,
+        "limit": 60.0,
     }
     assert "no_such_module" in run_supervised(request, close_fds=())["trouble"]
 
@@ -167,11 +170,11 @@ def test_a_fork_bomb_beside_it_takes_nothing_from_an_honest_submission(scene: Sc
     bomb = next(attack for attack in attacks() if attack.name == "fork_bomb")
     file = tmp_path / "exercises.py"
     file.write_bytes(bomb.source(None, **scene.canaries.places))
-    beside = Submission(Student("eve"), "02", file)
+    hostile = Submission(Student("eve"), "02", file)
 
     def attack() -> None:
         with Grader(GradingSettings(("02",), seed=11, time_limit=30), scene.grader.trusted_client) as grader:
-            grader.grade(beside)
+            grader.grade(hostile)
 
     thread = threading.Thread(target=attack)
     thread.start()
@@ -180,7 +183,7 @@ def test_a_fork_bomb_beside_it_takes_nothing_from_an_honest_submission(scene: Sc
     thread.join()
 
 
-def test_words_that_were_taken_back_are_not_waited_for() -> None:
+def test_reply_lines_end_when_the_writer_is_closed() -> None:
     reader, writer = os.pipe()
     with _ReplyLines(reader, b"token") as lines:
         assert lines.read()

@@ -19,8 +19,8 @@ from rankzero.exercises.probes.loader import MAX_TEXT
 from rankzero.exercises.probes.time_limits import stretched
 
 STATUSES = ("answered", "todo", "error", "timeout", "oom", "killed")
-# Environment variables that select a processor's instruction set. With other instructions last bits differ, also those
-# of random numbers: an answer and the reference's are computed with the same.
+# Environment variables that select a processor's instruction set. Other instructions change the last bits of results
+# and of random numbers, so answers and reference answers must be computed with the same instructions.
 INSTRUCTION_SETS = ("ATEN_CPU_CAPABILITY", "DNNL_MAX_CPU_ISA", "MKL_CBWR", "MKL_ENABLE_INSTRUCTIONS")
 # Variables without secrets, for a server that runs as another user.
 ENVIRONMENT = ("PATH", "PYTHONPATH", "LANG", "LC_ALL", "TZ", *INSTRUCTION_SETS)
@@ -43,7 +43,7 @@ class Reply:
 
 
 class ProbeClient:
-    """Gets the replies of a file's code to probes, from the process that `_exchange` reaches, and remembers them."""
+    """Gets the replies of a file's code to probes, from the process that `_exchange` reaches, and caches them."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, int, str], Reply] = {}
@@ -61,10 +61,10 @@ class ProbeClient:
         return self._known[key]
 
     def ask_ahead(self, lab: Lab, file: Path, exercise: Exercise, seeds: list[int]) -> None:
-        """Runs all probes of the exercise for many seeds in one process, so that `ask` knows most replies already.
+        """Runs all probes of the exercise for many seeds in one process, so that `ask` finds most replies in the cache.
 
-        Many times faster than a process per seed, and only as trustworthy as `file`: the file is loaded again for each
-        seed, but what it does to its process lasts.
+        Many times faster than a process per seed, but for trusted files only: the file is loaded again for each
+        seed, but its changes to the process persist.
         """
         probes = [(probe, seed) for seed in seeds for probe in _probes(exercise)]
         for (probe, seed), reply in self._send(lab, file, exercise, probes).items():
@@ -88,19 +88,21 @@ class ProbeClient:
         return replies
 
     def forget(self, file: Path) -> None:
-        """Forgets the replies of `file`: it has changed."""
+        """Drops the cached replies of `file`, for use when the file has changed."""
         self._known = {key: reply for key, reply in self._known.items() if key[0] != str(file)}
 
     def _send(
         self, lab: Lab, file: Path, exercise: Exercise, probes: list[tuple[str, int]]
     ) -> dict[tuple[str, int], Reply]:
-        """Runs probes, each with its seed, in one process. Returns the replies up to the first probe that sent none."""
+        """Runs probes, each with its seed, in one process. Returns the replies before the first missing reply."""
+        limit = max(check.seconds for check in exercise.checks)
         request = {
             "file": str(file.resolve()),
             "functions": exercise.functions,
             "probes_file": str(lab.probes),
             "probes": probes,
-            "seconds": stretched(max(check.seconds for check in exercise.checks)),
+            "seconds": stretched(limit),
+            "limit": limit,  # in a reply's text, which is the same on an idle and on a busy machine
         }
         raw = self._exchange(request)
         replies = [_reply(reply, raw["printed"]) for reply in raw["replies"]]
@@ -146,7 +148,7 @@ class LocalProbeClient(ProbeClient):
         self._process.wait()
 
     def wait(self) -> None:
-        """Waits until the server is ready. ProbeServerError if it ends before."""
+        """Waits until the server is ready. ProbeServerError if the server ends before it is ready."""
         if not self._ready:
             self._read()
             self._ready = True
@@ -177,7 +179,7 @@ def _reply(raw: dict[str, Any], printed: str) -> Reply:
     status, text, cause = (str(raw.get(key, ""))[:MAX_TEXT] for key in ("status", "text", "cause"))
     answers: Answers = {}
     if status not in STATUSES:
-        status, text = "error", "what came back is no reply of a probe"
+        status, text = "error", "the probe's reply is malformed"
     elif status == "answered":
         try:
             answers = decode(str(raw.get("answers")).encode(errors="replace"))

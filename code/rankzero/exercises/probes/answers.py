@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-MAX_BYTES = 4 * 2**20  # twenty times the largest answers of a probe
-MESSAGE_BYTES = 4 * MAX_BYTES  # of a message with answers in it: JSON writes a character of two bytes as six
-MAX_VALUES = 100_000  # thirty times a probe's most: a list item of two bytes in JSON takes 100 times as much memory
+MAX_BYTES = 4 * 2**20  # 20 times the largest answers of any probe
+MESSAGE_BYTES = 4 * MAX_BYTES  # of a message that contains answers: JSON writes a character of two bytes as six
+MAX_VALUES = 100_000  # 30 times the most of any probe: a list item of 2 bytes in JSON takes 200 bytes of memory
 MAX_INT = 2**64  # numbers are compared as floats, which cannot hold a larger int exactly
 
 Answers = dict[str, Any]
@@ -76,33 +76,33 @@ def _from_json(value: Any) -> Any:
     return value
 
 
-def equal(one: Any, other: Any, tolerance: float = 0.0) -> bool:
-    """Returns whether two answers agree: numbers within `tolerance` (absolute and relative to `other`), others exactly.
+def equal(answer: Any, other: Any, tolerance: float = 0.0) -> bool:
+    """Returns whether two answers agree: exactly, or numbers within `tolerance`, absolute and relative to `other`.
 
-    NaN equals NaN, and a bool or a string never equals a number. Never raises: `one` may be hostile.
+    NaN equals NaN, and a bool or a string never equals a number. Never raises an error, as `answer` may be hostile.
     """
-    if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
-        if one.shape != other.shape or one.dtype.kind != other.dtype.kind:
+    if isinstance(answer, np.ndarray) and isinstance(other, np.ndarray):
+        if answer.shape != other.shape or answer.dtype.kind != other.dtype.kind:
             return False
-        return bool(np.allclose(one, other, rtol=tolerance, atol=tolerance, equal_nan=True))
-    if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(equal(a, b, tolerance) for a, b in zip(one, other, strict=True))
-    if type(one) in (int, float) and type(other) in (int, float):
-        return one == other or (one != one and other != other) or _near(one, other, tolerance)
-    return type(one) is type(other) and not isinstance(one, np.ndarray) and bool(one == other)
+        return bool(np.allclose(answer, other, rtol=tolerance, atol=tolerance, equal_nan=True))
+    if isinstance(answer, list) and isinstance(other, list):
+        return len(answer) == len(other) and all(equal(a, b, tolerance) for a, b in zip(answer, other, strict=True))
+    if type(answer) in (int, float) and type(other) in (int, float):
+        return answer == other or (answer != answer and other != other) or _near(answer, other, tolerance)
+    return type(answer) is type(other) and not isinstance(answer, np.ndarray) and bool(answer == other)
 
 
-def _near(one: float, other: float, tolerance: float) -> bool:
+def _near(number: float, other: float, tolerance: float) -> bool:
     try:
-        return math.isfinite(other) and abs(one - other) <= tolerance * (1 + abs(other))
+        return math.isfinite(other) and abs(number - other) <= tolerance * (1 + abs(other))
     except OverflowError:  # an int that no float can hold
         return False
 
 
-def same_form(one: Any, other: Any) -> bool:
-    """Returns whether two answers have the same types, lengths and shapes, whatever their values."""
-    if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
-        return one.shape == other.shape and one.dtype == other.dtype
-    if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(same_form(a, b) for a, b in zip(one, other, strict=True))
-    return type(one) is type(other)
+def same_form(answer: Any, other: Any) -> bool:
+    """Returns whether two answers have the same types, lengths and shapes, with the same or other values."""
+    if isinstance(answer, np.ndarray) and isinstance(other, np.ndarray):
+        return answer.shape == other.shape and answer.dtype == other.dtype
+    if isinstance(answer, list) and isinstance(other, list):
+        return len(answer) == len(other) and all(same_form(a, b) for a, b in zip(answer, other, strict=True))
+    return type(answer) is type(other)

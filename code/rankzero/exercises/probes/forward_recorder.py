@@ -13,14 +13,14 @@ from rankzero.exercises.probes.untrusted_values import is_tensor
 class ForwardRecorder:
     """Records each forward pass of `model`, called as model(x) or model.forward(x), and of its copies.
 
-    `logits()` identifies the sequences that the model ran on, however they were split into batches and whatever the
-    caller did with the output. `then` is called with the output at the end of each pass.
+    `logits()` identifies the sequences that the model ran on, however they were split into batches, and even if
+    the caller changed the output. `then` is called with the output at the end of each pass.
     """
 
     def __init__(self, model: nn.Module, then: Callable[[Tensor], None] = lambda output: None) -> None:
         self.inputs: list[Tensor] = []  # of passes with gradients enabled; a validation pass is not training
         self._then = then
-        self._means: dict[tuple[int, ...], float] = {}  # mean logit per sequence, whatever number of passes
+        self._means: dict[tuple[int, ...], float] = {}  # mean logit per sequence, from its last pass
         vars(model)["forward"] = _RecordedForward(model.forward, self._note)
 
     def _note(self, tokens: Any, output: Any) -> None:

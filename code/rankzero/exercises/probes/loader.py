@@ -60,7 +60,7 @@ def error_text(error: BaseException, path: Path) -> str:
     elif isinstance(error, EOFError) and str(error) == "EOF when reading a line":
         text = "input() waits for somebody to type, and nobody is there"
     else:
-        plain = re.sub(r"\x1b\[[0-9;]*m", "", str(error)[:MAX_TEXT])  # torch makes some of its words bold
+        plain = re.sub(r"\x1b\[[0-9;]*m", "", str(error)[:MAX_TEXT])  # torch prints some words in bold
         text = ": ".join([type(error).__name__, *plain.strip().splitlines()[:1]])
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
     return f"{path.name}, line {lines[-1]}: {text}" if lines else text

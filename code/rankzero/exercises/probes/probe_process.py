@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 from rankzero.exercises.probes.tamper_check import TamperCheck
 
-MEMORY_BYTES = 4 * 2**30  # that a probe may allocate, besides the server's own
+MEMORY_BYTES = 4 * 2**30  # that a probe may allocate beyond the memory inherited from the server
 FILE_BYTES = 256 * 2**20
 READY = "ready"  # status of the first line, sent before the learner's file is loaded
 TAMPER_CHECK: TamperCheck | None = None  # made by the probe server before it forks: making it takes longer than a probe
@@ -23,7 +23,7 @@ def run_probes(request: dict[str, Any], token: str, result: int, printed: int) -
     """Runs the probes, writes replies, and ends without the interpreter's clean-up, which a learner can hook."""
     probe_pid = os.getpid()
 
-    def say(reply: dict[str, Any]) -> None:
+    def send(reply: dict[str, Any]) -> None:
         if os.getpid() != probe_pid:  # a fork that the learner's code made
             os._exit(0)
         line = memoryview(token.encode() + dumps(reply).encode() + b"\n")
@@ -37,7 +37,7 @@ def run_probes(request: dict[str, Any], token: str, result: int, printed: int) -
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         sys.breakpointhook = _no_debugger
         _limit(request["seconds"] * len(request["probes"]))
-        _answer(request, say)
+        _answer(request, send)
     finally:
         os._exit(0)
 
@@ -46,21 +46,20 @@ def _no_debugger(*_: object, **__: object) -> NoReturn:
     raise BdbQuit
 
 
-def _set_alarm(seconds: float, file: Path, say: Callable[[dict[str, Any]], None], loading: bool = False) -> None:
-    """After `seconds`, the process replies with the line of `file` that it is at, and ends."""
+def _set_alarm(request: dict[str, Any], file: Path, send: Callable[..., None], loading: bool = False) -> None:
+    """After the request's seconds, the process replies with the line of `file` that is running, and ends."""
 
-    def late(_: int, frame: FrameType | None) -> None:
+    def on_alarm(_: int, frame: FrameType | None) -> None:
         while frame and frame.f_code.co_filename != str(file):
             frame = frame.f_back
-        where = f"; {file.name}, line {frame.f_lineno} was running" if frame else ""
-        text = f"no answer after {seconds:g} s{where}"
-        if loading:
-            text = f"not loaded after {seconds:g} s{where}. Move slow code below `if __name__ == '__main__':`."
-        say({"status": "timeout", "text": text, "loading": loading})
+        place = f"; {file.name}, line {frame.f_lineno} was running" if frame else ""
+        advice = ". Move slow code below `if __name__ == '__main__':`." if loading else ""
+        text = f"{'not loaded' if loading else 'no answer'} after {request['limit']:g} s{place}{advice}"
+        send({"status": "timeout", "text": text, "loading": loading})
         os._exit(0)
 
-    signal.signal(signal.SIGALRM, late)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    signal.signal(signal.SIGALRM, on_alarm)
+    signal.setitimer(signal.ITIMER_REAL, request["seconds"])
 
 
 def _limit(seconds: float) -> None:
@@ -73,46 +72,46 @@ def _limit(seconds: float) -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
-def _answer(request: dict[str, Any], say: Callable[[dict[str, Any]], None]) -> None:
+def _answer(request: dict[str, Any], send: Callable[[dict[str, Any]], None]) -> None:
     from rankzero.exercises.probes import rank_probes
     from rankzero.exercises.probes.loader import LoadError, load
 
-    file, loaded_for = Path(request["file"]), None
+    file, loaded_seed = Path(request["file"]), None
     try:
         probes = load(Path(request["probes_file"]))
-    except LoadError as error:  # an error of the lab's, not of the learner's file
-        say({"status": "broken", "text": str(error)})
+    except LoadError as error:  # an error in the lab's file, not in the learner's file
+        send({"status": "broken", "text": str(error)})
         return
     tamper_check = TAMPER_CHECK or TamperCheck()
     tamper_check.add("the probes", probes)
     rank_probes.TAMPER_CHECK = tamper_check
-    say({"status": READY})
+    send({"status": READY})
     for name, seed in request["probes"]:
-        if seed != loaded_for:
-            _set_alarm(request["seconds"], file, say, loading=True)
+        if seed != loaded_seed:
+            _set_alarm(request, file, send, loading=True)
             try:
                 learner = load(file)
                 if changed := tamper_check.changed():
-                    raise LoadError(_hands_off(file, changed))
+                    raise LoadError(_tamper_text(file, changed))
             except LoadError as error:
-                say({"status": "error", "text": str(error), "loading": True})
+                send({"status": "error", "text": str(error), "loading": True})
                 return
             missing = [function for function in request["functions"] if not callable(getattr(learner, function, None))]
-            loaded_for = seed
-        _set_alarm(request["seconds"], file, say)
+            loaded_seed = seed
+        _set_alarm(request, file, send)
         if missing:
-            say({"status": "todo", "text": f"{missing[0]} is missing from {file.name}: put its `def` line back."})
+            send({"status": "todo", "text": f"{missing[0]} is missing from {file.name}: put its `def` line back."})
             continue
         reply = _probe(getattr(probes, name), learner, seed, file)
         if changed := tamper_check.changed():
-            reply = {"status": "error", "text": _hands_off(file, changed)}
-        say(reply)
+            reply = {"status": "error", "text": _tamper_text(file, changed)}
+        send(reply)
         if changed or reply["status"] == "timeout":
             return  # the change would persist; ranks that hang would hang in the next probe too
 
 
-def _hands_off(file: Path, changed: str) -> str:
-    return f"{file.name} changes {changed}, which is not its own: use it as it is, or write a function of your own"
+def _tamper_text(file: Path, changed: str) -> str:
+    return f"{file.name} changes {changed}, which it does not define: use it unchanged, or write a new function"
 
 
 def _probe(probe: Any, learner: ModuleType, seed: int, file: Path) -> dict[str, Any]:

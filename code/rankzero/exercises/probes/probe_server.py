@@ -23,7 +23,7 @@ from rankzero.learn.machine.lazy_dynamo import import_dynamo_lazily
 
 
 def warm_up() -> None:
-    """Imports what probes and learners' files use, once, so that no child has to."""
+    """Imports the modules of probes and learners' files once, so that no child imports them again."""
     import torch
 
     import_dynamo_lazily()
@@ -33,8 +33,8 @@ def warm_up() -> None:
     for name in ("run_in_fork", "forward_recorder", "untrusted_values"):
         importlib.import_module(f"rankzero.exercises.probes.{name}")
     importlib.import_module("rankzero.exercises.probes.rank_probes").block_backend_calls()
-    for kind in torch.optim.Optimizer.__subclasses__():  # an optimizer's first object changes its class
-        kind._patch_step_function(object.__new__(kind))
+    for optimizer in torch.optim.Optimizer.__subclasses__():  # the first object of an optimizer class changes the class
+        optimizer._patch_step_function(object.__new__(optimizer))
     torch.set_num_threads(1)
     probe_process.TAMPER_CHECK = TamperCheck()
     gc.freeze()  # a collection in a child would go through all modules, and copy their pages

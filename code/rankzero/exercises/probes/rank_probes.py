@@ -1,7 +1,7 @@
 """Rank probes: running a probe's function on several ranks, processes forked from the probe's own in milliseconds.
 
 A fork is safe only while its parent has started no threads, and a backward pass may start threads. So a probe only
-makes its inputs, and leaves every computation to ranks, including the single-process result to compare with.
+makes inputs; ranks do every computation, including the single-process result for the comparison.
 """
 
 from collections.abc import Callable
@@ -12,10 +12,10 @@ import torch._C._distributed_c10d as c10d
 from rankzero.exercises.probes.tamper_check import TamperCheck
 from rankzero.exercises.probes.time_limits import stretched
 from rankzero.learn.distributed.rank import COLLECTIVE_SECONDS
-from rankzero.learn.distributed.world import WorldError, run_world
+from rankzero.learn.distributed.world import WorldError, WorldTimeoutError, run_world
 
-SECONDS = 3.0  # a right answer takes a tenth of that
-TAMPER_CHECK: TamperCheck | None = None  # made in the probe's process, before the learner's file ran
+SECONDS = 3.0  # ten times as long as a correct solution takes
+TAMPER_CHECK: TamperCheck | None = None  # made in the probe's process, before the learner's file is loaded
 # Methods of a group's backend. torch calls them through its dispatcher, where CollectiveCounter counts bytes.
 COMMUNICATE = (
     *("_allgather_base", "_reduce_scatter_base", "allgather", "allgather_coalesced", "allreduce"),
@@ -40,19 +40,22 @@ def run_on_ranks(
 ) -> Any:
     """Returns the results of `function(*args)` in `ranks` processes with a gloo group, by rank.
 
-    WorldTimeoutError where a rank has not answered after `seconds`, WorldError where one fails: both say where. A rank
-    fails too if something that is not the learner's has changed in it: its process ends before anyone else could look.
-    `seconds` are more on a busy machine.
+    WorldTimeoutError if a rank runs longer than `seconds`, which are extended on a busy machine; WorldError if a rank
+    fails, or has changed a function that the learner's code does not define. Both name the rank and the line.
     """
 
-    def watched(*args: Any) -> Any:
+    def call_and_check(*args: Any) -> Any:
         value = function(*args)
         if TAMPER_CHECK and (changed := TAMPER_CHECK.changed()):
-            raise RuntimeError(f"the code changes {changed}, which is not its own")
+            raise RuntimeError(f"the code changes {changed}, which it does not define")
         return value
 
-    limit = min(stretched(seconds), COLLECTIVE_SECONDS["gloo"] - 1)  # gloo would blame the rank that waits
-    values = run_world(watched, ranks, *args, seconds=limit, debug=debug, start="fork")
+    limit = min(stretched(seconds), COLLECTIVE_SECONDS["gloo"] - 1)  # gloo's own limit would report the waiting rank
+    try:
+        values = run_world(call_and_check, ranks, *args, seconds=limit, debug=debug, start="fork")
+    except WorldTimeoutError as error:  # the text gives the limit of an idle machine
+        text = str(error).replace(f"after {limit:g} s", f"after {seconds:g} s", 1)
+        raise WorldTimeoutError(text, error.cause) from None
     if len(values) != ranks:
         raise WorldError(f"{len(values)} of {ranks} ranks answered.")
     return values

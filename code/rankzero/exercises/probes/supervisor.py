@@ -17,8 +17,8 @@ from rankzero.exercises.probes.loader import MAX_TEXT
 from rankzero.exercises.probes.probe_process import READY, run_probes
 
 REPLY_BYTES = 4 * 2**20  # of all replies to one request together; the labs' probes send a tenth of that
-PRINT_BYTES, PRINT_LINES, PRINT_COLUMNS = 16384, 12, 200  # kept of the text that a learner's code prints
-GRACE_S = 0.5  # from the time limit, when a late child names the line it is at and ends, until it is killed
+PRINT_BYTES, PRINT_LINES, PRINT_COLUMNS = 16384, 12, 200  # of a learner's printed text that are kept
+GRACE_S = 0.5  # after the time limit, in which a late child reports its line and ends; then it is killed
 MEMORY_CHECK_S = 0.05  # from one check of the memory to the next, where `memory_excess` is given
 
 MemoryExcess = Callable[[], str]  # a sentence if a request's processes take too much memory; otherwise empty
@@ -41,7 +41,7 @@ def run_supervised(
     belongs to the child, and is killed with it.
     """
     (result, result_in), (printed, printed_in) = os.pipe(), os.pipe()
-    token = secrets.token_hex(16)  # a line without it is not from the probe
+    token = secrets.token_hex(16)  # a line without the token is not from the probe
     child = os.fork()
     if child == 0:
         for fd in (result, printed, *close_fds):
@@ -61,7 +61,7 @@ def run_supervised(
         if replies and replies[0].get("loading"):
             replies = replies[:1] * len(probes)
         elif len(replies) < len(probes) and not (replies and replies[-1]["status"] == "timeout"):
-            limit = min(request["seconds"], request.get("total", math.inf))
+            limit = min(request["limit"], request.get("total", math.inf))
             replies.append(_missing_reply(stopped, exit_status, limit))
         return {"replies": replies, "printed": prints.text(), "cpu": cpu, "delay": delay}
 
@@ -136,7 +136,7 @@ class _Pipe:
         """Reads the pipe's content. Returns whether more can come."""
         try:
             chunk = os.read(self.fd, 65536)
-        except BlockingIOError:  # nothing is there: the process that wrote it may have read it back
+        except BlockingIOError:  # empty: the process that wrote may have read the pipe itself
             return True
         self._add(chunk)
         return bool(chunk)
@@ -174,10 +174,10 @@ class _ReplyLines(_Pipe):
         self._token = token
         self.complete: list[bytes] = []
         self.bytes = 0
-        self._line = bytearray()  # the unfinished line; only its beginning, if that is not the token
+        self._line = bytearray()  # the unfinished line; only its first bytes, if they differ from the token
 
     def _add(self, chunk: bytes) -> None:
-        *ends, rest = chunk.split(b"\n")
+        *ends, beginning = chunk.split(b"\n")
         for end in ends:
             self._grow(end)
             if self._line.startswith(self._token):
@@ -185,7 +185,7 @@ class _ReplyLines(_Pipe):
             else:
                 self.bytes -= len(self._line)
             self._line.clear()
-        self._grow(rest)
+        self._grow(beginning)
 
     def _grow(self, part: bytes) -> None:
         before = len(self._line)
@@ -198,19 +198,19 @@ class _ReplyLines(_Pipe):
 def _read_replies(
     lines: _ReplyLines, prints: _PrintedText, request: dict[str, Any], memory_excess: MemoryExcess | None
 ) -> str:
-    """Reads all replies and returns ''; or stops early, returning 'late' or the sentence about too many bytes."""
+    """Reads all replies and returns ''; or stops early, returning 'late' or a sentence about memory or bytes."""
     seconds, probes = request["seconds"] + GRACE_S, len(request["probes"])
     last = time.monotonic() + request.get("total", probes * seconds)
     deadline, replies = min(last, time.monotonic() + seconds), 0
     with selectors.DefaultSelector() as selector:
         selector.register(lines.fd, selectors.EVENT_READ, lines)
         selector.register(prints.fd, selectors.EVENT_READ, prints)
-        while (left := deadline - time.monotonic()) > 0:
-            for key, _ in selector.select(min(left, MEMORY_CHECK_S) if memory_excess else left):
+        while (remaining := deadline - time.monotonic()) > 0:
+            for key, _ in selector.select(min(remaining, MEMORY_CHECK_S) if memory_excess else remaining):
                 more = key.data.read()
                 if key.fd == prints.fd and not more:
                     selector.unregister(prints.fd)
-                elif not more or len(lines.complete) > probes:  # others may hold the pipe open
+                elif not more or len(lines.complete) > probes:  # other processes may hold the pipe open
                     return ""
             if lines.bytes > REPLY_BYTES:
                 return f"its answers are more than {REPLY_BYTES // 2**20} MiB"

@@ -1,6 +1,6 @@
 """Tamper check: finds functions and classes of torch, NumPy, the library or a probe that a learner's file changed.
 
-A probe that compares with a changed `torch.equal`, or counts with a changed counter, would return what the file wants.
+A probe that compares with a changed `torch.equal`, or counts with a changed counter, could return any result.
 The check stops accidents and simple attempts; code in the same process can defeat it, so `grading` does not rely on it.
 """
 
@@ -68,7 +68,7 @@ class TamperCheck:
         return ""
 
 
-_HEAP = 1 << 9  # Py_TPFLAGS_HEAPTYPE: made by a class statement; others cannot be changed
+_HEAP = 1 << 9  # Py_TPFLAGS_HEAPTYPE: made by a class statement; other classes cannot be changed
 _PARTS = (
     *(type, FunctionType, BuiltinFunctionType, MethodDescriptorType, WrapperDescriptorType),
     *(classmethod, staticmethod, property, functools.partial, np.ufunc, type(np.allclose)),

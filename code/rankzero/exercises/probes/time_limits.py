@@ -2,7 +2,7 @@
 
 import os
 
-SHARING = 2  # runnable processes per core that leave a right answer enough of the time limit
+SHARING = 2  # runnable processes per core with which a correct solution meets its time limit
 
 
 def stretched(seconds: float) -> float:

@@ -1,6 +1,6 @@
 """Untrusted values: reading plain values from objects that a learner's code returned or left behind.
 
-Such an object may lie about its type, its length or what it equals, and may change its answer from call to call. These
+Such an object may misreport its type, its length or its equality, differently at each call. These
 functions accept exact types only and call the type's own methods, never a method of a subclass or an instance.
 """
 
@@ -92,5 +92,5 @@ def gradients(model: nn.Module) -> np.ndarray:
 
 
 def in_training(module: nn.Module) -> bool:
-    """Returns whether the module is in training mode by its own attribute, whatever its class says."""
+    """Returns whether the module is in training mode by its own attribute, which its class may hide."""
     return bool(nn.Module.__dict__["__dict__"].__get__(module)["training"])

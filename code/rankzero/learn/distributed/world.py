@@ -33,13 +33,13 @@ from rankzero.learn.distributed.rank_process import KINDS, NOT_UP, WHERE_SIGNAL,
 
 MOST_RANKS = 64
 GRACE_S = 1.0  # time in which other ranks may still reply after a rank has failed
-LOOK_S = 0.1  # longest wait between two looks for Ctrl-C
+LOOK_S = 0.1  # longest wait between two checks for Ctrl-C
 
 
 class WorldError(RuntimeError):
     """A failed world. The text names rank, step and cause, and the places of the other ranks.
 
-    `cause` is the same for the same mistake, whatever its line and whichever rank fails first.
+    `cause` is the same for the same mistake in any line, whichever rank fails first.
     """
 
     def __init__(self, text: str, cause: str = "") -> None:
@@ -53,7 +53,7 @@ class WorldTimeoutError(WorldError):
 
 @dataclass
 class Rank:
-    """The state of one rank as its parent process knows it."""
+    """The parent process's record of one rank."""
 
     number: int
     process: BaseProcess
@@ -97,7 +97,7 @@ def run_world(
     folder = _new_folder()
     steps = context.RawArray("q", [NOT_UP] * ranks)  # of each rank, written by the rank
     settings = {"device": device, "debug": debug, "ranks": ranks, "forked": start == "fork"}
-    settings["environment"] = dict(os.environ)  # a fork server has the environment of its own start
+    settings["environment"] = dict(os.environ)  # a fork server keeps the environment of the time when it started
     payload = (function, args) if start == "fork" else _pickled((function, args))
     world: list[Rank] = []
     with _interrupts_held() as interrupts:
@@ -111,7 +111,7 @@ def run_world(
     if any(rank.status != "done" for rank in world):
         _raise(world, list(steps), seconds)
     if passed_on and not any(rank.interrupted for rank in world):
-        raise KeyboardInterrupt  # it came after the ranks had finished
+        raise KeyboardInterrupt  # Ctrl-C came after the ranks had finished
     return [rank.value for rank in world]
 
 
@@ -125,27 +125,27 @@ def _new_folder() -> Path:
 
 @contextlib.contextmanager
 def _interrupts_held() -> Iterator[list[int]]:
-    """Collects each Ctrl-C in a list, and raises what is left in it as KeyboardInterrupt at the end.
+    """Collects each Ctrl-C in a list, and raises KeyboardInterrupt at the end if the list is not empty.
 
-    Raised at once, between the start of a process and its entry in the list of ranks, it would leave a process behind.
+    A KeyboardInterrupt between the start of a process and its entry in the list of ranks would leave a process behind.
     """
-    held: list[int] = []
+    interrupts: list[int] = []
     main = threading.current_thread() is threading.main_thread()
     before = signal.getsignal(signal.SIGINT) if main else None
-    if not callable(before):  # outside the main thread Ctrl-C never arrives; or it is ignored
-        yield held
+    if not callable(before):  # outside the main thread Ctrl-C never arrives; or Ctrl-C is ignored
+        yield interrupts
         return
-    signal.signal(signal.SIGINT, lambda number, frame: held.append(number))
+    signal.signal(signal.SIGINT, lambda number, frame: interrupts.append(number))
     try:
-        yield held
+        yield interrupts
     finally:
         signal.signal(signal.SIGINT, before)
-        if held:
+        if interrupts:
             signal.raise_signal(signal.SIGINT)
 
 
 def _end(world: list[Rank], start: str) -> None:
-    """Kills the ranks that still run, with their child processes, and prints the rest of their output."""
+    """Kills the ranks that still run, with their child processes, and prints their remaining output."""
     for rank in world:
         rank.process.kill()
         if start != "fork":  # a forked rank is in its parent's process group
@@ -167,7 +167,7 @@ def process_context(start: str) -> Any:
 
 
 def _pickled(value: Any) -> bytes:
-    """Pickles `value`; functions of a notebook, a script or a file loaded by its path go by value, others by name."""
+    """Pickles `value`; functions of a notebook, a script or a file loaded by its path go by value."""
     for name, module in list(sys.modules.items()):
         file = getattr(module, "__file__", None) or ""
         in_package = getattr(sys.modules.get(name.split(".")[0]), "__file__", None) if "." in name else None
@@ -207,11 +207,11 @@ def _start(
     return Rank(number, process, replies, prints)
 
 
-# ------------------------------------------------------------------------------------------------------- watching them
+# ------------------------------------------------------------------------------------------------------ watching ranks
 def _watch(world: list[Rank], steps: Sequence[int], folder: Path, seconds: float | None, interrupts: list[int]) -> bool:
-    """Waits until all ranks are done; after the first failure GRACE_S longer, and never beyond `seconds`.
+    """Waits until all ranks are done, at most GRACE_S after the first failure, and at most `seconds` in all.
 
-    Passes the first Ctrl-C on to the ranks; returns whether it has.
+    Passes the first Ctrl-C on to the ranks; returns whether there was one.
     """
     deadline = None if seconds is None else time.monotonic() + seconds
     interrupted = False
@@ -237,8 +237,8 @@ def _watch(world: list[Rank], steps: Sequence[int], folder: Path, seconds: float
 
 def _handle_next_event(running: list[Rank], folder: Path, deadline: float | None) -> None:
     """Waits at most LOOK_S for output, a reply or the end of a rank, and notes it."""
-    left = LOOK_S if deadline is None else min(LOOK_S, max(0.0, deadline - time.monotonic()))
-    ready = wait([source for rank in running for source in (rank.replies, rank.prints, rank.process.sentinel)], left)
+    longest = LOOK_S if deadline is None else min(LOOK_S, max(0.0, deadline - time.monotonic()))
+    ready = wait([source for rank in running for source in (rank.replies, rank.prints, rank.process.sentinel)], longest)
     for rank in running:
         if rank.prints in ready:
             _forward_prints(rank)
@@ -310,8 +310,7 @@ def _print(text: str) -> None:
 def _locate_stuck_ranks(running: list[Rank], folder: Path) -> None:
     """Marks each running rank as stuck and notes its place, from the stack dump that a signal makes it write."""
     for rank in running:
-        rank.status = "stuck"
-        rank.reason = "was"
+        rank.status, rank.reason = "stuck", "was"
         with contextlib.suppress(ProcessLookupError):
             os.kill(rank.process.pid or 0, WHERE_SIGNAL)
     until = time.monotonic() + GRACE_S
@@ -327,33 +326,33 @@ def _raise(world: list[Rank], steps: list[int], seconds: float | None) -> NoRetu
     failed = [rank for rank in world if rank.status in ("raised", "died") and not rank.consequence]
     if failed and all(rank.error_type in KINDS for rank in failed):
         raise KINDS[failed[0].error_type](failed[0].reason)
-    cause = min((rank for rank in world if rank.status != "done"), key=_blame)
-    left = ", ".join(str(rank.number) for rank in world if rank.status == "done")
-    if cause.reason == LOST and left:  # every other failed rank reports the same
-        cause.reason = f"{MISSED} {left} did not call"
+    cause = min((rank for rank in world if rank.status != "done"), key=_distance_from_cause)
+    finished = ", ".join(str(rank.number) for rank in world if rank.status == "done")
+    if cause.reason == LOST and finished:  # every other failed rank reports the same
+        cause.reason = f"{MISSED} {finished} did not call"
     for rank in world:  # c10d reports a lost connection or a missing rank, whichever it notices first
         if not cause.consequence and (rank.reason == LOST or rank.reason.startswith(MISSED)):
             rank.reason = f"{MISSED} {cause.number} did not complete"
     when = f" at step {steps[cause.number]}" if steps[cause.number] >= 0 else ""
-    late = all(rank.status in ("stuck", "done") for rank in world)
-    text = f"rank {cause.number} of {len(world)}{when}{':' if cause.status == 'raised' else ''} {_story(cause)}"
-    if late:
+    timed_out = all(rank.status in ("stuck", "done") for rank in world)
+    text = f"rank {cause.number} of {len(world)}{when}{':' if cause.status == 'raised' else ''} {_failure_of(cause)}"
+    if timed_out:
         text = f"no answer after {seconds:g} s: {text}"
     for rank in world:
         if rank is not cause:
             step = f", step {steps[rank.number]}" if steps[rank.number] >= 0 else ""
-            text += f"\n  rank {rank.number}{step}: {'was done' if rank.status == 'done' else _story(rank)}"
-    if late:
+            text += f"\n  rank {rank.number}{step}: {'was done' if rank.status == 'done' else _failure_of(rank)}"
+    if timed_out:
         raise WorldTimeoutError(text, "late")
     raise WorldError(text, cause.reason)
 
 
-def _blame(rank: Rank) -> int:
-    """Returns the distance of a rank's failure from the cause: lower is nearer. A UserError may follow from a death."""
+def _distance_from_cause(rank: Rank) -> int:
+    """Returns the distance of a failure from the cause, 0 is nearest: a rank's death may cause a UserError."""
     return {"died": 0, "raised": 1, "stuck": 3}[rank.status] + (rank.error_type in KINDS) + 4 * rank.consequence
 
 
-def _story(rank: Rank) -> str:
+def _failure_of(rank: Rank) -> str:
     if rank.status == "stuck":
         return f"was {rank.place}"
     text = f"{rank.error_type}: {rank.reason}" if rank.error_type in KINDS else rank.reason
