@@ -1,4 +1,4 @@
-"""Annotated source, the pages of other files, and what leads to their lines."""
+"""Annotated source, the pages of other files, and the links to their lines."""
 
 import re
 from collections import Counter
@@ -20,8 +20,8 @@ PAGES = sorted([*ROOT.glob("labs/lab-*.md"), *ROOT.glob("handbook/*.md")])
 SCRIPTS = sorted(source_pages.annotated())
 STEP = "source/code/lab-02-single-gpu-training/train_single_gpu.py.html"
 
-# First cells of tables of lines that link nowhere, and why.
-NOT_LINKED = {"outside the block": "it speaks of where a line is not"}
+# First cells of tables of lines that have no link, and the reasons.
+NOT_LINKED = {"outside the block": "names a place where a line is absent"}
 
 
 def soup_of(page: Path) -> BeautifulSoup:
@@ -29,30 +29,30 @@ def soup_of(page: Path) -> BeautifulSoup:
 
 
 def squeezed(text: str) -> str:
-    """Letters and signs of code and prose, without what typography changes."""
+    """Returns the letters and signs of a text, without spaces, backquotes and typographic quotes."""
     return re.sub(r"[\s`]", "", text).translate({ord("“"): '"', ord("”"): '"', ord("’"): "'"})
 
 
 @pytest.mark.parametrize("file", SCRIPTS, ids=lambda file: file.name)
-def test_nothing_of_a_file_is_lost(file: Path) -> None:
+def test_the_parser_keeps_each_line_of_a_file(file: Path) -> None:
     source = file.read_text(encoding="utf-8")
     whole = take_apart(source)
-    found: dict[int, str] = dict.fromkeys(whole.blank, "") | {one.line: "" for one in whole.sections if one.line}
+    section_lines = {section.line for section in whole.sections}
+    text_by_line: dict[int, str] = dict.fromkeys([*whole.blank, *filter(None, section_lines)], "")
     notes: dict[int, str] = {}
     for number, text in whole.docstring.lines if whole.docstring else ():
-        found[number] = text
+        text_by_line[number] = text
     for row in (row for region in whole.regions for row in region.rows):
         for number, text in row.lines:
-            assert number not in found
-            found[number] = text
-        for words in row.words:
-            for number, text in words.lines:
-                kept = notes if words.kind == "note" else found
+            assert number not in text_by_line
+            text_by_line[number] = text
+        for comment in row.words:
+            for number, text in comment.lines:
+                kept = notes if comment.kind == "note" else text_by_line
                 assert number not in kept
                 kept[number] = text
-    ruled = {one.line for one in whole.sections}
     for number, line in enumerate(source.splitlines(), start=1):
-        assert number in ruled or found[number] + notes.get(number, "") == line
+        assert number in section_lines or text_by_line[number] + notes.get(number, "") == line
     assert [first for _, first, _ in spans(source)[1:]] == [last + 1 for _, _, last in spans(source)[:-1]]
     assert spans(source)[-1][2] == len(source.splitlines())
 
@@ -72,12 +72,12 @@ def test_a_page_shows_each_line_of_its_file(file: Path, site: Path) -> None:
                 assert text in shown, f"line {number}: {part}"
 
 
-def test_prose_in_source_is_set_as_prose() -> None:
+def test_docstrings_get_typographic_quotes_and_code_marks() -> None:
     assert prose("A rank's `x's`, `y`'s own") == "A rank’s <code>x's</code>, <code>y</code>’s own"
     assert prose('"loop" ("both"), [B, T] < 1') == "“loop” (“both”), <code>[B, T]</code> &lt; 1"
 
 
-def test_a_note_stands_beside_its_line() -> None:
+def test_a_long_comment_stands_beside_its_line() -> None:
     source = '''def f(x: int) -> int:
     """Doubles."""
     y = 1
@@ -100,7 +100,7 @@ def rows_of(lab: Lab, site: Path) -> list[Tag]:
 
 
 @pytest.mark.parametrize("lab", all_labs(), ids=lambda lab: lab.slug)
-def test_every_row_of_a_table_of_lines_links_to_the_line(lab: Lab, site: Path) -> None:
+def test_every_row_of_a_table_of_lines_links_to_its_line(lab: Lab, site: Path) -> None:
     page = site / f"{page_names.name_of(lab.page)}.html"
     for row in rows_of(lab, site):
         cell = row.find("td")
@@ -115,25 +115,25 @@ def test_every_row_of_a_table_of_lines_links_to_the_line(lab: Lab, site: Path) -
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_an_excerpt_says_where_it_is_from(page: Path, site: Path) -> None:
+def test_an_excerpt_names_its_file(page: Path, site: Path) -> None:
     specs = re.findall(r"<!-- excerpt: (\S+)", page.read_text(encoding="utf-8"))
-    wanted = [Path(spec.split("#")[0]).name for spec in specs if not spec.startswith("solutions/")]
+    file_names = [Path(spec.split("#")[0]).name for spec in specs if not spec.startswith("solutions/")]
     built = site / f"{page_names.name_of(page)}.html"
     captions = soup_of(built).select(".excerpt-from")
-    assert [caption.find("code").get_text() for caption in captions] == wanted
+    assert [caption.find("code").get_text() for caption in captions] == file_names
     for link in (link for caption in captions for link in caption.find_all("a")):
         target, _, name = str(link["href"]).partition("#")
         assert not name or soup_of((built.parent / target).resolve()).find(id=name), link["href"]
 
 
-def test_a_folder_leads_to_its_files(site: Path) -> None:
+def test_the_page_of_a_folder_links_to_its_files(site: Path) -> None:
     folder = site / "source/tests/attacks.html"
     links = soup_of(folder).select(".folder a")
     assert len(links) > 50
     assert all((folder.parent / str(link["href"])).exists() for link in links)
 
 
-def test_a_line_of_the_table_is_shown_where_it_stands(page: Page, site: Path) -> None:
+def test_a_link_of_the_table_of_lines_scrolls_to_the_line_and_marks_it(page: Page, site: Path) -> None:
     page.goto((site / "labs/lab-02-single-gpu-training.html").as_uri())
     page.get_by_role("link", name="loss.backward()", exact=True).first.click()
     line = page.locator(".line:target")
@@ -144,27 +144,27 @@ def test_a_line_of_the_table_is_shown_where_it_stands(page: Page, site: Path) ->
     assert line.evaluate(color) != other.evaluate(color)
 
 
-def test_words_stand_beside_their_code_and_above_it_on_a_phone(page: Page, site: Path) -> None:
+def test_comments_stand_beside_their_code_and_above_it_on_a_phone(page: Page, site: Path) -> None:
     page.goto((site / STEP).as_uri())
     row = page.locator("#train_step .row").nth(1)
-    words, code = row.locator(".words").bounding_box(), row.locator("pre").bounding_box()
-    assert words
+    comment, code = row.locator(".words").bounding_box(), row.locator("pre").bounding_box()
+    assert comment
     assert code
-    assert words["x"] + words["width"] <= code["x"]
-    assert abs(words["y"] - code["y"]) < 8
+    assert comment["x"] + comment["width"] <= code["x"]
+    assert abs(comment["y"] - code["y"]) < 8
     page.set_viewport_size({"width": 390, "height": 844})
-    words, code = row.locator(".words").bounding_box(), row.locator("pre").bounding_box()
-    assert words
+    comment, code = row.locator(".words").bounding_box(), row.locator("pre").bounding_box()
+    assert comment
     assert code
-    assert words["y"] + words["height"] <= code["y"] + 1
+    assert comment["y"] + comment["height"] <= code["y"] + 1
 
 
 @pytest.mark.parametrize("lab", all_labs(), ids=lambda lab: lab.slug)
-def test_on_a_phone_the_whole_table_of_lines_is_seen(lab: Lab, page: Page, site: Path) -> None:
+def test_the_table_of_lines_fits_a_phone(lab: Lab, page: Page, site: Path) -> None:
     page.set_viewport_size({"width": 390, "height": 844})
     page.goto((site / f"{page_names.name_of(lab.page)}.html").as_uri())
     table = page.locator("#line-by-line-explanation .table-wrapper")
-    assert table.evaluate("one => one.scrollWidth - one.clientWidth") <= 1
+    assert table.evaluate("element => element.scrollWidth - element.clientWidth") <= 1
 
 
 @pytest.mark.parametrize(
@@ -177,7 +177,7 @@ def test_on_a_phone_the_whole_table_of_lines_is_seen(lab: Lab, page: Page, site:
         "diffs/lab-02-to-lab-03.html",
     ],
 )
-def test_long_lines_scroll_in_their_box(name: str, page: Page, site: Path) -> None:
+def test_long_lines_scroll_inside_their_box(name: str, page: Page, site: Path) -> None:
     page.set_viewport_size({"width": 390, "height": 844})
     page.goto((site / name).as_uri())
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
@@ -186,7 +186,7 @@ def test_long_lines_scroll_in_their_box(name: str, page: Page, site: Path) -> No
     )
 
 
-def test_line_numbers_are_one_stop_of_the_tab_key(page: Page, site: Path) -> None:
+def test_all_line_numbers_together_are_one_stop_of_the_tab_key(page: Page, site: Path) -> None:
     page.goto((site / "source/code/rankzero/learn/models/gpt.py.html").as_uri())
     assert page.locator("a.linenos[tabindex='0']").count() == 1
     page.locator("a.linenos").first.focus()
@@ -197,7 +197,7 @@ def test_line_numbers_are_one_stop_of_the_tab_key(page: Page, site: Path) -> Non
     expect(page.locator(".line:target")).to_have_id("L2")
 
 
-def test_starters_lead_to_one_another(site: Path) -> None:
+def test_the_page_of_a_starter_links_to_the_next_starter(site: Path) -> None:
     for before, after in pairwise(all_labs()):
         page = site / f"{page_names.source_page(before.starter)}.html"
         hrefs = {(page.parent / str(link["href"])).resolve() for link in soup_of(page).select(".starters a")}

@@ -1,4 +1,4 @@
-"""The ledger calculator computes what Python computes, shows it, and says what Python says of what cannot be."""
+"""The ledger calculator computes and shows the same bytes as Python, and refuses impossible settings as Python does."""
 
 import argparse
 import contextlib
@@ -11,7 +11,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ledger_cases import ASK, Case, by_python, config_of, for_the_page, random_cases, rows_of, sizes_of
+from ledger_cases import (
+    PREDICT_IN_PAGE,
+    Case,
+    config_of,
+    for_the_page,
+    predict_in_python,
+    random_cases,
+    rows_of,
+    sizes_of,
+)
 from playwright.sync_api import Browser, Page, expect
 from typer.testing import CliRunner
 
@@ -32,7 +41,7 @@ TRAINING = [kind for kind in Kind if kind is not Kind.KV_CACHE]
 
 @pytest.fixture
 def calc(page: Page, site: Path) -> Page:
-    """The calculator as it opens, with bars that do not take their time."""
+    """The calculator as it opens, with bars that change at once."""
     page.emulate_media(reduced_motion="reduce")
     page.goto((site / "calculator.html").as_uri())
     return page
@@ -40,24 +49,26 @@ def calc(page: Page, site: Path) -> Page:
 
 # ------------------------------------------------------------------------------------------------------- the formulas
 @functools.cache
-def cases() -> tuple[list[Case], list[Case]]:
-    """Random settings, and what Python says of them."""
-    asked = random_cases(1500)
-    return asked, [by_python(case) for case in asked]
+def cases_and_predictions() -> tuple[list[Case], list[Case]]:
+    """Returns random settings, and Python's predictions for them."""
+    cases = random_cases(1500)
+    return cases, [predict_in_python(case) for case in cases]
 
 
-def ask(page: Page, asked: list[Case], changed: str | None = None) -> list[Case]:
-    answers: list[Case] = json.loads(page.evaluate(ASK, [changed, json.dumps([for_the_page(case) for case in asked])]))
-    return answers
+def predict_in_page(page: Page, cases: list[Case], changed: str | None = None) -> list[Case]:
+    arguments = [changed, json.dumps([for_the_page(case) for case in cases])]
+    predictions: list[Case] = json.loads(page.evaluate(PREDICT_IN_PAGE, arguments))
+    return predictions
 
 
-def test_1000_random_settings_have_pythons_rows_to_the_byte(calc: Page) -> None:
-    asked, expected = cases()
-    possible = [answer for answer in expected if "rows" in answer]
+def test_1000_random_settings_have_the_same_rows_as_in_python_to_the_byte(calc: Page) -> None:
+    cases, expected = cases_and_predictions()
+    possible = [prediction for prediction in expected if "rows" in prediction]
     assert len(possible) >= 1000
-    assert max(int(answer["peak"][1]) for answer in possible) > 2**53  # more than a JavaScript number counts exactly
-    for case, answer, right in zip(asked, ask(calc, asked), expected, strict=True):
-        assert answer == right, case
+    largest = max(int(prediction["peak"][1]) for prediction in possible)
+    assert largest > 2**53  # above this, a JavaScript number is not exact
+    for case, in_page, in_python in zip(cases, predict_in_page(calc, cases), expected, strict=True):
+        assert in_page == in_python, case
 
 
 @pytest.mark.parametrize(
@@ -86,8 +97,8 @@ def test_1000_random_settings_have_pythons_rows_to_the_byte(calc: Page) -> None:
         *("a micro-batch of", "this model takes 1 to", "tokens evenly: use a multiple", "more than any machine holds"),
     ],
 )
-def test_random_settings_are_refused_for_every_reason_there_is(words: str) -> None:
-    assert any(words in answer.get("refused", "") for answer in cases()[1])
+def test_random_settings_cover_every_reason_for_a_refusal(words: str) -> None:
+    assert any(words in prediction.get("refused", "") for prediction in cases_and_predictions()[1])
 
 
 @pytest.mark.parametrize(
@@ -95,7 +106,7 @@ def test_random_settings_are_refused_for_every_reason_there_is(words: str) -> No
     [
         ('Kept("loss: targets", "1", 1, 8,', 'Kept("loss: targets", "1", 1, 4,'),  # a size
         ('matrix("attention", 3 * C, C, 0)', 'matrix("attention", 2 * C, C, 0)'),
-        ('"all it keeps, less B·T·V·bytes"', '"all it keeps"'),  # only the words of a formula
+        ('"all it keeps, less B·T·V·bytes"', '"all it keeps"'),  # the words of a formula, without the size
         ("copied, formula, (FORWARD, BEGIN)", "copied, formula, (FORWARD,)"),  # a phase
         ("summed * recipe.accumulator", "numbers * recipe.accumulator"),
         ("3 * C if sizes.casts else C, sizes.compute", "C, sizes.compute"),
@@ -112,23 +123,25 @@ def test_random_settings_are_refused_for_every_reason_there_is(words: str) -> No
         ("        self._check_tensor(config)\n", ""),  # a check
     ],
 )
-def test_a_slip_in_the_formulas_is_found(calc: Page, right: str, wrong: str) -> None:
+def test_a_mistake_in_a_formula_changes_a_prediction(calc: Page, right: str, wrong: str) -> None:
     modules = sources()
     assert sum(text.count(right) for text in modules.values()) == 1
     changed = script({name: text.replace(right, wrong) for name, text in modules.items()})
-    asked, expected = cases()
-    parts = (slice(start, start + 100) for start in range(0, len(asked), 100))
-    assert any(ask(calc, asked[part], changed) != expected[part] for part in parts)
+    cases, expected = cases_and_predictions()
+    parts = (slice(start, start + 100) for start in range(0, len(cases), 100))
+    assert any(predict_in_page(calc, cases[part], changed) != expected[part] for part in parts)
 
 
-def test_every_refusal_names_the_field_of_the_form_that_is_wrong(calc: Page) -> None:
-    sentences = sorted({answer["refused"] for answer in cases()[1] if "refused" in answer})
+def test_every_refusal_names_the_wrong_field_of_the_form(calc: Page) -> None:
+    predictions = cases_and_predictions()[1]
+    sentences = sorted({prediction["refused"] for prediction in predictions if "refused" in prediction})
     facts = """sentences => sentences.map((sentence) => {
       const ledger = Ledger(document.getElementById("ledger-facts").textContent);
       return new ledger.UserError(sentence).field;
     })"""
-    form = {str(field) for field in calc.locator("form [name]").evaluate_all("all => all.map((one) => one.name)")}
-    assert set(calc.evaluate(facts, sentences)) <= {*form, "shard"}  # which the form leaves at all ranks
+    names = calc.locator("form [name]").evaluate_all("fields => fields.map((field) => field.name)")
+    # The form has no field for "shard": its states are always sharded over all ranks.
+    assert set(calc.evaluate(facts, sentences)) <= {*map(str, names), "shard"}
 
 
 @pytest.mark.parametrize("statement", ["with x: y", "x @= y", "yield x", "x[1:2]", "assert x", "f'{x:>5}{y!s}'"])
@@ -139,16 +152,16 @@ def test_python_that_cannot_be_translated_is_refused(statement: str) -> None:
         script(modules)
 
 
-def test_typed_numbers_are_read_as_a_starter_reads_its_options(calc: Page) -> None:
+def test_the_form_parses_numbers_as_a_starter_parses_its_options(calc: Page) -> None:
     texts = ["8", " 8 ", "+8", "1_000", "0", "-3", "", "abc", "1.5", "1e3", "8,192", "it's", "10000000000000"]
     read = """texts => texts.map((text) => {
       try { return `${Ledger(document.getElementById("ledger-facts").textContent).positiveInt("x", text)}`; }
       catch (error) { return error.message; }
     })"""
-    assert calc.evaluate(read, texts) == [_typed(text) for text in texts]
+    assert calc.evaluate(read, texts) == [_parsed_by_starters(text) for text in texts]
 
 
-def _typed(text: str) -> str:
+def _parsed_by_starters(text: str) -> str:
     try:
         return str(positive_int(text))
     except argparse.ArgumentTypeError as error:
@@ -167,7 +180,7 @@ def set_fields(page: Page, **values: Any) -> None:
             field.fill(str(value))
 
 
-def of_python(
+def expected_of(
     model: str | dict[str, Any] = "gpt2",
     recipe: str = "amp",
     optimizer: str = "adamw",
@@ -176,7 +189,7 @@ def of_python(
     memory: int = HARDWARE["h100"].memory,
     **layout: Any,
 ) -> tuple[Ledger, int]:
-    """The ledger and the largest micro-batch."""
+    """Returns the ledger and the largest micro-batch that Python predicts."""
     config = PRESETS[model] if isinstance(model, str) else config_of(model)
     how = config, RECIPES[recipe], OPTIMIZERS[optimizer]
     ledger = predict(*how, batch_size=batch_size, seq_len=seq_len, layout=Layout(**layout))
@@ -184,7 +197,7 @@ def of_python(
 
 
 def expect_shown(page: Page, ledger: Ledger, largest: int, memory: int = HARDWARE["h100"].memory) -> None:
-    """Verdict, bars and both tables are those of Python's ledger."""
+    """Expects the verdict, the bars and both tables to agree with Python's ledger."""
     phase, peak = ledger.peak()
     verdict = page.locator(".outcome")
     expect(verdict).to_contain_text(f"{human(peak)} at the peak, when {MOMENTS[phase]}")
@@ -210,52 +223,52 @@ def shown_rows(page: Page) -> list[list[str]]:
     return rows
 
 
-def test_it_opens_with_a_step_that_python_computes_too(calc: Page) -> None:
-    expect_shown(calc, *of_python())
+def test_the_calculator_opens_with_a_step_that_agrees_with_python(calc: Page) -> None:
+    expect_shown(calc, *expected_of())
     parameters = parameter_count(PRESETS["gpt2"])
     expect(calc.locator("[data-show=parameters]")).to_have_text(f"{parameters:,}")
     expect(calc.locator("[data-show=each]")).to_have_text("18")
     expect(calc.locator("[data-show=tokens]")).to_have_text(f"{8 * 1024:,}")
 
 
-def test_bars_are_as_wide_as_their_bytes(calc: Page) -> None:
-    ledger, _ = of_python()
+def test_widths_of_bars_are_proportional_to_bytes(calc: Page) -> None:
+    ledger, _ = expected_of()
     shares = set()
     for phase in PHASES:
         for kind in TRAINING:
             segment = calc.locator(f'.moment[data-phase="{phase}"] .segment[data-kind="{kind}"]')
             box, size = segment.bounding_box(), ledger.at(phase)[kind]
             assert box is not None
-            if size > 10**8:  # narrower ones are mostly rim
+            if size > 10**8:  # narrower bars are mostly border
                 shares.add(round(size / box["width"] / 1e6))
             elif not size:
                 assert box["width"] == 0
-    assert max(shares) - min(shares) <= 1  # the same MB a pixel
+    assert max(shares) - min(shares) <= 1  # MB per pixel
 
 
-def test_model_ranks_and_stage_change_it_as_they_change_python(calc: Page) -> None:
+def test_changes_of_model_ranks_and_stage_agree_with_python(calc: Page) -> None:
     set_fields(calc, model="llama-3-8b", recipe="mixed", batch_size=1)
-    expect(calc.locator("[name=seq_len]")).to_have_value("8192")  # all that the model takes, as before
-    expect_shown(calc, *of_python("llama-3-8b", "mixed", batch_size=1, seq_len=8192))
+    expect(calc.locator("[name=seq_len]")).to_have_value("8192")  # the model's longest sequence, as before
+    expect_shown(calc, *expected_of("llama-3-8b", "mixed", batch_size=1, seq_len=8192))
     set_fields(calc, data=64, zero=3, checkpointing="block")
     split: dict[str, Any] = {"data": 64, "zero": 3, "checkpointing": "block"}
-    expect_shown(calc, *of_python("llama-3-8b", "mixed", batch_size=1, seq_len=8192, **split))
+    expect_shown(calc, *expected_of("llama-3-8b", "mixed", batch_size=1, seq_len=8192, **split))
     set_fields(calc, tensor=4, sequence_parallel=True, micro_batches=2, optimizer="adam8bit", zero=1)
     split |= {"tensor": 4, "sequence_parallel": True, "micro_batches": 2, "zero": 1}
-    expect_shown(calc, *of_python("llama-3-8b", "mixed", "adam8bit", 1, 8192, **split))
+    expect_shown(calc, *expected_of("llama-3-8b", "mixed", "adam8bit", 1, 8192, **split))
     set_fields(calc, hardware="own", memory=24)
-    expect_shown(calc, *of_python("llama-3-8b", "mixed", "adam8bit", 1, 8192, 24 * 10**9, **split), 24 * 10**9)
+    expect_shown(calc, *expected_of("llama-3-8b", "mixed", "adam8bit", 1, 8192, 24 * 10**9, **split), 24 * 10**9)
 
 
-def test_sizes_of_ones_own(calc: Page) -> None:
+def test_a_changed_size_makes_a_custom_model(calc: Page) -> None:
     calc.locator(".sizes summary").click()
     set_fields(calc, hidden_dim=1536)
     expect(calc.locator("[name=model]")).to_have_value("gpt")
-    own = sizes_of(PRESETS["gpt2"]) | {"hidden_dim": 1536}
-    expect_shown(calc, *of_python({"family": "gpt"} | own))
+    sizes = sizes_of(PRESETS["gpt2"]) | {"hidden_dim": 1536}
+    expect_shown(calc, *expected_of({"family": "gpt"} | sizes))
     set_fields(calc, model="llama", n_kv_head=4, ffn_dim=5000)
-    own |= {"family": "llama", "n_kv_head": 4, "ffn_dim": 5000}
-    expect_shown(calc, *of_python(own))
+    sizes |= {"family": "llama", "n_kv_head": 4, "ffn_dim": 5000}
+    expect_shown(calc, *expected_of(sizes))
     set_fields(calc, model="llama-2-7b")
     expect(calc.locator("[name=hidden_dim]")).to_have_value("4096")
 
@@ -265,12 +278,12 @@ SETTINGS: list[dict[str, Any]] = [
     {"model": "llama-3-70b", "recipe": "mixed", "batch_size": 2, "data": 128, "zero": 3, "checkpointing": "block"},
     {"model": "llama-3-8b", "data": 4, "zero": 2, "micro_batches": 4, "hardware": "a100", "recipe": "bf16-fp32-accum"},
     {"model": "llama-2-7b", "data": 8, "tensor": 8, "sequence_parallel": True, "optimizer": "momentum", "seq_len": 64},
-    {"model": "gpt2", "zero": 3, "hardware": "own", "optimizer": "sgd"},  # one rank shares with nobody
+    {"model": "gpt2", "zero": 3, "hardware": "own", "optimizer": "sgd"},  # one rank has nothing to shard
 ]
 
 
 @pytest.mark.parametrize("setting", SETTINGS)
-def test_the_command_it_gives_says_the_same(calc: Page, setting: dict[str, Any]) -> None:
+def test_the_shown_command_prints_the_same_numbers(calc: Page, setting: dict[str, Any]) -> None:
     set_fields(calc, **setting)
     command = calc.locator("[data-show=command]").inner_text()
     text = _run(command)
@@ -286,7 +299,7 @@ def test_the_command_it_gives_says_the_same(calc: Page, setting: dict[str, Any])
 
 
 @pytest.mark.parametrize("setting", SETTINGS[:4])
-def test_the_command_for_a_pipeline_continues(calc: Page, setting: dict[str, Any]) -> None:
+def test_the_command_for_a_pipeline_plans_two_stages(calc: Page, setting: dict[str, Any]) -> None:
     set_fields(calc, **setting)
     plan = json.loads(_run(calc.locator("[data-show=pipeline]").inner_text() + " --json"))
     assert len(plan["stages"]) == 2
@@ -301,7 +314,7 @@ def _run(command: str) -> str:
     return result.output
 
 
-def test_a_model_of_ones_own_comes_with_a_program(calc: Page) -> None:
+def test_a_custom_model_gets_a_program_instead_of_a_command(calc: Page) -> None:
     set_fields(calc, model="llama", data=6, zero=2, tensor=2, sequence_parallel=True)
     names: dict[str, Any] = {}
     with contextlib.redirect_stdout(io.StringIO()):
@@ -334,7 +347,7 @@ def test_a_model_of_ones_own_comes_with_a_program(calc: Page) -> None:
         ({"hardware": "own", "memory": ""}, "memory", "'' must be a whole number of at least 1."),
     ],
 )
-def test_a_mistake_gets_one_sentence_beside_its_field(
+def test_a_wrong_value_gets_one_sentence_beside_its_field(
     calc: Page, setting: dict[str, Any], field: str, sentence: str
 ) -> None:
     set_fields(calc, **setting)
@@ -342,66 +355,66 @@ def test_a_mistake_gets_one_sentence_beside_its_field(
     expect(calc.locator(f"[name={field}]")).to_be_visible()
     expect(calc.locator(f"[name={field}]")).to_have_attribute("aria-invalid", "true")
     expect(calc.locator(".problem:not(:empty)")).to_have_count(1)
-    expect(calc.get_by_text("of the last setting that could be")).to_be_visible()
+    expect(calc.get_by_text("belong to the last valid setting")).to_be_visible()
     memory = 24 * 10**9 if "memory" in setting else HARDWARE["h100"].memory
-    expect_shown(calc, *of_python(memory=memory), memory)
+    expect_shown(calc, *expected_of(memory=memory), memory)
     calc.get_by_role("button", name="Reset").click()
     expect(calc.locator(".problem:not(:empty)")).to_have_count(0)
-    expect(calc.get_by_text("of the last setting that could be")).to_be_hidden()
+    expect(calc.get_by_text("belong to the last valid setting")).to_be_hidden()
 
 
-def test_a_setting_can_be_linked(calc: Page) -> None:
+def test_the_address_holds_the_setting(calc: Page) -> None:
     assert "#" not in calc.url
     set_fields(calc, model="llama-3-8b", recipe="mixed", batch_size=1, data=8, zero=3, tensor=2, sequence_parallel=True)
     setting: dict[str, Any] = {"data": 8, "zero": 3, "tensor": 2, "sequence_parallel": True}
     other = calc.context.new_page()
     other.goto(calc.url)
-    expect_shown(other, *of_python("llama-3-8b", "mixed", batch_size=1, seq_len=8192, **setting))
+    expect_shown(other, *expected_of("llama-3-8b", "mixed", batch_size=1, seq_len=8192, **setting))
     assert other.url == calc.url
     other.goto(f"{calc.url.split('#')[0]}#model=gpt&hidden_dim=1536")  # the same page, another address
-    own = {"family": "gpt"} | sizes_of(PRESETS["gpt2"]) | {"hidden_dim": 1536}
-    expect_shown(other, *of_python(own))
+    sizes = {"family": "gpt"} | sizes_of(PRESETS["gpt2"]) | {"hidden_dim": 1536}
+    expect_shown(other, *expected_of(sizes))
     expect(other.locator("[name=hidden_dim]")).to_be_visible()
     other.get_by_role("button", name="Reset").click()
     assert other.url == calc.url.split("#")[0]
-    expect_shown(other, *of_python())
+    expect_shown(other, *expected_of())
 
 
-def test_an_address_that_asks_for_what_is_not_there(calc: Page) -> None:
+def test_an_unknown_value_in_the_address_is_reported(calc: Page) -> None:
     calc.goto(f"{calc.url}#recipe=fp8&batch_size=4")
-    expect(calc.locator("[data-field=recipe] .problem")).to_contain_text("'fp8', which is no choice here")
-    expect_shown(calc, *of_python(batch_size=4))
+    expect(calc.locator("[data-field=recipe] .problem")).to_contain_text("'fp8', which is not an option")
+    expect_shown(calc, *expected_of(batch_size=4))
 
 
-def test_keys_are_enough(calc: Page) -> None:
+def test_the_keyboard_is_enough(calc: Page) -> None:
     calc.locator("[name=model]").focus()
     calc.keyboard.press("Tab")
     expect(calc.locator(".sizes summary")).to_be_focused()
     for _ in range(3):
         calc.keyboard.press("Tab")
     expect(calc.get_by_label("Micro-batch size", exact=True)).to_be_focused()
-    calc.keyboard.type("4")  # in place of what was selected
-    expect_shown(calc, *of_python(batch_size=4))
+    calc.keyboard.type("4")  # replaces the selected text
+    expect_shown(calc, *expected_of(batch_size=4))
     calc.keyboard.press("Tab")
     expect(calc.get_by_role("button", name="÷2 Micro-batch size")).to_be_focused()
     calc.keyboard.press("Enter")
-    expect_shown(calc, *of_python(batch_size=2))
+    expect_shown(calc, *expected_of(batch_size=2))
     calc.keyboard.press("Tab")
     calc.keyboard.press("Space")
-    expect_shown(calc, *of_python(batch_size=4))
+    expect_shown(calc, *expected_of(batch_size=4))
 
 
-# -------------------------------------------------------------------------------------------------------- how it looks
+# ------------------------------------------------------------------------------------------------------------ layout
 LOOKS = ["", "#model=llama&recipe=mixed&data=1024&zero=3&tensor=4&hardware=own", "#batch_size=none"]
 
 
 @pytest.mark.parametrize("hash", LOOKS)
 @pytest.mark.parametrize("width", [320, 390, 768, 1440])
-def test_nothing_scrolls_sideways(calc: Page, width: int, hash: str) -> None:
+def test_no_part_scrolls_sideways(calc: Page, width: int, hash: str) -> None:
     calc.set_viewport_size({"width": width, "height": 844})
     calc.goto(f"{calc.url}{hash}")
     assert calc.evaluate("document.documentElement.scrollWidth") <= width
-    beyond = "all => all.filter((one) => one.getBoundingClientRect().right > innerWidth + 1).length"
+    beyond = "elements => elements.filter((element) => element.getBoundingClientRect().right > innerWidth + 1).length"
     assert calc.locator(".calculator *:not(.scroll *)").evaluate_all(beyond) == 0
 
 
@@ -417,27 +430,27 @@ def test_a_wide_window_has_two_columns_and_a_phone_keeps_the_verdict_in_sight(ca
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("hash", LOOKS[:2])
-def test_axe_finds_nothing(browser: Browser, site: Path, theme: Any, hash: str) -> None:
+def test_axe_finds_no_violation(browser: Browser, site: Path, theme: Any, hash: str) -> None:
     page = browser.new_page(color_scheme=theme)
     page.goto(f"{(site / 'calculator.html').as_uri()}{hash}")
     page.add_script_tag(path=npm_packages.path("axe-core/axe.min.js"))
-    found = page.evaluate("axe.run('.calculator')")["violations"]
+    violations = page.evaluate("axe.run('.calculator')")["violations"]
     page.close()
-    assert not [(one["id"], [node["html"] for node in one["nodes"]]) for one in found]
+    assert not [(violation["id"], [node["html"] for node in violation["nodes"]]) for violation in violations]
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_kinds_stand_out_from_the_page(browser: Browser, site: Path, theme: Any) -> None:
+def test_colors_of_kinds_contrast_with_the_page(browser: Browser, site: Path, theme: Any) -> None:
     page = browser.new_page(color_scheme=theme)
     page.goto((site / "calculator.html").as_uri())
     colors = page.evaluate(
-        """() => [document.body, ...document.querySelectorAll(".moments .swatch")].map((one) => {
-          const [r, g, b] = getComputedStyle(one).backgroundColor.match(/[\\d.]+/g).map(Number);
+        """() => [document.body, ...document.querySelectorAll(".moments .swatch")].map((element) => {
+          const [r, g, b] = getComputedStyle(element).backgroundColor.match(/[\\d.]+/g).map(Number);
           return [r, g, b];
         })"""
     )
     patterns = page.locator(".moments .swatch").evaluate_all(
-        "all => all.map((one) => getComputedStyle(one).backgroundImage)"
+        "elements => elements.map((element) => getComputedStyle(element).backgroundImage)"
     )
     page.close()
     paper, *kinds = (_luminance(color) for color in colors)
@@ -446,20 +459,20 @@ def test_kinds_stand_out_from_the_page(browser: Browser, site: Path, theme: Any)
 
 
 def _luminance(color: list[float]) -> float:
-    """WCAG's relative luminance of an sRGB color."""
+    """Returns WCAG's relative luminance of an sRGB color."""
     linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in (part / 255 for part in color)]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
-def test_bars_move_unless_somebody_wants_none_of_it(calc: Page) -> None:
-    duration = "one => getComputedStyle(one).transitionDuration"
+def test_bars_are_animated_unless_the_reader_prefers_reduced_motion(calc: Page) -> None:
+    duration = "element => getComputedStyle(element).transitionDuration"
     segment = calc.locator(".segment").first
     assert segment.evaluate(duration) == "0s"
     calc.emulate_media(reduced_motion="no-preference")
     assert segment.evaluate(duration) == "0.35s"
 
 
-def test_without_scripts_it_says_where_else_the_numbers_are(browser: Browser, site: Path) -> None:
+def test_without_scripts_the_page_names_the_command_with_the_same_numbers(browser: Browser, site: Path) -> None:
     page = browser.new_page(java_script_enabled=False)
     page.goto((site / "calculator.html").as_uri())
     expect(page.get_by_text("rankzero plan gpt2 prints the same")).to_be_visible()

@@ -1,4 +1,4 @@
-"""Where a page speaks of a step's memory, it leads to the calculator at that step, which shows the page's number."""
+"""Links from pages to the calculator: each opens the setting of its text and shows the page's number."""
 
 import io
 import re
@@ -13,14 +13,14 @@ from rankzero.publish.site.markdown.calculator_links import COMMENT
 
 PAGES = [file for folder in ("handbook", "labs") for file in sorted((ROOT / folder).glob("*.md"))]
 SETTINGS = [
-    (f"{file.parent.name}/{file.stem}", section, found["words"], found["setting"])
+    (f"{file.parent.name}/{file.stem}", section, comment["words"], comment["setting"])
     for file in PAGES
     for section in re.split(r"^(?=## )", file.read_text(encoding="utf-8"), flags=re.MULTILINE)
-    for found in COMMENT.finditer(section)
+    for comment in COMMENT.finditer(section)
 ]
 
 
-def test_memory_planning_and_lab_01_lead_there() -> None:
+def test_memory_planning_and_lab_01_link_to_the_calculator() -> None:
     assert {page for page, *_ in SETTINGS} == {"handbook/memory", "handbook/planning", "labs/lab-01-memory-ledger"}
 
 
@@ -33,19 +33,19 @@ def test_a_comment_without_a_setting_is_a_warning(tmp_path: Path) -> None:
     assert "recipe=fp32 -->' leads nowhere: write" in warnings.getvalue()
 
 
-@pytest.mark.parametrize(("written", "section", "words", "setting"), SETTINGS, ids=[one[2] for one in SETTINGS])
-def test_the_calculator_says_what_the_section_says(
+@pytest.mark.parametrize(("written", "section", "words", "setting"), SETTINGS, ids=[case[2] for case in SETTINGS])
+def test_the_calculator_shows_the_number_of_the_section(
     page: Page, site: Path, written: str, section: str, words: str, setting: str
 ) -> None:
     page.goto((site / f"{written}.html").as_uri())
     page.locator(".to-calculator").get_by_role("link", name=words, exact=True).click()
-    expect(page).to_have_url(re.compile(f"calculator.html#{re.escape(setting)}$"))  # nothing is left out as refused
+    expect(page).to_have_url(re.compile(f"calculator.html#{re.escape(setting)}$"))  # no part of the setting was refused
     expect(page.locator(".problem:visible")).to_have_count(0)
     peak = page.locator("[data-show=peak]")
-    expect(peak).to_have_text(re.compile(r"^\d+\.\d+ GB$"))  # it has been computed
+    expect(peak).to_have_text(re.compile(r"^\d+\.\d+ GB$"))  # after the computation
     shown = peak.inner_text()
-    said = re.findall(r"(\d+\.\d+) GB", section)
-    assert _rounded(shown) & set(said), (shown, said)
+    numbers = re.findall(r"(\d+\.\d+) GB", section)
+    assert _rounded(shown) & set(numbers), (shown, numbers)
 
 
 def _rounded(shown: str) -> set[str]:

@@ -33,17 +33,17 @@ def soup_of(site: Path, source: Path) -> BeautifulSoup:
 
 
 def squeezed(text: str) -> str:
-    """Without spaces, with the quotes and signs that people type, and without raised digits."""
+    """Returns the text without spaces, with ASCII quotes and signs, and with raised digits as plain digits."""
     plain: dict[str, str | int | None] = {**RAISED, "“": '"', "”": '"', "‘": "'", "’": "'"}
     return re.sub(r"\s+|\^(?=-?\d)", "", text).translate(str.maketrans(plain)).replace("−", "-")
 
 
-# ---- what is in the pages
+# ---- content of the pages
 
 
 @pytest.mark.parametrize("source", SOURCES, ids=[page.stem for page in SOURCES])
 def test_every_link_to_a_claim_is_a_badge_with_a_note(site: Path, source: Path) -> None:
-    text = re.sub(r"`[^`\n]*`", "", source.read_text(encoding="utf-8"))  # code shows how a link is written
+    text = re.sub(r"`[^`\n]*`", "", source.read_text(encoding="utf-8"))  # links in code are examples
     slugs = re.findall(r"\]\([^)\s]*claims\.md#([\w-]+)\)", text)
     page = soup_of(site, source)
     badges = page.select("a.claim")
@@ -59,48 +59,48 @@ def notes(site: Path) -> Iterator[tuple[str, Tag]]:
             yield str(note["data-claim"]), note
 
 
-def test_a_note_says_what_was_claimed_and_what_was_measured(site: Path) -> None:
-    seen = set()
+def test_a_note_shows_claim_and_measurement(site: Path) -> None:
+    noted = set()
     for slug, note in notes(site):
-        seen.add(slug)
-        claim, kept = CLAIMS[slug], measurements().get(slug)
+        noted.add(slug)
+        claim, measurement = CLAIMS[slug], measurements().get(slug)
         text = squeezed(note.get_text())
-        said = [claim.how.split("\n\n")[0].replace("`", ""), claim.unit, f"rankzero claims {slug}", verdict(slug)]
-        said += [re.sub(r"\[(.*?)\]\(.*?\)", r"\1", claim.source.removesuffix("."))]
-        if kept:
-            said += [kept.date, f"{kept.seconds:.2f} s", kept.machine, kept.versions]
+        parts = [claim.how.split("\n\n")[0].replace("`", ""), claim.unit, f"rankzero claims {slug}", verdict(slug)]
+        parts += [re.sub(r"\[(.*?)\]\(.*?\)", r"\1", claim.source.removesuffix("."))]
+        if measurement:
+            parts += [measurement.date, f"{measurement.seconds:.2f} s", measurement.machine, measurement.versions]
         else:
-            said += ["It needs " + ", ".join(claim.needs), "not measured"]
-        missing = [one for one in said if squeezed(one) not in text]
+            parts += ["The measurement needs " + ", ".join(claim.needs), "not measured"]
+        missing = [part for part in parts if squeezed(part) not in text]
         assert not missing, slug
-    assert seen == CLAIMS.keys()
+    assert noted == CLAIMS.keys()
 
 
-def test_superscripts_and_code_of_a_statement_are_set_as_in_the_pages() -> None:
+def test_a_statement_has_superscripts_and_code_as_in_the_pages() -> None:
     assert typeset("2⁸ of `x < 1`, Lab 02's") == "2<sup>8</sup> of <code>x &lt; 1</code>, Lab 02’s"
     assert typeset("2^-24 or 10^-7.3, `a^2`.") == "2<sup>−24</sup> or 10<sup>−7.3</sup>, <code>a^2</code>."
 
 
-def test_the_table_has_a_row_for_each_claim_with_all_that_its_source_says(site: Path) -> None:
+def test_the_table_has_a_complete_row_for_each_claim(site: Path) -> None:
     page = soup_of(site, TABLE)
     rows = {str(row["id"]): row for row in page.select(".claim-row")}
     assert list(rows) == re.findall(r'<a id="([\w-]+)">', TABLE.read_text(encoding="utf-8"))
     for slug, row in rows.items():
-        claim, kept = CLAIMS[slug], measurements().get(slug)
+        claim, measurement = CLAIMS[slug], measurements().get(slug)
         text = squeezed(row.get_text())
         assert squeezed(verdict(slug)) in text
         assert squeezed(slug) in text
-        values = [claim.expected, *([kept.measured] if kept else [])]
+        values = [claim.expected, *([measurement.measured] if measurement else [])]
         for value in values:
             numbers = value.items() if isinstance(value, dict) else [("", value)]
             for name, number in numbers:
                 assert squeezed(name) in text, slug
                 assert squeezed(text_of(number)) in text, slug
         assert squeezed(claim.unit) in text, slug
-        assert (squeezed(f"{kept.date}, {kept.seconds:.2f} s") if kept else "needs") in text
+        assert (squeezed(f"{measurement.date}, {measurement.seconds:.2f} s") if measurement else "needs") in text
 
 
-def test_each_row_leads_to_the_function_that_measures_it(site: Path) -> None:
+def test_each_row_links_to_the_function_that_measures_its_claim(site: Path) -> None:
     for row in soup_of(site, TABLE).select(".claim-row"):
         slug = str(row["id"])
         file, line = CLAIMS[slug].place
@@ -110,7 +110,7 @@ def test_each_row_leads_to_the_function_that_measures_it(site: Path) -> None:
         assert f'"{slug}"' in "".join(file.read_text(encoding="utf-8").splitlines()[line - 1 : line + 3]), slug
 
 
-def test_a_link_to_a_claim_that_is_not_there_is_a_warning(tmp_path: Path) -> None:
+def test_a_link_to_an_unknown_claim_is_a_warning(tmp_path: Path) -> None:
     (tmp_path / "handbook").mkdir()
     shutil.copy(TABLE, tmp_path / "handbook")
     (tmp_path / "index.md").write_text("# A page\n\nIt takes [8 bytes](handbook/claims.md#no-such-claim).\n")
@@ -123,7 +123,7 @@ def test_a_link_to_a_claim_that_is_not_there_is_a_warning(tmp_path: Path) -> Non
     assert "index.md:3: WARNING: there is no claim 'no-such-claim'" in warnings.getvalue()
 
 
-# ---- what a reader does
+# ---- use of the notes
 
 
 @pytest.fixture
@@ -145,7 +145,7 @@ def note_of(page: Page) -> Locator:
     return page.get_by_role("dialog")
 
 
-def test_pointing_shows_the_note_and_leaving_hides_it(chapter: Page) -> None:
+def test_hovering_over_a_badge_shows_the_note_and_leaving_hides_it(chapter: Page) -> None:
     badge = badge_of(chapter)
     badge.hover()
     chapter.clock.run_for(200)
@@ -153,7 +153,7 @@ def test_pointing_shows_the_note_and_leaving_hides_it(chapter: Page) -> None:
     expect(note).to_be_visible()
     expect(note).to_contain_text(f"rankzero claims {badge.get_attribute('data-claim')}")
     expect(badge).to_have_attribute("aria-expanded", "true")
-    note.get_by_text("How it is measured").hover()  # one can go over to the note
+    note.get_by_text("How it is measured").hover()  # the pointer can move from the badge to the note
     chapter.clock.run_for(1000)
     expect(note).to_be_visible()
     chapter.mouse.move(5, 5)
@@ -162,7 +162,7 @@ def test_pointing_shows_the_note_and_leaving_hides_it(chapter: Page) -> None:
     expect(badge).to_have_attribute("aria-expanded", "false")
 
 
-def test_the_keyboard_shows_it_enters_it_and_comes_back(chapter: Page) -> None:
+def test_the_keyboard_opens_a_note_enters_it_and_returns_to_the_badge(chapter: Page) -> None:
     badge, note = badge_of(chapter), note_of(chapter)
     press = chapter.keyboard.press
     badge.focus()
@@ -171,7 +171,7 @@ def test_the_keyboard_shows_it_enters_it_and_comes_back(chapter: Page) -> None:
     press("Tab")
     expect(badge).to_be_focused()
     expect(note).to_be_visible()
-    press("Tab")  # goes on in the text
+    press("Tab")  # continues in the text
     expect(badge).to_have_attribute("aria-expanded", "false")
     press("Shift+Tab")
     press("Enter")
@@ -183,7 +183,7 @@ def test_the_keyboard_shows_it_enters_it_and_comes_back(chapter: Page) -> None:
     expect(badge).to_be_focused()
 
 
-def test_tab_beyond_the_end_of_a_note_goes_on_in_the_text(chapter: Page) -> None:
+def test_tab_beyond_the_end_of_a_note_continues_in_the_text(chapter: Page) -> None:
     badge, note = badge_of(chapter), note_of(chapter)
     badge.focus()
     chapter.keyboard.press("Tab")
@@ -202,7 +202,7 @@ def test_tab_beyond_the_end_of_a_note_goes_on_in_the_text(chapter: Page) -> None
     expect(note).to_be_hidden()
 
 
-def test_a_screen_reader_hears_that_the_number_is_a_claim_and_what_became_of_it(chapter: Page) -> None:
+def test_a_screen_reader_gets_the_verdict_and_the_statement(chapter: Page) -> None:
     badge = badge_of(chapter)
     expect(badge).to_have_attribute("aria-haspopup", "dialog")
     expect(badge).to_have_accessible_description("A claim that holds.")
@@ -212,7 +212,7 @@ def test_a_screen_reader_hears_that_the_number_is_a_claim_and_what_became_of_it(
     expect(note_of(chapter)).to_have_accessible_name(statement)
 
 
-def test_a_click_keeps_the_note_until_one_clicks_elsewhere(chapter: Page) -> None:
+def test_a_click_keeps_the_note_open_until_a_click_elsewhere(chapter: Page) -> None:
     badge, note = badge_of(chapter), note_of(chapter)
     badge.click()
     chapter.mouse.move(5, 5)
@@ -230,24 +230,23 @@ def test_the_command_is_copied(chapter: Page) -> None:
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_everybody_can_use_a_note(site: Path, page: Page, theme: str) -> None:
-    """Contrast, labels, names: what axe can see."""
+def test_axe_finds_no_violation_in_a_note(site: Path, page: Page, theme: str) -> None:
     page.emulate_media(color_scheme="dark" if theme == "dark" else "light", reduced_motion="reduce")
     page.goto((site / "labs/lab-02-single-gpu-training.html").as_uri())
     page.add_script_tag(path=npm_packages.path("axe-core/axe.min.js"))
     for kind in (".holds", ".not-measured"):
         page.locator(f"a.claim{kind}").first.click()
         expect(note_of(page)).to_be_visible()
-        found = page.evaluate("axe.run('.claim-note', {preload: false})")
-        assert [f"{one['id']}: {one['nodes'][0]['html']}" for one in found["violations"]] == []
+        violations = page.evaluate("axe.run('.claim-note', {preload: false})")["violations"]
+        assert [f"{violation['id']}: {violation['nodes'][0]['html']}" for violation in violations] == []
         page.keyboard.press("Escape")
 
 
 @pytest.mark.parametrize("size", [(1440, 900), (1024, 600), (390, 844)])
-def test_no_note_leaves_the_window(chapter: Page, size: tuple[int, int]) -> None:
+def test_every_note_fits_the_window(chapter: Page, size: tuple[int, int]) -> None:
     width, height = size
     chapter.set_viewport_size({"width": width, "height": height})
-    chapter.evaluate("for (const one of document.querySelectorAll('details')) one.open = true")
+    chapter.evaluate("for (const details of document.querySelectorAll('details')) details.open = true")
     for place in range(0, chapter.locator("a.claim").count(), 3):
         badge_of(chapter, place).evaluate("badge => badge.click()")
         box = note_of(chapter).bounding_box()
@@ -279,7 +278,7 @@ def test_a_tap_opens_a_sheet_on_a_phone(site: Path, browser: Browser) -> None:
     context.close()
 
 
-def test_without_scripts_a_badge_leads_to_its_row(site: Path, browser: Browser) -> None:
+def test_without_scripts_a_badge_links_to_its_row(site: Path, browser: Browser) -> None:
     context = browser.new_context(java_script_enabled=False)
     page = context.new_page()
     page.goto((site / CHAPTER).as_uri())
@@ -305,11 +304,11 @@ def test_a_link_to_a_row_scrolls_to_it_and_marks_it(site: Path, page: Page) -> N
     other = page.locator(".claim-row").first
     color = "row => getComputedStyle(row).backgroundColor"
     assert row.evaluate(color) != other.evaluate(color)
-    under = page.locator(".claims-filter").bounding_box()
+    filter_bar = page.locator(".claims-filter").bounding_box()
     box = row.bounding_box()
-    assert under is not None
+    assert filter_bar is not None
     assert box is not None
-    assert box["y"] >= under["y"] + under["height"] - 1, "the filter hides the row"
+    assert box["y"] >= filter_bar["y"] + filter_bar["height"] - 1, "the filter hides the row"
 
 
 def test_the_table_is_filtered_by_words_verdict_and_page(table: Page) -> None:
@@ -333,7 +332,7 @@ def test_the_table_is_filtered_by_words_verdict_and_page(table: Page) -> None:
     expect(count).to_have_text(f"0 of {len(CLAIMS)} claims")
 
 
-def test_a_link_to_a_row_that_the_filter_hides_shows_it(table: Page) -> None:
+def test_a_link_to_a_filtered_out_row_shows_the_row(table: Page) -> None:
     table.get_by_label("Page", exact=True).select_option("Memory")
     expect(table.locator("#two-linears-are-one")).to_be_hidden()
     table.evaluate("location.hash = 'two-linears-are-one'")

@@ -1,4 +1,4 @@
-"""Every diagram is drawn and every picture has words, in light and dark, on a desk and on a phone."""
+"""Every diagram is drawn and every picture has a description, in light and dark, on a desktop and on a phone."""
 
 import re
 from html.parser import HTMLParser
@@ -13,14 +13,14 @@ from rankzero.publish.site.markdown import plot_descriptions
 
 AXE = npm_packages.path("axe-core/axe.min.js")
 DIAGRAM = '<figure class="diagram '
-LEGIBLE = 0.75  # of 13 px
-SMALL = 'it => it.getBoundingClientRect().width / Number(it.getAttribute("width"))'
+LEGIBLE = 0.75  # smallest scale at which a diagram's text of 13 px can be read
+SCALE = 'picture => picture.getBoundingClientRect().width / Number(picture.getAttribute("width"))'
 
 
 def pages_with(site: Path, text: str) -> list[Path]:
-    found = [file for file in sorted(site.rglob("*.html")) if text in file.read_text("utf-8")]
-    assert found
-    return found
+    files = [file for file in sorted(site.rglob("*.html")) if text in file.read_text("utf-8")]
+    assert files
+    return files
 
 
 def fences() -> int:
@@ -44,13 +44,13 @@ def test_every_diagram_is_drawn_and_has_a_name(site: Path, page: Page, width: in
             expect(picture).to_have_accessible_name(re.compile(r"\w{2,}.* \w+"))
             expect(picture).to_have_accessible_description(re.compile(r"\w+ .{30}"))
             expect(figure.locator("pre")).to_be_hidden()
-            if picture.evaluate(SMALL) < LEGIBLE:
+            if picture.evaluate(SCALE) < LEGIBLE:
                 small.append(str(file))
             drawn += 1
         page.add_script_tag(path=AXE)
         rules = {"runOnly": ["svg-img-alt", "scrollable-region-focusable", "color-contrast"], "preload": False}
-        found = page.evaluate("rules => axe.run('figure.diagram', rules)", rules)
-        assert not [one["nodes"][0]["failureSummary"] for one in found["violations"]]
+        violations = page.evaluate("rules => axe.run('figure.diagram', rules)", rules)["violations"]
+        assert not [violation["nodes"][0]["failureSummary"] for violation in violations]
     assert drawn == fences()
     assert not small
 
@@ -68,18 +68,18 @@ def test_a_diagram_follows_the_theme(site: Path, page: Page) -> None:
     expect(page.locator("figure.diagram svg")).to_have_count(1)
 
 
-def test_a_diagram_is_drawn_anew_for_another_width(site: Path, page: Page) -> None:
-    """From left to right where there is room, from top to bottom on a phone."""
+def test_a_diagram_is_drawn_again_for_another_width(site: Path, page: Page) -> None:
+    """The diagram runs from left to right in a wide window, and from top to bottom on a phone."""
     page.goto((site / "handbook" / "forward-pass.html").as_uri())
     picture = page.locator("figure.diagram svg")
     expect(picture).to_be_visible()
-    wide = "it => it.viewBox.baseVal.width > it.viewBox.baseVal.height"
+    wide = "svg => svg.viewBox.baseVal.width > svg.viewBox.baseVal.height"
     assert picture.evaluate(wide)
     page.set_viewport_size({"width": 390, "height": 844})
     page.wait_for_function(f"() => !({wide})(document.querySelector('figure.diagram svg'))")
 
 
-def test_a_place_below_a_diagram_stays_where_a_link_led(site: Path, page: Page) -> None:
+def test_a_link_to_a_heading_below_a_diagram_keeps_the_heading_in_sight(site: Path, page: Page) -> None:
     page.goto((site / "handbook" / "regularization.html").as_uri() + "#dropout")
     expect(page.locator("figure.diagram svg")).to_have_count(1)
     expect(page.get_by_role("heading", name="Dropout", exact=True)).to_be_in_viewport()
@@ -94,7 +94,7 @@ def test_without_scripts_a_diagram_shows_its_source(site: Path, browser: Browser
     context.close()
 
 
-def test_only_pages_with_a_diagram_load_what_draws_it(site: Path) -> None:
+def test_only_pages_with_a_diagram_load_mermaid(site: Path) -> None:
     for file in site.rglob("*.html"):
         text = file.read_text("utf-8")
         assert bool(re.search(r'<script[^>]* src="[^"]*mermaid', text)) == (DIAGRAM in text), file
@@ -103,51 +103,51 @@ def test_only_pages_with_a_diagram_load_what_draws_it(site: Path) -> None:
 class Images(HTMLParser):
     def __init__(self) -> None:
         super().__init__()
-        self.found: list[dict[str, str | None]] = []
+        self.attributes: list[dict[str, str | None]] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         if tag == "img":
-            self.found.append(dict(attrs))
+            self.attributes.append(dict(attrs))
 
 
-def test_every_image_has_words_of_its_own_and_a_size(site: Path) -> None:
+def test_every_image_has_a_description_and_a_size(site: Path) -> None:
     images = Images()
     for file in pages_with(site, "<img"):
         images.feed(file.read_text("utf-8"))
-    for one in images.found:
-        assert re.search(r"\w+ \w+", one["alt"] or ""), one
-        assert ".png" not in str(one["alt"])
-        assert int(one["width"] or 0) > 100
-    assert len(images.found) >= 30
-    assert len({one["alt"] for one in images.found}) >= 28
+    for image in images.attributes:
+        assert re.search(r"\w+ \w+", image["alt"] or ""), image
+        assert ".png" not in str(image["alt"])
+        assert int(image["width"] or 0) > 100
+    assert len(images.attributes) >= 30
+    assert len({image["alt"] for image in images.attributes}) >= 28
 
 
-def test_a_plot_is_described_by_the_cell_that_draws_it() -> None:
+def test_the_description_of_a_plot_comes_from_its_cell() -> None:
     cell = """%matplotlib inline
 axes.plot(whole, label="with state")
 axes.plot(part, label=f"without {name}" if part else "nothing")
 axes.set(xlabel="step", ylabel="loss (nats)", title="Two ways")
 """
-    said = "Plot under “Go on”: “Two ways”, “loss (nats)” over “step”. It shows “with state”, “without …”, “nothing”."
-    assert plot_descriptions.describe(cell, "3. Go on") == said
-    helper = plot_descriptions.describe("plots.plot_phases(memory.rows)", "Memory")
-    assert helper == "Plot under “Memory”: The MiB that a step holds after each phase: one stacked bar per phase."
+    text = "Plot under “Go on”: “Two ways”, “loss (nats)” over “step”. It shows “with state”, “without …”, “nothing”."
+    assert plot_descriptions.describe(cell, "3. Go on") == text
+    phases = plot_descriptions.describe("plots.plot_phases(memory.rows)", "Memory")
+    assert phases == "Plot under “Memory”: The MiB that a step holds after each phase: one stacked bar per phase."
 
 
-def test_every_formula_is_set(site: Path, page: Page) -> None:
-    """KaTeX marks what it does not understand with a class of its own."""
+def test_every_formula_is_rendered(site: Path, page: Page) -> None:
+    """KaTeX gives a formula that it cannot parse the class katex-error."""
     for file in pages_with(site, 'class="katex"'):
         assert "katex-error" not in file.read_text("utf-8"), file
     page.set_viewport_size({"width": 390, "height": 844})
     page.goto((site / "handbook" / "optimizers.html").as_uri())
     formula = page.locator(".math-wrapper").first
     expect(formula).to_be_visible()
-    assert formula.evaluate("it => it.getBoundingClientRect().right <= 390")
+    assert formula.evaluate("element => element.getBoundingClientRect().right <= 390")
     assert page.evaluate(
-        "() => [...document.fonts].some(one => one.family === 'KaTeX_Math' && one.status === 'loaded')"
+        "() => [...document.fonts].some(font => font.family === 'KaTeX_Math' && font.status === 'loaded')"
     )
 
 
-def test_what_was_a_fence_is_no_code(site: Path) -> None:
+def test_no_page_shows_a_diagram_or_formula_as_code(site: Path) -> None:
     for file in site.rglob("*.html"):
         assert not re.search(r'class="highlight-(mermaid|math)', file.read_text("utf-8")), file

@@ -1,4 +1,4 @@
-"""Diffs: nothing is lost, what changed is marked, and each line leads to where it stands."""
+"""Diffs: every line is kept, changes are marked, and each line links to its place in the file."""
 
 from pathlib import Path
 
@@ -30,7 +30,7 @@ def test_each_starter_that_trains_is_compared_with_the_next() -> None:
     assert titles["05"] == ["Changes since Lab 04", "Changes since Lab 02", "Changes in Lab 06"]
 
 
-def test_words_that_changed_are_marked() -> None:
+def test_changed_words_are_marked() -> None:
     gone, added = diff_lines.changes(
         ["    loss.backward()  # fills p.grad"], ["    (loss * scale).backward()  # in fp16"]
     )
@@ -54,7 +54,7 @@ def test_a_unified_diff_has_numbers_and_an_excerpt_has_none() -> None:
     assert diff_lines.parse(" one\n+two") == [Line(" ", "one"), Line("+", "two")]
 
 
-def test_a_diff_inside_a_page_is_the_text_that_the_page_has(site: Path) -> None:
+def test_a_diff_inside_a_page_keeps_the_text_of_its_source(site: Path) -> None:
     lab = next(lab for lab in all_labs() if "since=" in lab.page.read_text(encoding="utf-8"))
     soup = BeautifulSoup((site / f"{page_names.name_of(lab.page)}.html").read_text(encoding="utf-8"), "html.parser")
     shown = soup.select_one(".highlight-diff pre")
@@ -65,19 +65,19 @@ def test_a_diff_inside_a_page_is_the_text_that_the_page_has(site: Path) -> None:
     assert shown.select(".line.gone .sign")
 
 
-def test_a_committed_diff_leads_to_the_lines_it_changes(site: Path) -> None:
-    found = sorted(ROOT.glob("code/lab-*/*.diff"))
-    assert found
-    for file in found:
+def test_a_committed_diff_links_to_the_lines_that_it_changes(site: Path) -> None:
+    diffs = sorted(ROOT.glob("code/lab-*/*.diff"))
+    assert diffs
+    for file in diffs:
         page = site / f"{page_names.source_page(file)}.html"
-        if page.exists():  # a page links to it
+        if page.exists():  # only diffs that a page links to are published
             link = BeautifulSoup(page.read_text(encoding="utf-8"), "html.parser").select_one(".line.gone a, .line a")
             assert link, file
             target, _, line = str(link["href"]).partition("#")
             assert f'id="{line}"' in (page.parent / target).read_text(encoding="utf-8")
 
 
-def test_a_comparison_is_read_and_followed(page: Page, site: Path) -> None:
+def test_a_comparison_unfolds_unchanged_lines_and_links_to_changed_ones(page: Page, site: Path) -> None:
     page.goto((site / f"{page_names.source_page(all_labs()[2].starter)}.html").as_uri())
     page.get_by_role("link", name="Changes since Lab 02").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("From Lab 02 to Lab 03")

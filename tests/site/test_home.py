@@ -1,4 +1,4 @@
-"""The front page: README, and the way of somebody who sees it for the first time."""
+"""Front page: the content of README, and the links that a newcomer follows."""
 
 import re
 from pathlib import Path
@@ -24,7 +24,7 @@ def home(site: Path, page: Page) -> Page:
     return page
 
 
-def test_readme_is_taken_apart() -> None:
+def test_readme_is_split_into_parts() -> None:
     parts = read(README)
     assert (parts.title, parts.lead, parts.promise) == ("Rank Zero", "Labs.", "<p>Run it.</p>")
     assert "Two commands" in parts.install
@@ -40,7 +40,7 @@ def test_each_chapter_has_the_topic_that_the_handbooks_map_gives_it() -> None:
     assert {page_names.name_of(file) for file in page_names.chapters()} <= set(topics_by_page)
 
 
-def test_all_of_readme_is_on_it(home: Page) -> None:
+def test_the_front_page_has_every_heading_and_command_of_readme(home: Page) -> None:
     shown = home.locator("article").inner_text()
     for line in (ROOT / "README.md").read_text(encoding="utf-8").splitlines():
         if line.startswith(("# ", "## ", "make ", "rankzero ")):
@@ -57,7 +57,7 @@ def test_each_lab_has_a_card(home: Page) -> None:
 
 
 @pytest.mark.parametrize("width", [390, 1440])
-def test_nothing_scrolls_sideways_and_the_start_is_in_sight(home: Page, width: int) -> None:
+def test_no_part_scrolls_sideways_and_the_start_is_in_sight(home: Page, width: int) -> None:
     home.set_viewport_size({"width": width, "height": 900})
     assert home.evaluate("document.documentElement.scrollWidth") == width
     assert home.evaluate("(c => c.scrollWidth - c.clientWidth)(document.querySelector('.content'))") == 0
@@ -68,20 +68,20 @@ def test_nothing_scrolls_sideways_and_the_start_is_in_sight(home: Page, width: i
 
 
 def follow(page: Page, link: Locator, title: str) -> None:
-    """Clicks, and waits for the page with that title and all that it loads."""
+    """Clicks the link and waits until the page with this title has loaded."""
     link.click()
     expect(page.get_by_role("heading", level=1).first).to_contain_text(title)
     page.wait_for_load_state()
 
 
-def test_a_newcomer_finds_everything_by_clicks(home: Page) -> None:
+def test_a_newcomer_reaches_install_lab_chapter_starter_and_claim_by_clicks(home: Page) -> None:
     start = home.get_by_role("navigation", name="Where to start")
     start.get_by_role("link", name="Install").click()
     expect(home.get_by_text("You need Python 3.11 or newer")).to_be_in_viewport()
     expect(home.get_by_text("make lab-02").first).to_be_in_viewport()
 
     follow(home, start.get_by_role("link", name="Lab 02"), "Lab 02")
-    parts = home.get_by_role("navigation", name="What belongs to this lab")
+    parts = home.get_by_role("navigation", name="Parts of this lab")
     parts.get_by_role("link", name="Exercises").click()
     expect(home.get_by_role("heading", name="Exercises")).to_be_in_viewport()
     follow(home, parts.get_by_role("link", name="Chapter"), "Training loop")

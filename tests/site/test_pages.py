@@ -1,4 +1,4 @@
-"""What holds for every page: it loads offline without a complaint, its links lead somewhere, everybody can use it."""
+"""Every page loads offline without errors, has no broken links, and is accessible."""
 
 import re
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ from rankzero.publish.site.page_names import chapters, name_of
 from rankzero.publish.site.source import diff_pages
 
 LAB, CHAPTER = all_labs()[1], chapters()[1]
-# One page of each kind, for what takes a browser some seconds.
+# One page of each kind, for tests that take some seconds per page.
 KINDS = {
     "front": "index.html",
     "lab": f"{name_of(LAB.page)}.html",
@@ -33,10 +33,10 @@ KINDS = {
 }
 AXE = npm_packages.path("axe-core/axe.min.js")
 SIDEWAYS = "() => document.documentElement.scrollWidth - document.documentElement.clientWidth"
-# The table of claims has hundreds of bodies, each like the others, and axe looks at a body in a tenth of a second.
-LESS = "() => [...document.querySelectorAll('tbody')].slice(30).forEach(body => body.remove())"
-# Furo's menus open by boxes that have to stand before the page's parts, outside all landmarks; both have names.
-WHAT = {"exclude": [".sidebar-toggle"]}
+# The table of claims has hundreds of similar bodies, and axe needs a tenth of a second for each.
+SHORTEN_TABLES = "() => [...document.querySelectorAll('tbody')].slice(30).forEach(body => body.remove())"
+# Furo opens its menus with checkboxes that must come before the page's parts, outside all landmarks; both have names.
+AXE_CONTEXT = {"exclude": [".sidebar-toggle"]}
 RULES = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"], "preload": False}
 COLORS = {"runOnly": ["color-contrast"], "preload": False}
 
@@ -45,7 +45,7 @@ def pages_of(site: Path) -> list[Path]:
     return sorted(file for file in site.rglob("*.html") if "_static" not in file.parts)
 
 
-def test_every_page_of_the_repository_is_there(site: Path) -> None:
+def test_the_site_has_every_page_of_the_repository(site: Path) -> None:
     sources = [*ROOT.glob("handbook/*.md"), *ROOT.glob("labs/*.md"), *ROOT.glob("notebooks/*.ipynb")]
     missing = [file for file in sources if not (site / f"{name_of(file)}.html").exists()]
     assert not missing
@@ -62,7 +62,7 @@ def links_in(file: Path) -> Iterator[tuple[str, str]]:
         yield tag, href.replace("&amp;", "&")
 
 
-def test_every_link_leads_to_something_that_is_there(site: Path) -> None:
+def test_every_link_has_a_target(site: Path) -> None:
     broken = set()
     for file in pages_of(site):
         for _, href in links_in(file):
@@ -75,11 +75,11 @@ def test_every_link_leads_to_something_that_is_there(site: Path) -> None:
             elif target.name == "calculator.html" and "=" in parts.fragment:
                 continue  # a setting; test_calculator_links.py follows it
             elif parts.fragment and target.suffix == ".html" and unquote(parts.fragment) not in targets_in(target):
-                broken.add(f"{file.relative_to(site)}: {href} (no such place)")
+                broken.add(f"{file.relative_to(site)}: {href} (no such anchor)")
     assert not broken, "\n".join(sorted(broken)[:40])
 
 
-def test_no_page_names_something_to_load_from_elsewhere(site: Path) -> None:
+def test_no_page_loads_files_from_the_network(site: Path) -> None:
     outside = [
         f"{file.relative_to(site)}: {href}"
         for file in pages_of(site)
@@ -93,18 +93,18 @@ def test_no_page_names_something_to_load_from_elsewhere(site: Path) -> None:
     assert not sheets
 
 
-def test_no_id_is_twice_on_a_page(site: Path) -> None:
+def test_no_page_has_an_id_twice(site: Path) -> None:
     twice = {}
     for file in pages_of(site):
         ids = re.findall(r'<[a-z][^>]*?\sid="([^"]+)"', file.read_text("utf-8"))
         if len(ids) != len(set(ids)):
-            twice[str(file.relative_to(site))] = sorted({one for one in ids if ids.count(one) > 1})[:5]
+            twice[str(file.relative_to(site))] = sorted({name for name in ids if ids.count(name) > 1})[:5]
     assert not twice
 
 
 @pytest.mark.timeout(600)
-def test_every_page_loads_without_a_complaint_and_does_not_scroll_sideways_on_a_phone(site: Path, page: Page) -> None:
-    """The fixture of the page notices errors, warnings and requests."""
+def test_every_page_loads_without_errors_and_does_not_scroll_sideways_on_a_phone(site: Path, page: Page) -> None:
+    """The fixture `context` fails the test for errors, warnings and requests."""
     page.set_viewport_size({"width": 390, "height": 844})
     wide = {}
     for file in pages_of(site):
@@ -115,7 +115,7 @@ def test_every_page_loads_without_a_complaint_and_does_not_scroll_sideways_on_a_
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_map_page_and_contents_share_the_window(site: Path, page: Page, kind: str) -> None:
+def test_map_text_and_contents_fit_every_wide_window(site: Path, page: Page, kind: str) -> None:
     page.goto((site / KINDS[kind]).as_uri())
     for width in (1920, 1440, 1366, 1280, 1024):
         page.set_viewport_size({"width": width, "height": 900})
@@ -124,13 +124,13 @@ def test_map_page_and_contents_share_the_window(site: Path, page: Page, kind: st
 
 @pytest.mark.parametrize("width", [1440, 390])
 @pytest.mark.parametrize("kind", KINDS)
-def test_everybody_can_use_it(site: Path, context: BrowserContext, kind: str, width: int) -> None:
-    """Contrast, labels, names, order: what axe can see. In the dark only colors are others."""
+def test_axe_finds_no_violation(site: Path, context: BrowserContext, kind: str, width: int) -> None:
+    """The dark theme differs only in colors, so it is checked for contrast alone."""
     page = context.new_page()
     page.set_viewport_size({"width": width, "height": 900})
     page.emulate_media(color_scheme="light", reduced_motion="reduce")
     page.goto((site / KINDS[kind]).as_uri())
-    page.evaluate(LESS)
+    page.evaluate(SHORTEN_TABLES)
     page.add_script_tag(path=AXE)
     problems = problems_of(page, RULES)
     page.emulate_media(color_scheme="dark")
@@ -139,16 +139,16 @@ def test_everybody_can_use_it(site: Path, context: BrowserContext, kind: str, wi
 
 
 def problems_of(page: Page, rules: dict[str, Any]) -> list[str]:
-    found = page.evaluate("([what, rules]) => axe.run(what, rules)", [WHAT, rules])
+    violations = page.evaluate("([context, rules]) => axe.run(context, rules)", [AXE_CONTEXT, rules])["violations"]
     return [
-        f"{one['id']}: {one['help']}: {node['html'][:160]} {node['failureSummary'][:200]}"
-        for one in found["violations"]
-        for node in one["nodes"][:3]
+        f"{violation['id']}: {violation['help']}: {node['html'][:160]} {node['failureSummary'][:200]}"
+        for violation in violations
+        for node in violation["nodes"][:3]
     ]
 
 
-def test_the_map_shows_where_one_is(site: Path, page: Page) -> None:
-    """It is longer than the window, and this page is near its end."""
+def test_the_map_scrolls_to_the_entry_of_the_page(site: Path, page: Page) -> None:
+    """The map is longer than the window, and this page is near the map's end."""
     page.set_viewport_size({"width": 1440, "height": 700})
     page.goto((site / "handbook" / "claims.html").as_uri())
     expect(page.locator(".map [aria-current]")).to_be_in_viewport(ratio=1)
@@ -165,11 +165,11 @@ def test_on_a_phone_the_map_opens_by_keyboard(site: Path, page: Page) -> None:
     expect(page.get_by_role("link", name="Install and run")).to_be_in_viewport()
 
 
-def test_a_button_that_the_keyboard_reaches_is_seen(site: Path, page: Page) -> None:
+def test_a_button_with_keyboard_focus_is_visible(site: Path, page: Page) -> None:
     page.goto((site / KINDS["lab"]).as_uri())
     button = page.locator("button.copybtn").first
     page.locator("pre").first.focus()
-    while not button.evaluate("one => one === document.activeElement"):
+    while not button.evaluate("element => element === document.activeElement"):
         page.keyboard.press("Tab")
     expect(button).to_have_css("opacity", "1")
     expect(button).to_have_css("outline-style", "solid")

@@ -1,4 +1,4 @@
-"""Cards on the site: every question is one, its answer waits, and what the reader knew stays in the browser."""
+"""Cards on the site: each question is a card with a folded answer, and the browser stores the reader's marks."""
 
 import io
 import re
@@ -25,13 +25,13 @@ def soup_of(site: Path, source: Path) -> BeautifulSoup:
 
 
 def plain(markdown: str) -> str:
-    """The letters of a line of markdown, without its marks and formulas."""
+    """Returns the letters of a line of markdown, without markup and formulas."""
     text = re.sub(r"<!--.*?-->|\$[^$]*\$|\]\([^)]*\)", "", markdown, flags=re.DOTALL)
     return "".join(re.findall(r"[a-z]", text.lower()))
 
 
 def letters(html: BeautifulSoup) -> str:
-    """Those of what the page shows, without its formulas."""
+    """Returns the letters that a part of a page shows, without formulas."""
     for formula in html.select(".math"):
         formula.decompose()
     return "".join(re.findall(r"[a-z]", html.get_text().lower()))
@@ -42,17 +42,17 @@ def section(source: Path, heading: str) -> str:
     return text.split(f"\n## {heading}\n")[1].split("\n## ")[0]
 
 
-# ---- what is in the pages
+# ---- content of the pages
 
 
 @pytest.mark.parametrize("source", QUIZZES, ids=[page.stem for page in QUIZZES])
 def test_every_quiz_question_is_a_card_with_its_answer(site: Path, source: Path) -> None:
     shape = r"\*\*\d+\.\*\* (.*?)\n\n<details><summary>Answer</summary>\n(.*?)</details>"
-    found = re.findall(shape, section(source, "Quiz"), re.DOTALL)
+    questions = re.findall(shape, section(source, "Quiz"), re.DOTALL)
     cards = soup_of(site, source).select("#quiz .card")
-    assert [card["id"] for card in cards] == [f"quiz-{number + 1}" for number in range(len(found))]
-    assert len(found) == 5
-    for card, (question, answer) in zip(cards, found, strict=True):
+    assert [card["id"] for card in cards] == [f"quiz-{number + 1}" for number in range(len(questions))]
+    assert len(questions) == 5
+    for card, (question, answer) in zip(cards, questions, strict=True):
         face, folded = card.select_one(".card-face"), card.select_one("details")
         assert letters(face) == plain(question)
         assert folded.find("summary").extract().get_text() == "Answer"
@@ -62,15 +62,15 @@ def test_every_quiz_question_is_a_card_with_its_answer(site: Path, source: Path)
 @pytest.mark.parametrize("source", LABS, ids=[page.stem for page in LABS])
 def test_every_interview_question_is_a_card_with_its_answer(site: Path, source: Path) -> None:
     text = section(source, "Interview Explanation")
-    follow = re.findall(r"<details><summary>(.*?)</summary>\n(.*?)</details>", text, re.DOTALL)
-    asked = re.search(r"^\*\"(.*)\"\*$", text, re.MULTILINE)
+    follow_ups = re.findall(r"<details><summary>(.*?)</summary>\n(.*?)</details>", text, re.DOTALL)
+    quoted = re.search(r"^\*\"(.*)\"\*$", text, re.MULTILINE)
     opening = re.search(r"^> \*\*(.*)\*\*$", source.read_text(encoding="utf-8"), re.MULTILINE)
-    first = asked or opening  # a lab that asks nothing here answers the question with which it opens
-    spoken = "\n".join(line for line in text.splitlines() if line.startswith(">"))
+    first = quoted or opening  # without a question here, the answer is to the lab's opening question
+    spoken_answer = "\n".join(line for line in text.splitlines() if line.startswith(">"))
     assert first is not None
     cards = soup_of(site, source).select("#interview-explanation .card")
-    assert len(cards) == 1 + len(follow) == 4
-    for card, (question, answer) in zip(cards, [(first[1], spoken), *follow], strict=True):
+    assert len(cards) == 1 + len(follow_ups) == 4
+    for card, (question, answer) in zip(cards, [(first[1], spoken_answer), *follow_ups], strict=True):
         face, folded = card.select_one(".card-face p"), card.select_one("details")
         assert letters(face) == plain(question)
         folded.find("summary").extract()
@@ -78,13 +78,13 @@ def test_every_interview_question_is_a_card_with_its_answer(site: Path, source: 
 
 
 @pytest.mark.parametrize("source", FOLDED, ids=[page.stem for page in FOLDED])
-def test_what_is_folded_on_github_is_folded_here(site: Path, source: Path) -> None:
+def test_the_site_folds_the_same_parts_as_github(site: Path, source: Path) -> None:
     count = source.read_text(encoding="utf-8").count("<details>")
     spoken = source in LABS  # the spoken answer is a quote on GitHub
     folded = soup_of(site, source).select("article details")
     assert len(folded) == count + spoken
-    assert all(one.find("summary", recursive=False) for one in folded)
-    assert not any(one.has_attr("open") for one in folded)
+    assert all(details.find("summary", recursive=False) for details in folded)
+    assert not any(details.has_attr("open") for details in folded)
 
 
 def test_code_in_a_question_is_code(site: Path) -> None:
@@ -92,7 +92,7 @@ def test_code_in_a_question_is_code(site: Path) -> None:
     assert any("use_reentrant=False" in code.get_text() for code in page.select(".card-face code"))
 
 
-def test_the_list_of_all_cards_leads_to_each(site: Path) -> None:
+def test_the_list_of_all_cards_links_to_each_card(site: Path) -> None:
     soup = BeautifulSoup((site / "progress.html").read_text(encoding="utf-8"), "html.parser")
     links = [str(link["href"]) for link in soup.select(".deck-chips a")]
     assert len(links) == len(set(links)) == 5 * len(QUIZZES) + 4 * len(LABS)
@@ -101,7 +101,7 @@ def test_the_list_of_all_cards_leads_to_each(site: Path) -> None:
         assert f'id="{anchor}"' in (site / file).read_text(encoding="utf-8"), link
 
 
-# ---- what a reader does
+# ---- use of the cards
 
 
 def card_of(page: Page, place: int) -> Locator:
@@ -121,7 +121,7 @@ def quiz(site: Path, page: Page) -> Page:
     return page
 
 
-def test_answers_wait_and_marks_are_counted_and_survive_a_reload(quiz: Page) -> None:
+def test_answers_are_folded_and_marks_are_counted_and_survive_a_reload(quiz: Page) -> None:
     status, first = quiz.locator("#quiz").get_by_role("status"), card_of(quiz, 0)
     expect(status).to_have_text("0 of 5 known")
     expect(first.get_by_text("Flat, apart from")).to_be_hidden()
@@ -135,7 +135,7 @@ def test_answers_wait_and_marks_are_counted_and_survive_a_reload(quiz: Page) -> 
     expect(status).to_have_text("1 of 5 known, 1 to repeat")
     expect(first.locator(".card-label")).to_contain_text("known")
     expect(card_of(quiz, 1).locator(".card-label")).to_contain_text("to repeat")
-    expect(first.get_by_text("Flat, apart from")).to_be_hidden()  # so that one can try again
+    expect(first.get_by_text("Flat, apart from")).to_be_hidden()  # so that the reader can try again
 
 
 def test_a_mark_can_be_changed_and_taken_back(quiz: Page) -> None:
@@ -147,7 +147,7 @@ def test_a_mark_can_be_changed_and_taken_back(quiz: Page) -> None:
     expect(status).to_have_text("0 of 5 known")
 
 
-def test_links_lead_to_the_next_card_to_repeat(quiz: Page) -> None:
+def test_links_point_to_the_next_card_to_repeat(quiz: Page) -> None:
     head = quiz.locator("#quiz .deck")
     expect(head.locator(".deck-next")).to_be_hidden()
     mark(quiz, 0, "I knew it")
@@ -163,11 +163,11 @@ def test_links_lead_to_the_next_card_to_repeat(quiz: Page) -> None:
     expect(card_of(quiz, 4).locator(".card-next")).to_be_hidden()
 
 
-def test_one_can_start_over(quiz: Page) -> None:
-    over = quiz.get_by_role("button", name="Start over")
-    expect(over).to_be_hidden()
+def test_start_over_removes_all_marks(quiz: Page) -> None:
+    button = quiz.get_by_role("button", name="Start over")
+    expect(button).to_be_hidden()
     mark(quiz, 0, "I knew it")
-    over.click()
+    button.click()
     expect(quiz.locator("#quiz").get_by_role("status")).to_have_text("0 of 5 known")
     expect(quiz.locator(".card details[open]")).to_have_count(0)
     expect(quiz.get_by_role("link", name="Question 1")).to_be_focused()
@@ -193,7 +193,7 @@ def test_everything_can_be_done_with_the_keyboard(quiz: Page) -> None:
     expect(quiz.locator("#quiz").get_by_role("status")).to_have_text("1 of 5 known")
 
 
-def test_the_page_of_all_cards_knows_what_was_marked(site: Path, quiz: Page) -> None:
+def test_the_page_of_all_cards_shows_the_marks(site: Path, quiz: Page) -> None:
     mark(quiz, 0, "I knew it")
     mark(quiz, 2, "Not yet")
     other = quiz.context.new_page()
@@ -216,8 +216,8 @@ def test_the_page_of_all_cards_knows_what_was_marked(site: Path, quiz: Page) -> 
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_everybody_can_use_cards_and_their_list(site: Path, page: Page, theme: str) -> None:
-    """Contrast, labels, names: what axe can see, of cards in every state."""
+def test_axe_finds_no_violation_in_cards_and_their_list(site: Path, page: Page, theme: str) -> None:
+    """The cards are in every state: known, to repeat, and not marked."""
     page.emulate_media(color_scheme="dark" if theme == "dark" else "light", reduced_motion="reduce")
     for name, part in ((CHAPTER, "#quiz"), ("progress.html", "article")):
         page.goto((site / name).as_uri())
@@ -225,29 +225,31 @@ def test_everybody_can_use_cards_and_their_list(site: Path, page: Page, theme: s
             mark(page, 0, "I knew it")
             mark(page, 1, "Not yet")
         page.add_script_tag(path=npm_packages.path("axe-core/axe.min.js"))
-        found = page.evaluate("part => axe.run(part, {preload: false})", part)
-        assert [f"{one['id']}: {one['nodes'][0]['html']}" for one in found["violations"]] == []
+        violations = page.evaluate("part => axe.run(part, {preload: false})", part)["violations"]
+        assert [f"{violation['id']}: {violation['nodes'][0]['html']}" for violation in violations] == []
 
 
-REFUSED = "Object.defineProperty(window, 'localStorage', {get() { throw new DOMException('no', 'SecurityError') }})"
+REFUSE_STORAGE = """Object.defineProperty(window, "localStorage", {
+  get() { throw new DOMException("no", "SecurityError"); }
+})"""
 
 
-def test_a_browser_that_keeps_nothing_says_so_and_works(site: Path, browser: Browser) -> None:
-    page = browser.new_page()  # unwatched: the theme's own script complains of it
-    page.add_init_script(REFUSED)
+def test_cards_work_in_a_browser_without_storage_and_warn_about_it(site: Path, browser: Browser) -> None:
+    page = browser.new_page()  # not the fixture `page`: the theme's own script has an error here
+    page.add_init_script(REFUSE_STORAGE)
     page.goto((site / CHAPTER).as_uri())
     mark(page, 0, "I knew it")
     mark(page, 1, "Not yet")
     status = page.locator("#quiz").get_by_role("status")
     expect(status).to_contain_text("1 of 5 known, 1 to repeat")
-    expect(status).to_contain_text("this browser keeps no marks")
+    expect(status).to_contain_text("this browser stores no marks")
     page.close()
 
 
-@pytest.mark.parametrize("kept", ["not json", "null", "[]", '{"handbook/training-loop": 3}', '"text"'])
-def test_what_somebody_else_stored_does_no_harm(site: Path, page: Page, kept: str) -> None:
+@pytest.mark.parametrize("stored", ["not json", "null", "[]", '{"handbook/training-loop": 3}', '"text"'])
+def test_stored_data_of_another_form_is_ignored(site: Path, page: Page, stored: str) -> None:
     page.goto((site / CHAPTER).as_uri())
-    page.evaluate("kept => localStorage.setItem('rankzero-cards', kept)", kept)
+    page.evaluate("stored => localStorage.setItem('rankzero-cards', stored)", stored)
     page.reload()
     mark(page, 0, "I knew it")
     expect(page.locator("#quiz").get_by_role("status")).to_have_text("1 of 5 known")
@@ -255,7 +257,7 @@ def test_what_somebody_else_stored_does_no_harm(site: Path, page: Page, kept: st
     expect(page.locator("#quiz").get_by_role("status")).to_have_text("1 of 5 known")
 
 
-def test_hints_come_one_at_a_time(site: Path, page: Page) -> None:
+def test_hints_are_shown_one_at_a_time(site: Path, page: Page) -> None:
     page.goto((site / LAB).as_uri())
     hints = page.locator("details.hints").first
     items = hints.get_by_role("listitem")
@@ -270,7 +272,7 @@ def test_hints_come_one_at_a_time(site: Path, page: Page) -> None:
     expect(hints.get_by_role("button")).to_have_count(0)
 
 
-def test_a_solution_is_shown_by_itself(site: Path, page: Page) -> None:
+def test_each_solution_unfolds_alone(site: Path, page: Page) -> None:
     page.goto((site / LAB).as_uri())
     solution = page.locator("details.solution").first
     expect(solution.locator("pre")).to_be_hidden()
@@ -278,18 +280,18 @@ def test_a_solution_is_shown_by_itself(site: Path, page: Page) -> None:
     expect(solution.locator("pre")).to_be_visible()
 
 
-def test_paper_shows_everything(site: Path, page: Page) -> None:
+def test_a_printed_page_shows_all_folded_parts(site: Path, page: Page) -> None:
     for name in (CHAPTER, LAB):
         page.goto((site / name).as_uri())
         page.emulate_media(media="print")
         for text in page.locator("article details > :not(summary, button, .card-marks)").all():
-            assert text.evaluate("one => one.checkVisibility({contentVisibilityAuto: true})")
+            assert text.evaluate("element => element.checkVisibility({contentVisibilityAuto: true})")
         for hint in page.locator("details.hints li").all():
             expect(hint).to_be_visible()
         expect(page.locator(".card-marks:visible")).to_have_count(0)
 
 
-def test_without_scripts_everything_can_be_read(site: Path, browser: Browser) -> None:
+def test_without_scripts_all_folded_parts_can_be_read(site: Path, browser: Browser) -> None:
     context: BrowserContext = browser.new_context(java_script_enabled=False)
     page = context.new_page()
     page.goto((site / LAB).as_uri())
@@ -305,7 +307,7 @@ def test_without_scripts_everything_can_be_read(site: Path, browser: Browser) ->
     context.close()
 
 
-# ---- what an author did not write as it should be
+# ---- mistakes of authors
 
 
 @pytest.mark.parametrize(
@@ -315,7 +317,7 @@ def test_without_scripts_everything_can_be_read(site: Path, browser: Browser) ->
         ("## Quiz\n\nWhy?\n\n<details><summary>Answer</summary>\n\nSo.\n\n</details>\n", "begins with its number"),
     ],
 )
-def test_a_card_that_cannot_be_made_is_a_warning(tmp_path: Path, text: str, warning: str) -> None:
+def test_a_malformed_card_is_a_warning(tmp_path: Path, text: str, warning: str) -> None:
     (tmp_path / "index.md").write_text(f"# A page\n\n{text}")
     warnings = io.StringIO()
     settings = {

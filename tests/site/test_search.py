@@ -1,4 +1,4 @@
-"""The search finds what people look for, by keyboard and on a phone, and leads to places that are there."""
+"""Search of the site: it finds the expected pages, works by keyboard and on a phone, and has no broken links."""
 
 import json
 import re
@@ -17,8 +17,8 @@ from rankzero.publish.site.views import search_entries
 START = "handbook/optimizers.html"
 AXE = npm_packages.path("axe-core/axe.min.js")
 
-# What somebody types, and where it must lead: one of the first three answers.
-ASKED = {
+# Query -> the place that must be among the first three results.
+EXPECTED = {
     "all_reduce": "labs/lab-07-ddp.html#ring-all-reduce",
     "allreduce": "handbook/sharding-and-zero.html#an-all-reduce-is-two-halves",
     "optimizer.step()": "handbook/learning-rate-and-schedules.html",
@@ -49,24 +49,24 @@ ASKED = {
 @cache
 def data_of(site: Path) -> dict[str, Any]:
     text = (site / "_static" / "search-data.js").read_text("utf-8")
-    found: dict[str, Any] = json.loads(text[text.index("{") : text.rindex(";")])
-    return found
+    data: dict[str, Any] = json.loads(text[text.index("{") : text.rindex(";")])
+    return data
 
 
-def test_what_can_be_found_is_there(site: Path) -> None:
+def test_every_entry_of_the_index_has_a_target(site: Path) -> None:
     data = data_of(site)
     texts = [(site / address).read_text("utf-8") for address, *_ in data["pages"]]
-    lost = [
+    missing = [
         f"{data['pages'][page][0]}#{anchor} ({title})"
         for page, anchor, title, _ in data["entries"]
         if anchor and f'id="{anchor}"' not in texts[page]
     ]
-    assert not lost
+    assert not missing
     assert {address for address, *_ in data["pages"]} >= {f"labs/{file.stem}.html" for file in ROOT.glob("labs/*.md")}
     assert {title for _, _, title, _ in data["entries"]} >= set(all_claims())
 
 
-def test_a_notebook_is_found_once_and_without_its_answers(site: Path) -> None:
+def test_the_index_has_each_notebook_once_and_without_its_answers(site: Path) -> None:
     data = data_of(site)
     assert not [address for address, *_ in data["pages"] if address.startswith("solutions/")]
     answer = "The right half is empty: no gradient comes near the top of the range"
@@ -74,7 +74,7 @@ def test_a_notebook_is_found_once_and_without_its_answers(site: Path) -> None:
     assert not [title for _, _, title, text in data["entries"] if answer in text]
 
 
-def test_code_and_formulas_are_no_noise() -> None:
+def test_formulas_are_plain_text_in_the_index_and_code_is_left_out() -> None:
     assert search_entries.plain(r"h = \frac{8}{3}C \times \text{tokens}") == "h = 8/3C × tokens"
     assert search_entries.plain(r"\lambda\theta^2, \Psi/N_d \unknown") == "λθ^2, Ψ/N_d "
     texts = [
@@ -83,7 +83,7 @@ def test_code_and_formulas_are_no_noise() -> None:
     assert not [text for text in texts if "loss.backward()\n" in text]
 
 
-def test_nothing_of_another_search_is_left(site: Path) -> None:
+def test_the_site_has_no_files_of_sphinx_search(site: Path) -> None:
     assert not (site / "search.html").exists()
     assert not (site / "searchindex.js").exists()
     for file in (site / "index.html", site / START):
@@ -96,39 +96,39 @@ def dialog(page: Page) -> Locator:
 
 @pytest.fixture
 def search(site: Path, page: Page) -> Page:
-    """A page on which the search was opened, by its key."""
+    """A page on which the key / has opened the search."""
     page.goto((site / START).as_uri())
     page.keyboard.press("/")
     expect(dialog(page).get_by_role("searchbox")).to_be_focused()
     return page
 
 
-def answers(page: Page, text: str) -> list[str]:
+def results(page: Page, text: str) -> list[str]:
     dialog(page).get_by_role("searchbox").fill(text)
     expect(dialog(page).get_by_role("status")).to_contain_text(" on ")
     return [re.sub(r"\?found=[^#]*", "", str(link.get_attribute("href"))) for link in page.locator(".search a").all()]
 
 
-def test_people_find_what_they_look_for(search: Page) -> None:
-    lost = {}
-    for text, place in ASKED.items():
+def test_the_expected_place_is_among_the_first_three_results(search: Page) -> None:
+    missing = {}
+    for text, place in EXPECTED.items():
         dialog(search).get_by_role("searchbox").fill("")
         expect(dialog(search).get_by_role("status")).to_contain_text("Chapters")
-        if not any(place in found for found in answers(search, text)[:3]):
-            lost[text] = answers(search, text)[:3]
-    assert not lost
+        if not any(place in result for result in results(search, text)[:3]):
+            missing[text] = results(search, text)[:3]
+    assert not missing
 
 
-def test_the_words_are_marked_and_only_they(search: Page) -> None:
-    answers(search, "all_reduce bucket")
+def test_only_the_searched_words_are_marked(search: Page) -> None:
+    results(search, "all_reduce bucket")
     expect(search.locator(".search mark").first).to_be_visible()
     marked = {text.lower() for text in search.locator(".search mark").all_inner_texts()}
     assert any("reduce" in text for text in marked)
     assert not marked & {"all", "reduce", "the"}
 
 
-def test_arrows_choose_and_enter_opens_a_section_with_its_words_marked(search: Page) -> None:
-    answers(search, "noise scale")
+def test_arrows_select_a_result_and_enter_opens_it_with_its_words_marked(search: Page) -> None:
+    results(search, "noise scale")
     links = search.locator(".search a")
     search.keyboard.press("ArrowDown")
     expect(links.first).to_be_focused()
@@ -143,8 +143,8 @@ def test_arrows_choose_and_enter_opens_a_section_with_its_words_marked(search: P
     expect(search.get_by_role("heading", name="The gradient noise scale")).to_be_in_viewport()
 
 
-def test_typing_goes_on_from_a_link(search: Page) -> None:
-    answers(search, "warm")
+def test_typing_continues_while_a_result_has_the_focus(search: Page) -> None:
+    results(search, "warm")
     search.keyboard.press("ArrowDown")
     search.keyboard.type("-up")
     expect(dialog(search).get_by_role("searchbox")).to_have_value("warm-up")
@@ -154,7 +154,7 @@ def test_escape_closes_and_the_focus_returns(site: Path, page: Page) -> None:
     page.goto((site / START).as_uri())
     button = page.locator("button.find")
     button.press("Enter")
-    answers(page, "adam")
+    results(page, "adam")
     page.keyboard.press("Escape")
     expect(dialog(page)).to_be_hidden()
     expect(button).to_be_focused()
@@ -164,16 +164,16 @@ def test_escape_closes_and_the_focus_returns(site: Path, page: Page) -> None:
     expect(dialog(page)).to_be_hidden()
 
 
-def test_a_place_on_the_open_page_is_reached_without_loading_it(search: Page) -> None:
+def test_a_result_on_the_open_page_does_not_reload_the_page(search: Page) -> None:
     search.evaluate("() => { window.same = true }")
-    answers(search, "what a checkpoint must hold optimizers")
+    results(search, "what a checkpoint must hold optimizers")
     search.locator(".search a[href*='optimizers.html']").first.click()
     expect(dialog(search)).to_be_hidden()
     expect(search.locator(search.evaluate("() => location.hash"))).to_be_in_viewport()
     assert search.evaluate("() => window.same && CSS.highlights.get('found').size > 1")
 
 
-def test_it_says_what_it_searched_when_it_finds_nothing(search: Page) -> None:
+def test_a_search_without_results_repeats_the_query_and_links_to_the_map_of_topics(search: Page) -> None:
     dialog(search).get_by_role("searchbox").fill("qwxzqwxz")
     status = dialog(search).get_by_role("status")
     expect(status).to_contain_text("Nothing found for “qwxzqwxz” in ")
@@ -181,34 +181,34 @@ def test_it_says_what_it_searched_when_it_finds_nothing(search: Page) -> None:
     search.wait_for_url(re.compile(r"handbook/README\.html$"))
 
 
-def test_the_index_is_loaded_when_somebody_searches_and_not_before(site: Path, page: Page) -> None:
-    asked: list[str] = []
-    page.on("request", lambda request: asked.append(request.url))
+def test_the_index_is_loaded_by_the_first_search_and_not_before(site: Path, page: Page) -> None:
+    requested: list[str] = []
+    page.on("request", lambda request: requested.append(request.url))
     page.goto((site / START).as_uri(), wait_until="networkidle")
-    assert not [url for url in asked if "search-data" in url or "minisearch" in url]
+    assert not [url for url in requested if "search-data" in url or "minisearch" in url]
     page.keyboard.press("/")
-    answers(page, "adam")
-    assert [url for url in asked if "search-data" in url]
+    results(page, "adam")
+    assert [url for url in requested if "search-data" in url]
 
 
-def test_it_works_on_a_phone(site: Path, page: Page) -> None:
+def test_the_search_works_on_a_phone(site: Path, page: Page) -> None:
     page.set_viewport_size({"width": 390, "height": 844})
     page.goto((site / START).as_uri())
     page.locator(".mobile-header label[for=__navigation]").click()
     page.locator("button.find").click()
-    assert answers(page, "gradient_accumulation_and_other_long_words bf16")
+    assert results(page, "gradient_accumulation_and_other_long_words bf16")
     assert dialog(page).bounding_box() == {"x": 0, "y": 0, "width": 390, "height": 844}
-    assert dialog(page).evaluate("it => it.scrollWidth - it.clientWidth") == 0
-    answers(page, "adamw decay")
+    assert dialog(page).evaluate("element => element.scrollWidth - element.clientWidth") == 0
+    results(page, "adamw decay")
     page.locator(".search a[href*='optimizers.html']").first.click()
     expect(dialog(page)).to_be_hidden()
     expect(page.locator(".sidebar-drawer")).not_to_be_in_viewport()
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_everybody_can_use_it(search: Page, theme: str) -> None:
+def test_axe_finds_no_violation_in_the_search(search: Page, theme: str) -> None:
     search.emulate_media(color_scheme="dark" if theme == "dark" else "light", reduced_motion="reduce")
-    answers(search, "all_reduce")
+    results(search, "all_reduce")
     search.add_script_tag(path=AXE)
-    found = search.evaluate("() => axe.run('dialog', { preload: false })")
-    assert not [f"{one['id']}: {one['nodes'][0]['failureSummary']}" for one in found["violations"]]
+    violations = search.evaluate("() => axe.run('dialog', { preload: false })")["violations"]
+    assert not [f"{violation['id']}: {violation['nodes'][0]['failureSummary']}" for violation in violations]

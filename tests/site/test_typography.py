@@ -1,4 +1,4 @@
-"""Lines end where a reader expects them to: not within a date, a short option, or between a number and its unit."""
+"""Line breaks: none inside a date or a short option, and none between a number and its unit."""
 
 import html
 import re
@@ -10,24 +10,24 @@ from bs4 import BeautifulSoup
 from playwright.sync_api import Page, expect
 
 PAGES = ["handbook/errata", "handbook/engineering-tips", "labs/lab-04-gradient-accumulation", "handbook/claims"]
-# What is drawn on more than one line: its boxes have different tops.
-BROKEN = """those => those.filter((one) => {
-  const tops = [...one.getClientRects()].map((box) => Math.round(box.top));
-  return Math.max(...tops) - Math.min(...tops) > 4 && !one.closest("td");
-}).map((one) => one.textContent)"""
+# Texts of the elements on more than one line: their boxes have different tops.
+BROKEN = """elements => elements.filter((element) => {
+  const tops = [...element.getClientRects()].map((box) => Math.round(box.top));
+  return Math.max(...tops) - Math.min(...tops) > 4 && !element.closest("td");
+}).map((element) => element.textContent)"""
 
 
 @pytest.mark.parametrize("name", PAGES)
 @pytest.mark.parametrize("width", [1440, 390, 320])
-def test_what_belongs_together_is_on_one_line(site: Path, page: Page, name: str, width: int) -> None:
+def test_unbroken_parts_are_on_one_line(site: Path, page: Page, name: str, width: int) -> None:
     page.set_viewport_size({"width": width, "height": 900})
     page.goto((site / f"{name}.html").as_uri())
-    held = page.locator("article .unbroken")
-    assert held.count() > 20
-    assert held.evaluate_all(BROKEN) == []
+    unbroken = page.locator("article .unbroken")
+    assert unbroken.count() > 20
+    assert unbroken.evaluate_all(BROKEN) == []
 
 
-def test_dates_options_and_units_are_what_is_held(site: Path, page: Page) -> None:
+def test_dates_options_and_units_are_unbroken(site: Path, page: Page) -> None:
     page.goto((site / "labs" / "lab-04-gradient-accumulation.html").as_uri())
     texts = page.locator("article .unbroken").all_inner_texts()
     assert any(re.fullmatch(r"\d{4}-\d\d-\d\d", text) for text in texts)
@@ -40,9 +40,9 @@ def test_a_long_name_in_a_narrow_table_ends_its_lines_after_underscores(site: Pa
     page.set_viewport_size({"width": 390, "height": 900})
     page.goto((site / "handbook" / "several-nodes.html").as_uri())
     name = page.locator("td code").filter(has_text=re.compile("^TORCH_ELASTIC_SHUTDOWN_TIMEOUT$"))
-    expect(name.first).to_have_js_property("textContent", "TORCH_ELASTIC_SHUTDOWN_TIMEOUT")  # as somebody copies it
+    expect(name.first).to_have_js_property("textContent", "TORCH_ELASTIC_SHUTDOWN_TIMEOUT")  # no extra characters
     table = page.locator(".table-wrapper", has=name).first
-    assert table.evaluate("it => it.scrollWidth - it.clientWidth") == 0
+    assert table.evaluate("element => element.scrollWidth - element.clientWidth") == 0
 
 
 CODE = re.compile(r"<(pre|code)\b.*?</\1>", re.DOTALL)
@@ -57,12 +57,12 @@ SAMPLE = """([stack, characters]) => {
 
 
 def characters_of(site: Path) -> Iterator[tuple[str, set[str]]]:
-    """The font stack and the characters beyond ASCII of code, and of the text around it."""
+    """Yields each font stack with the characters beyond ASCII that the site sets in it."""
     code: set[str] = set()
     text: set[str] = set()
-    for file in set(site.rglob("*.html")) - set(site.glob("read/*")):  # which repeats chapters and labs
+    for file in set(site.rglob("*.html")) - set(site.glob("read/*")):  # read/ repeats chapters and labs
         page = file.read_text(encoding="utf-8")
-        if 'class="katex"' in page:  # formulas have KaTeX's own fonts, which the site brings, too
+        if 'class="katex"' in page:  # formulas use KaTeX's fonts, which the site also includes
             soup = BeautifulSoup(page, "html.parser")
             for formula in soup.select(".katex"):
                 formula.decompose()
@@ -73,13 +73,13 @@ def characters_of(site: Path) -> Iterator[tuple[str, set[str]]]:
         yield stack, {character for character in characters if ord(character) > 127 and not character.isspace()}
 
 
-def test_every_character_has_a_glyph_in_a_font_that_the_site_brings(site: Path, page: Page) -> None:
+def test_every_character_has_a_glyph_in_a_font_of_the_site(site: Path, page: Page) -> None:
     devtools, missing = page.context.new_cdp_session(page), []
+    devtools.send("DOM.enable")
+    devtools.send("CSS.enable")  # on a page that is open already, Chromium would load the page's file a second time
     for stack, characters in characters_of(site):
         page.goto((site / "index.html").as_uri())
         page.evaluate(SAMPLE, [stack, sorted(characters)])
-        devtools.send("DOM.enable")
-        devtools.send("CSS.enable")
         root = devtools.send("DOM.getDocument")["root"]["nodeId"]
         samples = devtools.send("DOM.querySelectorAll", {"nodeId": root, "selector": "body > p"})["nodeIds"]
         for character, sample in zip(sorted(characters), samples, strict=True):

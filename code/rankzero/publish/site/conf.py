@@ -25,7 +25,7 @@ _MODULES = (
 )
 extensions = ["myst_nb", "sphinx_copybutton", *(f"rankzero.publish.site.{name}" for name in _MODULES)]
 
-# Markdown: the syntax that GitHub understands.
+# Markdown: the syntax that GitHub renders.
 myst_enable_extensions = ["dollarmath"]
 myst_heading_anchors = 4
 nb_execution_mode = "off"  # notebooks are executed and compared by the tests

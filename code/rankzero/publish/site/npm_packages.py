@@ -58,8 +58,8 @@ def _fonts() -> str:
     """Returns the packages' rules for the fonts of LETTERS, with paths relative to the style sheet."""
     sheets = sorted(path("@fontsource-variable").glob("*/wght*.css"))
     rules = [rule for sheet in sheets for rule in sheet.read_text(encoding="utf-8").split("/* ")[1:]]
-    wanted = [rule for rule in rules if any(f"-{letters}" in rule.split(" */")[0] for letters in LETTERS)]
-    return "".join("/* " + rule.replace("./files/", "").strip() + "\n" for rule in wanted)
+    served = [rule for rule in rules if any(f"-{letters}" in rule.split(" */")[0] for letters in LETTERS)]
+    return "".join("/* " + rule.replace("./files/", "").strip() + "\n" for rule in served)
 
 
 def setup(app: Sphinx) -> None:

@@ -27,7 +27,7 @@ def excerpts(document: nodes.document) -> Iterator[tuple[Place, nodes.literal_bl
 
 
 class CaptionExcerpts(SphinxTransform):
-    """Puts a caption above each excerpt, except above those of a solution, which is its page's only source."""
+    """Puts a caption above each excerpt, except excerpts of a solution: its page shows no other source."""
 
     default_priority = 400
 

@@ -15,7 +15,7 @@ from sphinx.util import logging
 
 from rankzero.publish.site import npm_packages
 
-SET = """
+TYPESET = """
 const katex = require(process.argv[1]);
 require("readline").createInterface({ input: process.stdin }).on("line", (line) => {
   const [formula, displayMode] = JSON.parse(line);
@@ -29,8 +29,8 @@ require("readline").createInterface({ input: process.stdin }).on("line", (line) 
 
 
 @functools.cache
-def _setter() -> subprocess.Popen[str]:
-    command = [str(npm_packages.NODE), "-e", SET, str(npm_packages.path("katex/dist/katex.js"))]
+def _typesetter() -> subprocess.Popen[str]:
+    command = [str(npm_packages.NODE), "-e", TYPESET, str(npm_packages.path("katex/dist/katex.js"))]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8")
     atexit.register(process.kill)
     return process
@@ -39,7 +39,7 @@ def _setter() -> subprocess.Popen[str]:
 @functools.cache
 def set_formula(formula: str, display: bool) -> dict[str, str]:
     """Returns KaTeX's HTML under "html", or its error message under "refused"."""
-    process = _setter()
+    process = _typesetter()
     assert process.stdin
     assert process.stdout
     process.stdin.write(json.dumps([formula, display]) + "\n")

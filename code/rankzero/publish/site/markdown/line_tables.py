@@ -2,7 +2,7 @@
 
 The first column of that table quotes code, sometimes shortened: `...` stands for any text. The search for a quote goes
 through the lines that the page shows, then the lab's starter, then the other files of the page's excerpts, and last the
-function that the cell names; in this order for the quote itself, then for the name that the quote calls.
+functions that the cell names. It searches for the quote, and then in the same order for the name that the quote calls.
 """
 
 import re
@@ -26,15 +26,15 @@ LIBRARY = ROOT / "code" / "rankzero"
 
 
 def find(quotes: list[str], shown: list[Place], lab: Lab) -> Iterator[tuple[str, Path, int]]:
-    """Yields the quotes of one cell that are found, each with its file and line; the page shows the places `shown`."""
+    """Yields each quote of a cell that is found, with its file and line; `shown` are the places that the page shows."""
     first = next(_places(quotes[0], quotes[1:], shown, lab), None)
     if first is None:
         return
     yield quotes[0], *first
     file, line = first
-    near = next((place for place in shown if place.file == file and place.first <= line <= place.last), _whole(file))
+    area = next((place for place in shown if place.file == file and place.first <= line <= place.last), _whole(file))
     for quote in quotes[1:]:
-        if number := next((line for pattern in _patterns(quote) for line in _lines(pattern, near)), None):
+        if number := next((line for pattern in _patterns(quote) for line in _lines(pattern, area)), None):
             yield quote, file, number
 
 
@@ -83,7 +83,7 @@ def _defined(name: str) -> list[Place]:
 
 
 class LinkLines(SphinxTransform):
-    """Makes the links on every lab's page."""
+    """Adds the links to the table of every lab's page."""
 
     default_priority = 390  # before excerpt_captions puts a caption between an excerpt's comment and its code
 

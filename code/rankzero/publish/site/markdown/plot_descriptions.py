@@ -29,9 +29,9 @@ class DescribePlots(SphinxTransform):
 
     def apply(self, **_: Any) -> None:
         for image in list(self.document.findall(nodes.image)):
-            cell = next((node for node in _above(image) if node.get("nb_element") == "cell_code"), None)
+            cell = next((node for node in _ancestors(image) if node.get("nb_element") == "cell_code"), None)
             if cell is not None and image["uri"].endswith(".png"):
-                section = next(node for node in _above(image) if isinstance(node, nodes.section))
+                section = next(node for node in _ancestors(image) if isinstance(node, nodes.section))
                 code = next(iter(cell.findall(nodes.literal_block))).astext()
                 size = get_image_size(Path(self.env.srcdir, image["uri"].lstrip("/")))
                 text = image.get("alt") or describe(code, heading=section[0].astext())
@@ -48,7 +48,7 @@ def visit(translator: HTML5Translator, node: plot) -> None:
     raise nodes.SkipNode
 
 
-def _above(node: nodes.Node) -> Iterator[nodes.Element]:
+def _ancestors(node: nodes.Node) -> Iterator[nodes.Element]:
     while node := node.parent:
         yield node
 
@@ -100,7 +100,7 @@ def _plot_functions() -> dict[str, str]:
     files = [*(ROOT / "code").glob("rankzero/**/*.py"), *(ROOT / "code").glob("lab-*/*.py")]
     texts = [text for file in files if "-> Figure" in (text := file.read_text(encoding="utf-8"))]
     return {
-        node.name: re.sub("^Draws (.)", lambda first: first[1].upper(), (ast.get_docstring(node) or "")).split("\n\n")[
+        node.name: re.sub("^Draws (.)", lambda match: match[1].upper(), (ast.get_docstring(node) or "")).split("\n\n")[
             0
         ]
         for text in texts

@@ -101,11 +101,11 @@ def _quiz(section: nodes.section) -> Iterator[tuple[list[nodes.Node], details]]:
 
 
 def _interview(section: nodes.section, document: nodes.document) -> Iterator[tuple[list[nodes.Node], details]]:
-    """Yields the question with its spoken answer, a block quote, and each question that is its answer's summary."""
+    """Yields the first question with its spoken answer, a block quote; then each question in its answer's summary."""
     for node in list(section)[1:]:
         if isinstance(node, nodes.block_quote):
             question = section[section.index(node) - 1]
-            if not isinstance(question, nodes.paragraph):  # the question is the one at the top of the lab's page
+            if not isinstance(question, nodes.paragraph):  # the question is the quote at the top of the lab's page
                 question = next(document.findall(nodes.block_quote))[0].deepcopy()
             answer = details("", summary("", "A spoken answer"))
             node.replace_self(answer)
@@ -141,7 +141,7 @@ def _progress_page(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
     groups: dict[str, list[Deck]] = {"Chapters": [], "Labs": []}
     for deck in decks(app.env):
         groups["Labs" if deck.page.startswith("labs/") else "Chapters"].append(deck)
-    yield PROGRESS, {"title": "What you know", "groups": groups}, "quiz-progress.html"
+    yield PROGRESS, {"title": "Your progress", "groups": groups}, "quiz-progress.html"
 
 
 def setup(app: Sphinx) -> None:

@@ -19,11 +19,11 @@ UNIT = re.compile(r"(?<=\d) (?=(?:[kKMGT]i?B|B|[MGT]b|m?s|W|%|[kKMGT]?FLOPs?|byt
 DATE = re.compile(r"(?<!\d)(\d{4}-\d\d-\d\d)(?!\d)")
 AFTER_FORMULA = re.compile(r"[.,;:!?)”’]+")
 SHORT, SHORT_IN_TABLE = 24, 14  # characters that fit on any line, or in any column
-BREAK = re.compile(r"(?<=[_.#/])(?=\w)")  # the places in a long name where a line may end
+BREAK = re.compile(r"(?<=[_.#/])(?=\w)")  # positions in a long name at which a line may end
 UNBROKEN = "unbroken"  # the CSS class of text that stays on one line
 
 
-class Hold(SphinxPostTransform):
+class KeepOnOneLine(SphinxPostTransform):
     """Keeps dates, short code, numbers with units and formulas with punctuation on one line."""
 
     default_priority = 890
@@ -50,25 +50,25 @@ def _hold_punctuation(formula: nodes.math) -> None:
     after = formula.next_node(siblings=True, descend=False)
     if isinstance(after, nodes.Text) and (mark := AFTER_FORMULA.match(after)):
         formula.parent.replace(after, nodes.Text(after[mark.end() :]))
-        both = _unbroken("")
-        formula.replace_self(both)
-        both += [formula, nodes.Text(mark[0])]
+        unbroken = _unbroken("")
+        formula.replace_self(unbroken)
+        unbroken += [formula, nodes.Text(mark[0])]
 
 
 def _allow_breaks(code: nodes.literal) -> None:
     """Allows a line to end inside a long NAME_OF_WORDS or a.dotted.name."""
-    *words, last = BREAK.split(code.astext())
+    *pieces, last_piece = BREAK.split(code.astext())
     code.clear()
-    for word in words:
-        code += [nodes.Text(word), nodes.raw("", "<wbr>", format="html")]
-    code += nodes.Text(last)
+    for piece in pieces:
+        code += [nodes.Text(piece), nodes.raw("", "<wbr>", format="html")]
+    code += nodes.Text(last_piece)
 
 
 def _unbroken(text: str) -> nodes.inline:
     return nodes.inline("", text, classes=[UNBROKEN])
 
 
-class Raise(SphinxPostTransform):
+class SetSuperscripts(SphinxPostTransform):
     """Sets runs of raised characters as superscripts, except in code."""
 
     default_priority = 900
@@ -91,5 +91,5 @@ def plain_letters(run: str) -> str:
 
 def setup(app: Any) -> None:
     """Registers this module with Sphinx."""
-    app.add_post_transform(Hold)
-    app.add_post_transform(Raise)
+    app.add_post_transform(KeepOnOneLine)
+    app.add_post_transform(SetSuperscripts)

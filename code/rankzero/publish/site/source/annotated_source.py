@@ -52,7 +52,7 @@ def words_html(words: source_parts.Words) -> str:
 
 def _block(lines: list[tuple[int, str]], kind: str, apart: bool) -> str:
     def anchored(number: int, html: str) -> str:
-        # The anchor of a note's line is at its code.
+        # The anchor of a note's line is in the code.
         return html if kind == "note" else f'<span class="said" id="L{number}">{html}</span>'
 
     if kind == "docstring" and all(COMMAND.match(text) for _, text in lines):

@@ -11,7 +11,7 @@ HUNK = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
 WORDS = re.compile(r"\w+|\s+|[^\w\s]")
 COMMENT = re.compile(r"\s+(?=# )")
 PIECES = re.compile(r"<[^>]*>|&[^;]*;|[^<&]")
-ALIKE = 0.5  # the least similarity (0 to 1) of the code of two lines that count as one line, changed
+ALIKE = 0.5  # the least similarity (0 to 1) of the code of two lines that count as one changed line
 MARKED = 0.7  # a line of which a larger part changed gets no marks
 
 Marks = list[tuple[int, int]]  # first column, and column after the last
@@ -85,17 +85,17 @@ def marked(colored: str, marks: Marks) -> str:
     """Returns HTML with <mark> around the characters of its text at the columns of `marks`."""
     column, is_open, pieces = 0, False, []
     for piece in PIECES.findall(colored):
-        wanted = not piece.startswith("<") and any(start <= column < end for start, end in marks)
-        if wanted != is_open:
-            pieces.append("<mark>" if wanted else "</mark>")
-            is_open = wanted
+        is_marked = not piece.startswith("<") and any(start <= column < end for start, end in marks)
+        if is_marked != is_open:
+            pieces.append("<mark>" if is_marked else "</mark>")
+            is_open = is_marked
         pieces.append(piece)
         column += not piece.startswith("<")
     return "".join([*pieces, "</mark>" * is_open])
 
 
 def _opcodes(old: list[str], new: list[str]) -> Iterator[tuple[str, int, int, int, int]]:
-    """Yields difflib's opcodes, with equal ends kept equal: difflib would match their empty lines with others."""
+    """Yields difflib's opcodes, but keeps equal ends equal: difflib would match empty lines in them with other ones."""
     end = 0
     while end < min(len(old), len(new)) and old[-1 - end] == new[-1 - end]:
         end += 1
@@ -116,14 +116,14 @@ def _pairs(lines: list[Line], removed: range, added: range) -> Iterator[tuple[in
     """Yields each removed line with the added line that it most resembles; pairs do not cross."""
     after = added.start
     for old in removed:
-        ratios = [(_likeness(lines[old].text, lines[new].text), -new) for new in range(after, added.stop)]
+        ratios = [(_similarity(lines[old].text, lines[new].text), -new) for new in range(after, added.stop)]
         best, negated_line = max(ratios, default=(0.0, 0))
         if best >= ALIKE:
             yield old, -negated_line
             after = -negated_line + 1
 
 
-def _likeness(old: str, new: str) -> float:
+def _similarity(old: str, new: str) -> float:
     """Returns the similarity of the code of two lines, 0 to 1."""
     code = [COMMENT.split(text)[0].strip() for text in (old, new)]
     return _matcher(*code).ratio() if all(code) else 0.0

@@ -62,7 +62,7 @@ def pages_of(lab: Lab) -> list[tuple[str, str]]:
 
 @cache
 def parts(old: Path, new: Path) -> list[Part]:
-    """Returns the diff of two files region by region, in the new file's order; a removed region keeps its place."""
+    """Returns the diff of two files by region, in the new file's order; a removed region follows its predecessor."""
     before, after = (dict(_named(file)) for file in (old, new))
     order = list(after)
     for name, previous in zip(before, [None, *before], strict=False):
@@ -104,15 +104,15 @@ def _title(labs: tuple[Lab, Lab]) -> str:
 def _links(uris: list[str], numbers: list[int | None]) -> str:
     """Returns a column per file with the line's number in that file, as a link to the line, or an empty column."""
     return "".join(
-        f'<a class="linenos" href="{escape(uri)}#L{number}" aria-label="Line {number}, {when}">{number}</a>'
+        f'<a class="linenos" href="{escape(uri)}#L{number}" aria-label="Line {number}, {version}">{number}</a>'
         if number
         else '<span class="nothing"></span>'
-        for uri, number, when in zip(uris, numbers, ("before", "after"), strict=False)
+        for uri, number, version in zip(uris, numbers, ("before", "after"), strict=False)
     )
 
 
 def _folded(part: Part) -> Iterator[tuple[bool, list[Line]]]:
-    """Yields stretches of a part's lines, each with whether the stretch is far from any change and so folded."""
+    """Yields stretches of a part's lines, each with whether it is folded: long stretches far from any change are."""
     changed = [i for i, line in enumerate(part.lines) if line.sign != " "]
     near = {j for i in changed for j in range(i - AROUND, i + AROUND + 1)}
     for is_near, group in itertools.groupby(range(len(part.lines)), key=lambda i: i in near):

@@ -62,7 +62,7 @@ def first_sentence(file: Path) -> str:
         return ""
     try:
         return (ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or "").split("\n")[0]
-    except (SyntaxError, ValueError):  # forged files need not be Python
+    except (SyntaxError, ValueError):  # forged files in tests/attacks may be no Python
         return ""
 
 
@@ -91,7 +91,7 @@ def head(env: BuildEnvironment, file: Path) -> dict[str, Any]:
     return {
         "title": file.name,
         "crumbs": crumbs(file, set(shown(env))),
-        "says": prose(first_sentence(file)),
+        "summary": prose(first_sentence(file)),
         "lab": lab and (page_names.title_of(lab.page), page_names.name_of(lab.page)),
     }
 
@@ -102,7 +102,7 @@ def _show(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
         if file.is_dir():
             entries = [_entry(app.env, entry, files) for entry in sorted(file.iterdir()) if _is_shown(entry)]
             yield source_page(file), {**head(app.env, file), "entries": entries}, "source/folder.html"
-        elif file not in annotated() and file.suffix != ".diff":  # other modules make the pages of those
+        elif file not in annotated() and file.suffix != ".diff":  # other modules make these files' pages
             code = numbered(enumerate(colored(file.read_text(encoding="utf-8"), file.name), start=1))
             yield source_page(file), {**head(app.env, file), "code": code}, "source/file.html"
 
@@ -110,7 +110,7 @@ def _show(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
 def _entry(env: BuildEnvironment, file: Path, files: list[Path]) -> dict[str, Any]:
     name = page_names.name_of(file)
     page = name if file.suffix in PAGES and name in env.found_docs else source_page(file) if file in files else None
-    return {"name": file.name + "/" * file.is_dir(), "page": page, "says": prose(first_sentence(file))}
+    return {"name": file.name + "/" * file.is_dir(), "page": page, "summary": prose(first_sentence(file))}
 
 
 def setup(app: Sphinx) -> None:

@@ -12,7 +12,7 @@ from rankzero.publish.site.source.source_parts import Annotated, Region, Row, Se
 
 LABEL = 32  # characters: a longer comment at the end of a line is moved beside the code
 WIDTH = 100  # columns of code that are visible: a comment that makes a line longer is moved, too
-OPENING = 2  # lines of a paragraph before the line with the comment
+OPENING = 2  # the most lines that a paragraph may have before the line with the comment
 
 # An estimate of the gap that words leave in the code beside them.
 MEASURE = 37  # characters per line of words
@@ -130,7 +130,7 @@ class _Reader:
         return self.lines[number - 1].lstrip().startswith("#") and number in self.comments
 
     def _is_moved(self, number: int) -> bool:
-        """Returns whether the comment at the line's end is moved: a sentence is, a label or a tool's directive not."""
+        """Returns whether the comment at the line's end is moved; a label or a tool's directive stays."""
         column = self.comments.get(number)
         if column is None or number in self.heads:
             return False
@@ -139,11 +139,11 @@ class _Reader:
         return not comment.startswith(("type:", "noqa")) and (len(comment) > LABEL or len(line) > WIDTH)
 
 
-def _height(several: list[Words]) -> float:
+def _height(blocks: list[Words]) -> float:
     """Returns the approximate height of words, in lines of code."""
-    paragraphs = [text for words in several for text in text_of(words).split("\n\n")]
+    paragraphs = [text for words in blocks for text in text_of(words).split("\n\n")]
     lines = sum(math.ceil(len(text) / MEASURE) * TALLER + 0.4 for text in paragraphs)
-    return lines + HEADING * sum(words.kind == "docstring" for words in several)
+    return lines + HEADING * sum(words.kind == "docstring" for words in blocks)
 
 
 def _opening(row: Row) -> list[tuple[int, str]]:
@@ -170,7 +170,7 @@ def _plain_name(node: ast.stmt) -> str:
 
 
 def _target(node: ast.stmt) -> str:
-    """Returns the first name that a statement assigns, which names constants that are not with the first constants."""
+    """Returns the first name that a statement assigns: it names each region of constants after the first one."""
     names = (name for name in ast.walk(node) if isinstance(name, ast.Name))
     return next((name.id for name in names if isinstance(name.ctx, ast.Store)), "")
 

@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 
 @dataclass
 class Words:
-    """A docstring, a comment of one or more lines, or the comment at the end of a line: (number, source) each."""
+    """A docstring, a comment of one or more lines, or the comment at the end of a line: (number, source) per line."""
 
     kind: str  # "docstring", "comment" or "note"
     lines: list[tuple[int, str]]
-    apart: bool = False  # not beside its line, because earlier words take the room there
+    apart: bool = False  # not beside their line, because earlier words are there
 
 
 @dataclass

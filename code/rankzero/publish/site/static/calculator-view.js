@@ -1,4 +1,4 @@
-/* The results that the ledger calculator shows: verdict, bars, tables, and the command that says the same. */
+/* The results that the ledger calculator shows: verdict, bars, tables, and the command that prints the same ledger. */
 
 function LedgerView(root, ledger) {
   "use strict";
@@ -7,18 +7,18 @@ function LedgerView(root, ledger) {
   const training = Object.values(facts.kinds).filter((kind) => facts.present[kind].length);
   const UNITS = { TB: 1e12, GB: 1e9, MB: 1e6, kB: 1e3, B: 1 };
 
-  const place = (name) => root.querySelector(`[data-show="${name}"]`);
-  const show = (name, text) => (place(name).textContent = text);
-  const sum = (sizes) => sizes.reduce((all, size) => all + size, 0n);
+  const slot = (name) => root.querySelector(`[data-show="${name}"]`);
+  const show = (name, text) => (slot(name).textContent = text);
+  const sum = (sizes) => sizes.reduce((total, size) => total + size, 0n);
   const round = (size) => human(size).replace(".00", "");
   const significant = (number, digits) => `${Number(number.toPrecision(digits))}`;
   const unitOf = (size) => Object.keys(UNITS).find((unit) => size >= UNITS[unit]) ?? "B";
 
-  /** An element with attributes, and texts or elements in it. */
-  function make(tag, attributes, ...inside) {
+  /** An element with attributes, and with texts or elements as children. */
+  function make(tag, attributes, ...children) {
     const element = document.createElement(tag);
     for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
-    element.append(...inside);
+    element.append(...children);
     return element;
   }
 
@@ -35,11 +35,11 @@ function LedgerView(root, ledger) {
     show("moment", `at the peak, when ${facts.moments[peak.phase]}`);
     show("fits", { no: "does not fit", barely: "just fits", yes: "fits" }[state]);
     show("room", room < 0n ? `${name}: ${human(-room)} too much.` : `${name}: ${human(room)} to spare.`);
-    show("largest", sayLargest(largest));
+    show("largest", largestText(largest));
   }
 
-  function sayLargest(largest) {
-    if (largest === null) return "More sequences fit than the ledger counts.";
+  function largestText(largest) {
+    if (largest === null) return "More sequences fit than the ledger can count.";
     if (largest === 0n) return "Not even one sequence fits.";
     return `Largest micro-batch that fits: ${thousands(largest)} sequence${largest === 1n ? "" : "s"}.`;
   }
@@ -53,7 +53,7 @@ function LedgerView(root, ledger) {
   }
 
   // --------------------------------------------------------------------------------------------------------- the bars
-  /** The bars' elements are made once, so that their widths can move. */
+  /** Makes the bars' elements once, so that CSS can animate changes of their widths. */
   function makeBars() {
     const plot = root.querySelector(".plot");
     for (const phase of facts.phases) {
@@ -70,11 +70,12 @@ function LedgerView(root, ledger) {
     plot.append(make("div", { class: "device" }), make("div", { class: "axis" }, ...ticks));
   }
 
-  /** Bytes at the right end of the axis: four round steps that hold everything. A far device would press bars flat. */
+  /** Bytes at the right end of the axis, which has four round steps. The axis includes the device's memory if that is
+      less than 4 times the peak: with more memory, the bars would be too narrow to read. */
   function topOf(peak, memory) {
-    const most = Number(peak > memory / 4n && memory > peak ? memory : peak) * 1.02;
-    const power = 10 ** Math.floor(Math.log10(most / 4));
-    return 4 * power * [1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10].find((step) => 4 * step * power >= most);
+    const largest = Number(peak > memory / 4n && memory > peak ? memory : peak) * 1.02;
+    const power = 10 ** Math.floor(Math.log10(largest / 4));
+    return 4 * power * [1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10].find((step) => 4 * step * power >= largest);
   }
 
   function showBars({ device }, { rows, peak }) {
@@ -98,14 +99,14 @@ function LedgerView(root, ledger) {
     showDevice(device, top);
   }
 
-  /** The line of the device's memory and its label, or how far it lies beyond the bars. */
+  /** Shows a line at the device's memory, with a label; or, beyond the axis, only the label. */
   function showDevice({ memory }, top) {
     const [line, label] = [root.querySelector(".device"), root.querySelector(".memory")];
     const share = Number(memory) / top;
     line.hidden = share > 1;
     line.style.left = `${Math.min(100, 100 * share)}%`;
     label.style.setProperty("--place", Math.min(1, share));
-    label.textContent = round(memory) + (share > 1 ? ` is ${significant(share, 2)} times as far to the right` : "");
+    label.textContent = round(memory) + (share > 1 ? ` is ${significant(share, 2)} times the end of the axis` : "");
   }
 
   // ------------------------------------------------------------------------------------------------------- the tables
@@ -117,38 +118,40 @@ function LedgerView(root, ledger) {
       return make("td", phase === peak.phase ? { class: "fullest" } : {}, text);
     };
     const line = (head, cells) => make("tr", {}, make("th", { scope: "row" }, ...head), ...cells);
-    const lines = training.map((kind) => line([swatch(kind), kind], moments.map(([phase, at]) => cell(phase, at[kind]))));
-    const sums = moments.map(([phase, at]) => cell(phase, sum(Object.values(at))));
+    const cellsOf = (kind) => moments.map(([phase, sizes]) => cell(phase, sizes[kind]));
+    const lines = training.map((kind) => line([swatch(kind), kind], cellsOf(kind)));
+    const sums = moments.map(([phase, sizes]) => cell(phase, sum(Object.values(sizes))));
     root.querySelector(".moments tbody").replaceChildren(...lines);
-    root.querySelector(".moments tfoot").replaceChildren(line(["together"], sums));
+    root.querySelector(".moments tfoot").replaceChildren(line(["total"], sums));
     for (const head of root.querySelectorAll(".moments thead [data-phase]")) {
       head.classList.toggle("fullest", head.dataset.phase === peak.phase);
     }
     show("unit", unit);
   }
 
-  /** One body for each kind: its total, then its rows. Shares are of what is there at the peak. */
+  /** Shows a table body per kind of memory: its total, then its rows. Shares are fractions of the bytes at the peak. */
   function showRows({ rows, peak }) {
-    const share = (some) => {
-      const there = sum(some.filter((one) => one.phases.includes(peak.phase)).map((one) => one.bytes));
-      return there ? `${((100 * Number(there)) / Number(peak.bytes)).toFixed(1)} %` : "";
+    const share = (shared) => {
+      const bytes = sum(shared.filter((row) => row.phases.includes(peak.phase)).map((row) => row.bytes));
+      return bytes ? `${((100 * Number(bytes)) / Number(peak.bytes)).toFixed(1)} %` : "";
     };
-    const line = (scope, head, formula, bytes, some) =>
+    const line = (scope, head, formula, bytes, shared) =>
       make(
         "tr",
         {},
         make("th", { scope }, ...head),
         make("td", { class: "formula" }, formula),
         make("td", { class: "size" }, thousands(bytes)),
-        make("td", { class: "size" }, share(some)),
+        make("td", { class: "size" }, share(shared)),
       );
     const bodies = Object.values(facts.kinds).flatMap((kind) => {
-      const own = rows.filter((one) => one.kind === kind);
-      if (!own.length) return [];
+      const kindRows = rows.filter((row) => row.kind === kind);
+      if (!kindRows.length) return [];
       const head = training.includes(kind) ? [swatch(kind), kind] : [kind];
       const note = training.includes(kind) ? "" : "of generation, not of training";
-      const total = line("rowgroup", head, note, ledger.total(rows, kind), own);
-      return make("tbody", {}, total, ...own.map((one) => line("row", [one.name], one.formula, one.bytes, [one])));
+      const total = line("rowgroup", head, note, ledger.total(rows, kind), kindRows);
+      const lines = kindRows.map((row) => line("row", [row.name], row.formula, row.bytes, [row]));
+      return make("tbody", {}, total, ...lines);
     });
     const table = root.querySelector(".rows");
     for (const body of [...table.tBodies]) body.remove();
@@ -156,7 +159,7 @@ function LedgerView(root, ledger) {
   }
 
   // ------------------------------------------------------------------------------------------------------ the command
-  /** The words of `rankzero plan` for this setting, an option and its value together. */
+  /** The `rankzero plan` command of a setting, in parts that stay on one line: each option with its value. */
   function planOf({ model, recipe, optimizer, batchSize, seqLen, layout, hardware }) {
     const { data, zero, tensor, microBatches } = layout;
     return [
@@ -172,7 +175,7 @@ function LedgerView(root, ledger) {
     ];
   }
 
-  /** The same layout in Python, and what a pipeline would add to it. */
+  /** A setting's layout in Python; `pipeline` is the text of one more argument. */
   function layoutOf({ layout }, pipeline = "") {
     const { data, zero, tensor, checkpointing, microBatches } = layout;
     const flag = layout.sequenceParallel ? "True" : "False";
@@ -180,11 +183,11 @@ function LedgerView(root, ledger) {
     return `Layout(\n    ${ranks}\n    checkpointing="${checkpointing}", micro_batches=${microBatches}${pipeline},\n)`;
   }
 
-  /** What `rankzero plan` says of presets, for a model that is none. */
+  /** A Python program that prints the ledger of a model that is not a preset, which `rankzero plan` cannot. */
   function programOf(setting) {
     const { config, recipe, optimizer, batchSize, seqLen } = setting;
     const [name, module] = config.family === "gpt" ? ["GPTConfig", "gpt"] : ["LlamaConfig", "llama"];
-    const sizes = Object.entries(facts.sizes[config.family]).map(([own, python]) => `${python}=${config[own]}`);
+    const sizes = Object.entries(facts.sizes[config.family]).map(([size, python]) => `${python}=${config[size]}`);
     return [
       `from rankzero.learn.models.${module} import ${name}`,
       "from rankzero.ledger.plan.layout import Layout",
@@ -200,19 +203,20 @@ function LedgerView(root, ledger) {
     ].join("\n");
   }
 
-  /** The command; and the one for two stages, with micro-batches that fill them if the setting has only one. */
+  /** Shows the setting's command, and the command for two pipeline stages, with at least 2 micro-batches. */
   function showCommand(setting) {
     const microBatches = setting.layout.microBatches > 1n ? setting.layout.microBatches : 8n;
-    const several = { ...setting, layout: { ...setting.layout, microBatches } };
-    const put = (name, words) => {
-      const spans = words.flatMap((word) => [" ", make("span", {}, word)]).slice(1);
-      place(name).replaceChildren(...spans);
+    const twoStages = { ...setting, layout: { ...setting.layout, microBatches } };
+    const showParts = (name, parts) => {
+      const spans = parts.flatMap((part) => [" ", make("span", {}, part)]).slice(1);
+      slot(name).replaceChildren(...spans);
     };
-    const known = Boolean(facts.preset[setting.model]);
-    show("check", known ? "The same from Python, in a terminal:" : "The same from Python:");
-    put("command", known ? planOf(setting) : [programOf(setting)]);
-    show("continues", known ? "With two stages, this setting continues there:" : "In Python, with two stages:");
-    put("pipeline", known ? [...planOf(several), "--pipeline 2"] : [`layout = ${layoutOf(several, ", pipeline=2")}`]);
+    const isPreset = Boolean(facts.preset[setting.model]);
+    show("check", isPreset ? "The same ledger from Python, in a terminal:" : "The same ledger from Python:");
+    showParts("command", isPreset ? planOf(setting) : [programOf(setting)]);
+    show("continues", isPreset ? "This setting with two pipeline stages:" : "In Python, with two pipeline stages:");
+    const pythonLayout = `layout = ${layoutOf(twoStages, ", pipeline=2")}`;
+    showParts("pipeline", isPreset ? [...planOf(twoStages), "--pipeline 2"] : [pythonLayout]);
   }
 
   makeBars();

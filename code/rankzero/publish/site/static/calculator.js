@@ -1,5 +1,5 @@
-/* The ledger calculator's page. The form is the state: what it says goes into `Ledger`, and into the address, so that a
-   setting can be linked. Fields have Python's names. */
+/* The ledger calculator's page. The form is the state: its values go to `Ledger`, and into the page's address, so that
+   a setting can be linked. Fields have Python's names. */
 
 (() => {
   "use strict";
@@ -23,7 +23,7 @@
     return field.options ? [...field.options].find((option) => option.defaultSelected).value : field.defaultValue;
   }
 
-  /** What the form says, as `predict` wants it. UserError for what is no number. */
+  /** The form's values, as the parameters of `compute`. UserError for a number that is not a positive integer. */
   function read() {
     const text = (name) => valueOf(form.elements[name]);
     const number = (name) => ledger.positiveInt(name, text(name));
@@ -41,7 +41,7 @@
       hardware: own ? null : text("hardware"),
       layout: {
         data,
-        zero: data === 1n ? 0n : BigInt(text("zero")), // one rank shares with nobody
+        zero: data === 1n ? 0n : BigInt(text("zero")), // ZeRO shards over data-parallel ranks
         tensor: number("tensor"),
         sequenceParallel: text("sequence_parallel") === "1",
         checkpointing: text("checkpointing"),
@@ -50,7 +50,7 @@
     };
   }
 
-  /** The rows, their peak, and the largest micro-batch; null for one that is more than the ledger counts. */
+  /** The rows, their peak, and the largest micro-batch, which is null if it is more than the ledger can count. */
   function compute(setting) {
     const { config, recipe, optimizer, device, batchSize, seqLen, layout } = setting;
     const rows = ledger.predict(config, recipe, optimizer, { batchSize, seqLen, layout });
@@ -64,12 +64,12 @@
   }
 
   // ----------------------------------------------------------------------------------------------------- the address
-  /** Only what differs from the first setting; sizes only if they are the user's own. */
+  /** The fields that differ from their defaults, as the address lists them. A preset's sizes are left out. */
   function address() {
-    const own = !facts.preset[form.elements.model.value];
-    const told = fields.filter((field) => own || !sizeNames.includes(field.name));
-    const differ = told.filter((field) => valueOf(field) !== defaultOf(field));
-    return new URLSearchParams(differ.map((field) => [field.name, valueOf(field)])).toString();
+    const ownSizes = !facts.preset[form.elements.model.value];
+    const candidates = fields.filter((field) => ownSizes || !sizeNames.includes(field.name));
+    const changed = candidates.filter((field) => valueOf(field) !== defaultOf(field));
+    return new URLSearchParams(changed.map((field) => [field.name, valueOf(field)])).toString();
   }
 
   function setAddress(hash) {
@@ -77,22 +77,22 @@
     history.replaceState(null, "", hash ? `#${hash}` : location.pathname + location.search);
   }
 
-  /** Sets the form as the address says, and everything else to its default. */
+  /** Sets the fields that the address lists to its values, and all other fields to their defaults. */
   function restore() {
-    const told = new URLSearchParams(location.hash.slice(1));
-    const unknown = [];
+    const values = new URLSearchParams(location.hash.slice(1));
+    const problems = [];
     form.reset();
-    update(false); // so that there is a result, whatever the address says
-    for (const field of fields.filter((one) => told.has(one.name))) {
-      const value = told.get(field.name);
+    update(false); // so that the page shows results even if the address has an impossible setting
+    for (const field of fields.filter(({ name }) => values.has(name))) {
+      const value = values.get(field.name);
       if (field.type === "checkbox") field.checked = value === "1";
       else if (!field.options || [...field.options].some((option) => option.value === value)) field.value = value;
-      else unknown.push([field.name, `the address asks for '${value}', which is no choice here: choose another.`]);
+      else problems.push([field.name, `the address has '${value}', which is not an option: choose another one.`]);
     }
     if (facts.preset[form.elements.model.value]) fillSizes(form.elements.model.value);
     root.querySelector(".sizes").open = !facts.preset[form.elements.model.value];
     update();
-    for (const [name, sentence] of unknown) say(name, sentence);
+    for (const [name, sentence] of problems) showProblem(name, sentence);
   }
 
   // ------------------------------------------------------------------------------------------------------ the changes
@@ -103,21 +103,22 @@
     }
   }
 
-  /** A preset brings its sizes; a size of one's own makes the model one's own. All the tokens there are stay all. */
+  /** Adapts other fields to a changed field. A preset sets the sizes, and a changed size selects a model of the user's
+      own. If the sequence had the greatest length of the old preset, it gets the greatest length of the new preset. */
   function follow(changed) {
     const { model, seq_len: seqLen, block_size: blockSize } = form.elements;
     if (changed === model && facts.preset[model.value]) {
-      const all = seqLen.value === seqLen.dataset.most;
+      const isLongest = seqLen.value === seqLen.dataset.most;
       fillSizes(model.value);
-      if (all || Number(seqLen.value) > Number(blockSize.value)) seqLen.value = blockSize.value;
+      if (isLongest || Number(seqLen.value) > Number(blockSize.value)) seqLen.value = blockSize.value;
     } else if (sizeNames.includes(changed.name)) {
       model.value = familyOf(model.value);
     }
     if (changed === model) root.querySelector(".sizes").open = !facts.preset[model.value];
   }
 
-  /** Computes and shows what the form says; or the sentence that says why not, beside its field. */
-  function update(remember = true) {
+  /** Shows the results for the form's values; or, for an invalid value, an error beside its field. */
+  function update(writeAddress = true) {
     form.elements.seq_len.dataset.most = form.elements.block_size.value;
     for (const field of fields) field.removeAttribute("aria-invalid");
     for (const problem of form.querySelectorAll(".problem:not(:empty)")) problem.textContent = "";
@@ -128,19 +129,19 @@
       setStale(false);
     } catch (error) {
       if (!(error instanceof ledger.UserError)) throw error;
-      say(error.field, error.message);
+      showProblem(error.field, error.message);
       setStale(true);
     }
-    if (remember) setAddress(address());
+    if (writeAddress) setAddress(address());
   }
 
-  function say(name, sentence) {
+  function showProblem(name, sentence) {
     fieldOf(name).querySelector(".problem").textContent = sentence;
     form.elements[name].setAttribute("aria-invalid", "true");
     if (sizeNames.includes(name)) root.querySelector(".sizes").open = true;
   }
 
-  /** Results of a setting that cannot be are the last ones that could. */
+  /** While the setting is invalid, the page shows the results of the last valid setting, marked as stale. */
   function setStale(stale) {
     root.classList.toggle("stale", stale);
     root.querySelector(".old").hidden = !stale;
@@ -151,11 +152,12 @@
     const family = familyOf(model.value);
     for (const name of sizeNames) fieldOf(name).hidden = !Object.values(facts.sizes[family]).includes(name);
     fieldOf("memory").hidden = hardware.value !== "own";
-    const says = (name, text) => (form.querySelector(`[data-says="${name}"]`).textContent = text);
-    says("recipe", facts.recipe[recipe.value].says);
-    says("zero", zero.value !== "0" && data.value.trim() === "1" ? "One rank shares with nobody." : "");
+    const showHint = (name, text) => (form.querySelector(`[data-hint="${name}"]`).textContent = text);
+    const ignoresZero = zero.value !== "0" && data.value.trim() === "1";
+    showHint("recipe", facts.recipe[recipe.value].says);
+    showHint("zero", ignoresZero ? "One data-parallel rank has nothing to shard." : "");
     const [layers, width, heads] = ["n_layer", "hidden_dim", "n_head"].map((name) => form.elements[name].value);
-    root.querySelector(".shape").textContent = `${layers} blocks, ${width} wide, ${heads} heads`;
+    root.querySelector(".shape").textContent = `${layers} blocks, width ${width}, ${heads} heads`;
   }
 
   // ------------------------------------------------------------------------------------------------------- the events

@@ -1,16 +1,16 @@
-// Claims: pointing at a badge, or stepping onto it with the keyboard, shows its note; a click, a tap or Enter steps into
-// the note, and Escape leads back. The note itself waits in a <template> of the page.
+// Claim badges: pointing at a badge, or moving the focus to it by keyboard, shows its note. A click, a tap or Enter
+// moves the focus into the note, and Escape returns it to the badge. A <template> of the page has the note's content.
 (() => {
   "use strict";
-  if (!("popover" in HTMLElement.prototype)) return; // then a badge stays a link to the table of claims
+  if (!("popover" in HTMLElement.prototype)) return; // without popovers, a badge is a link to the table of claims
 
   const GAP = 8; // pixels between badge and note, and between note and window
-  const WORDS = {
+  const DESCRIPTIONS = {
     holds: "A claim that holds.",
     fails: "A claim that fails.",
     "not-measured": "A claim that is not measured yet.",
   };
-  const sheet = matchMedia("(max-width: 40rem)"); // there, the note is a sheet at the bottom: claim-badges.css
+  const narrow = matchMedia("(max-width: 40rem)"); // in such a window, the note is at the bottom: claim-badges.css
 
   const note = document.createElement("div");
   note.className = "claim-note";
@@ -19,11 +19,11 @@
   note.setAttribute("role", "dialog");
   note.setAttribute("aria-labelledby", "claim-note-statement");
 
-  let badge = null; // whose note is shown
-  let inside = false; // whether the reader stepped into it: then it stays until they leave
-  let seen = false; // whether the badge has been in the window since
+  let badge = null; // the badge with the open note
+  let inside = false; // true after the reader entered the note, which then stays open until they leave it
+  let seen = false; // true after the badge was inside the window with its note open
   let timer = 0;
-  let quiet = false; // while focus is handed back to a badge
+  let returning = false; // true while the focus returns to a badge, which does not open the note again
 
   function badgeAt(target) {
     return target instanceof Element ? target.closest("a.claim") : null;
@@ -59,15 +59,15 @@
     note.hidePopover();
   }
 
-  // Closes, and puts the focus back on the badge if it was in the note.
+  // Closes the note. Returns the focus to the badge if the focus was in the note.
   function leave() {
     const link = badge;
-    const had = note.contains(document.activeElement);
+    const hadFocus = note.contains(document.activeElement);
     close();
-    if (!had) return;
-    quiet = true;
+    if (!hadFocus) return;
+    returning = true;
     link.focus({ preventScroll: true });
-    quiet = false;
+    returning = false;
   }
 
   function closeButton() {
@@ -80,45 +80,47 @@
     return button;
   }
 
-  // Above the badge, where the text has been read; else below it, else beside it; never outside the window.
+  // Places the note above the badge, whose text has been read; without room there, below or beside the badge; always
+  // inside the window.
   function place() {
     note.style.cssText = "";
-    const at = badge.getClientRects()[0];
-    if (sheet.matches) {
-      const covered = at.bottom + GAP - note.getBoundingClientRect().top;
+    const box = badge.getClientRects()[0];
+    if (narrow.matches) {
+      const covered = box.bottom + GAP - note.getBoundingClientRect().top;
       if (covered > 0) window.scrollBy({ top: covered, behavior: "instant" });
       return;
     }
-    const [wide, tall] = [document.documentElement.clientWidth - GAP, innerHeight - GAP];
+    const [right, bottom] = [document.documentElement.clientWidth - GAP, innerHeight - GAP];
     const [width, height] = [note.offsetWidth, note.offsetHeight];
     const within = (start, size, end) => `${Math.max(GAP, Math.min(start, end - size))}px`;
-    note.style.left = within(at.left + (at.width - width) / 2, width, wide);
-    if (at.top - height >= 2 * GAP) note.style.top = `${at.top - GAP - height}px`;
-    else if (at.bottom + GAP + height <= tall) note.style.top = `${at.bottom + GAP}px`;
+    note.style.left = within(box.left + (box.width - width) / 2, width, right);
+    if (box.top - height >= 2 * GAP) note.style.top = `${box.top - GAP - height}px`;
+    else if (box.bottom + GAP + height <= bottom) note.style.top = `${box.bottom + GAP}px`;
     else {
-      note.style.left = at.right + GAP + width <= wide ? `${at.right + GAP}px` : within(at.left - GAP - width, width, wide);
-      note.style.top = within(at.top + (at.height - height) / 2, height, tall);
+      const fits = box.right + GAP + width <= right;
+      note.style.left = fits ? `${box.right + GAP}px` : within(box.left - GAP - width, width, right);
+      note.style.top = within(box.top + (box.height - height) / 2, height, bottom);
     }
   }
 
   function follow() {
-    if (!badge || sheet.matches) return;
-    const at = badge.getBoundingClientRect();
-    const out = at.bottom < 0 || at.top > innerHeight; // also before the window has scrolled to it
-    if (out && seen) leave();
+    if (!badge || narrow.matches) return;
+    const box = badge.getBoundingClientRect();
+    const outside = box.bottom < 0 || box.top > innerHeight; // also true before the window has scrolled to the badge
+    if (outside && seen) leave();
     else place();
-    seen ||= !out;
+    seen ||= !outside;
   }
 
   async function copy(button) {
     const command = button.parentElement.querySelector("code");
-    const said = button.parentElement.querySelector("[role=status]");
+    const status = button.parentElement.querySelector("[role=status]");
     try {
       await navigator.clipboard.writeText(command.textContent);
-      said.textContent = "Copied";
+      status.textContent = "Copied";
     } catch {
-      getSelection().selectAllChildren(command); // where the clipboard is refused: one key is left to press
-      said.textContent = "Selected";
+      getSelection().selectAllChildren(command); // the browser refused the clipboard: the reader can copy the selection
+      status.textContent = "Selected";
     }
   }
 
@@ -141,7 +143,7 @@
   });
   document.addEventListener("focusin", (event) => {
     const link = badgeAt(event.target);
-    if (link && !quiet && link.matches(":focus-visible")) open(link, false);
+    if (link && !returning && link.matches(":focus-visible")) open(link, false);
     else if (note.contains(event.target)) inside = true;
   });
   document.addEventListener("focusout", (event) => {
@@ -165,35 +167,35 @@
   });
   note.addEventListener("click", (event) => {
     if (event.target.closest(".claim-command button")) copy(event.target);
-    else if (event.target.closest("a")) close(); // also when it leads elsewhere on this page
+    else if (event.target.closest("a")) close(); // also for a link to another place on this page
   });
-  // Tab beyond the note's ends goes on from the badge, as if the note stood beside it.
+  // Tab beyond the note's first or last link or button continues from the badge, as if the note followed the badge.
   note.addEventListener("keydown", (event) => {
     if (event.key !== "Tab") return;
     const stops = [...note.querySelectorAll("a[href], button")];
-    const at = stops.indexOf(document.activeElement);
-    if (event.shiftKey ? at > 0 : at < stops.length - 1) return;
+    const index = stops.indexOf(document.activeElement);
+    if (event.shiftKey ? index > 0 : index < stops.length - 1) return;
     if (event.shiftKey) event.preventDefault();
     leave();
   });
   addEventListener("scroll", follow, { capture: true, passive: true });
   addEventListener("resize", follow);
 
-  function describe() {
+  function addDescriptions() {
     document.body.append(note);
-    for (const [name, words] of Object.entries(WORDS)) {
+    for (const [name, description] of Object.entries(DESCRIPTIONS)) {
       const hidden = document.createElement("span");
       hidden.hidden = true;
       hidden.id = `claim-that-${name}`;
-      hidden.textContent = words;
+      hidden.textContent = description;
       document.body.append(hidden);
     }
     for (const link of document.querySelectorAll("a.claim")) {
-      const name = Object.keys(WORDS).find((name) => link.classList.contains(name));
+      const name = Object.keys(DESCRIPTIONS).find((name) => link.classList.contains(name));
       link.setAttribute("aria-haspopup", "dialog");
       link.setAttribute("aria-expanded", "false");
       link.setAttribute("aria-describedby", `claim-that-${name}`);
     }
   }
-  if (document.querySelector("a.claim")) describe();
+  if (document.querySelector("a.claim")) addDescriptions();
 })();

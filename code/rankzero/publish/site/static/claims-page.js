@@ -1,4 +1,4 @@
-// The table of claims: a filter by text, verdict and page. Without a script the whole table is there.
+// The table of claims: a filter by text, verdict and page. Without JavaScript, the page shows the whole table.
 (() => {
   "use strict";
   const rows = [...document.querySelectorAll(".claim-row")].map((body) => ({
@@ -50,18 +50,18 @@
     const words = text.value.toLowerCase().split(/\s+/).filter(Boolean);
     let shown = 0;
     for (const row of rows) {
-      const fits =
+      const matches =
         (!verdict.value || row.verdict === verdict.value) &&
         (!page.value || nameOf(row.section) === page.value) &&
         words.every((word) => row.text.includes(word));
-      row.body.hidden = !fits;
-      shown += fits;
+      row.body.hidden = !matches;
+      shown += matches;
     }
     for (const section of sections) section.hidden = !section.querySelector(".claim-row:not([hidden])");
     count.value = shown === rows.length ? `${shown} claims` : `${shown} of ${rows.length} claims`;
   }
 
-  // A link to a row that the filter hides shows it.
+  // A link to a row that the filter hides clears the filter.
   function reveal() {
     const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
     if (!target?.closest("[hidden]")) return;
@@ -81,7 +81,7 @@
   sections[0].before(form);
   filter();
 
-  // What is scrolled to stands below the filter.
+  // The target of a link appears below the sticky filter.
   const measure = () => {
     const sticks = getComputedStyle(form).position === "sticky";
     const padding = parseFloat(getComputedStyle(document.documentElement).scrollPaddingTop) || 0;
@@ -90,5 +90,6 @@
   };
   new ResizeObserver(measure).observe(form);
   measure();
-  if (location.hash) document.getElementById(decodeURIComponent(location.hash.slice(1)))?.scrollIntoView({ behavior: "instant" });
+  const linked = location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1)));
+  if (linked) linked.scrollIntoView({ behavior: "instant" });
 })();

@@ -1,19 +1,19 @@
-/* Draws the page's diagrams with mermaid, in the page's colors and type: again when its theme changes, or the room that a
-   diagram has. A chart from left to right that would become too small to read runs from top to bottom instead. */
+/* Draws the page's diagrams with mermaid, in the page's colors and fonts, and redraws them when the theme or the width
+   of their boxes changes. A flowchart from left to right that would be too small to read runs from top to bottom. */
 (() => {
   "use strict";
-  const LEGIBLE = 0.76; // how far letters of 13 px may shrink; what is wider still scrolls within its box
-  const [LONG, SHORT] = [140, 110]; // lines of labels, in pixels
+  const LEGIBLE = 0.76; // the smallest scale at which letters of 13 px are legible; a wider diagram scrolls in its box
+  const [LONG, SHORT] = [140, 110]; // widths at which a label wraps, in pixels
   const FONT = '"Inter Variable", system-ui, sans-serif';
   const figures = [...document.querySelectorAll("figure.diagram")];
   let number = 0;
 
   const color = (name) => getComputedStyle(document.body).getPropertyValue(name).trim();
 
-  /** A color between two, as #rrggbb: mermaid cannot read what CSS mixes. */
-  function between(one, other, share) {
+  /** A mixture of two colors as #rrggbb: mermaid cannot parse CSS's color-mix(). */
+  function mix(first, second, share) {
     const channel = (hex, at) => parseInt(hex.slice(1 + 2 * at, 3 + 2 * at), 16);
-    const mixed = [0, 1, 2].map((at) => Math.round(channel(one, at) * share + channel(other, at) * (1 - share)));
+    const mixed = [0, 1, 2].map((at) => Math.round(channel(first, at) * share + channel(second, at) * (1 - share)));
     return "#" + mixed.map((value) => value.toString(16).padStart(2, "0")).join("");
   }
 
@@ -22,10 +22,10 @@
       ...["background-primary", "background-secondary", "background-border"],
       ...["foreground-primary", "foreground-secondary", "foreground-border", "brand-primary"],
     ].map((name) => color(`--color-${name}`));
-    const task = between(brand, paper, 0.2);
+    const task = mix(brand, paper, 0.2);
     const axis = { titleColor: ink, labelColor: line, tickColor: border, lineColor: border };
-    const axes = ["x", "y"].flatMap((one) =>
-      Object.entries(axis).map(([key, value]) => [`${one}Axis${key[0].toUpperCase()}${key.slice(1)}`, value]));
+    const axes = ["x", "y"].flatMap((letter) =>
+      Object.entries(axis).map(([key, value]) => [`${letter}Axis${key[0].toUpperCase()}${key.slice(1)}`, value]));
     return {
       fontFamily: FONT, fontSize: "13px", background: paper, textColor: ink, titleColor: ink, lineColor: line,
       primaryColor: box, primaryTextColor: ink, primaryBorderColor: border, mainBkg: box, nodeBorder: border,
@@ -43,11 +43,11 @@
   }
 
   function settings(source, width, wrappingWidth) {
-    const sections = [...source.matchAll(/^\s*section (.*)$/gm)].map((found) => found[1].length);
-    const people = [...source.matchAll(/^\s*participant /gm)].length;
-    const wide = Math.max(width - 12, 448);
-    const type = { messageFontFamily: FONT, noteFontFamily: FONT, actorFontFamily: FONT };
-    const sizes = { messageFontSize: 13, noteFontSize: 13, actorFontSize: 13 };
+    const sections = [...source.matchAll(/^\s*section (.*)$/gm)].map((match) => match[1].length);
+    const participants = [...source.matchAll(/^\s*participant /gm)].length;
+    const plotWidth = Math.max(width - 12, 448);
+    const fonts = { messageFontFamily: FONT, noteFontFamily: FONT, actorFontFamily: FONT };
+    const fontSizes = { messageFontSize: 13, noteFontSize: 13, actorFontSize: 13 };
     return {
       startOnLoad: false, suppressErrorRendering: true, theme: "base", look: "classic", fontFamily: FONT,
       themeVariables: colors(),
@@ -57,51 +57,52 @@
       },
       sequence: {
         useMaxWidth: false, mirrorActors: false, wrap: true, height: 36, actorMargin: 40, messageMargin: 26,
-        width: Math.min(210, Math.max(100, width / people - 60)), diagramMarginX: 2, diagramMarginY: 10, noteMargin: 8,
-        boxMargin: 8, ...type, ...sizes,
+        width: Math.min(210, Math.max(100, width / participants - 60)), diagramMarginX: 2, diagramMarginY: 10,
+        noteMargin: 8, boxMargin: 8, ...fonts, ...fontSizes,
       },
       gantt: {
-        useMaxWidth: false, useWidth: wide, barHeight: 22, barGap: 5, topPadding: 50, fontSize: 12, sectionFontSize: 12,
-        leftPadding: 7 * Math.max(0, ...sections) + 16, rightPadding: 8, gridLineStartPadding: 12,
+        useMaxWidth: false, useWidth: plotWidth, barHeight: 22, barGap: 5, topPadding: 50, fontSize: 12,
+        sectionFontSize: 12, leftPadding: 7 * Math.max(0, ...sections) + 16, rightPadding: 8, gridLineStartPadding: 12,
       },
       xyChart: {
-        useMaxWidth: false, width: wide, height: Math.round(wide / 2), titlePadding: 8, titleFontSize: wide < 600 ? 12 : 14,
+        useMaxWidth: false, width: plotWidth, height: Math.round(plotWidth / 2), titlePadding: 8,
+        titleFontSize: plotWidth < 600 ? 12 : 14,
       },
     };
   }
 
-  async function render(source, width, bench, lines) {
-    mermaid.initialize(settings(source, width, lines));
+  async function render(source, width, bench, wrappingWidth) {
+    mermaid.initialize(settings(source, width, wrappingWidth));
     const { svg } = await mermaid.render(`diagram-${number++}`, source, bench);
     const drawn = new DOMParser().parseFromString(svg, "text/html").querySelector("svg");
-    let [left, top, natural, height] = drawn.getAttribute("viewBox").split(" ").map(Number);
-    if (/^\s*gantt/.test(source)) [top, height] = [top + 38, height - 64]; // it leaves more than its axis needs
-    if (!/^\s*flowchart/.test(source)) [left, natural] = [left - 2, natural + 12]; // the last label of an axis stands out
-    drawn.setAttribute("viewBox", [left, top, natural, height].join(" "));
-    return { drawn, natural, height };
+    let [left, top, naturalWidth, height] = drawn.getAttribute("viewBox").split(" ").map(Number);
+    if (/^\s*gantt/.test(source)) [top, height] = [top + 38, height - 64]; // mermaid leaves too much space at the axis
+    if (!/^\s*flowchart/.test(source)) [left, naturalWidth] = [left - 2, naturalWidth + 12]; // an axis's last label
+    drawn.setAttribute("viewBox", [left, top, naturalWidth, height].join(" "));
+    return { drawn, naturalWidth, height };
   }
 
-  /** The same chart in the other direction, or null if it is no chart with one. */
+  /** The source of a flowchart in the other direction, or null for a diagram that is no flowchart. */
   function turned(source) {
-    const other = { LR: "TB", TB: "LR", TD: "LR" };
-    const found = source.match(/^\s*flowchart (LR|TB|TD)\b/);
-    return found && source.replace(found[0], `flowchart ${other[found[1]]}`);
+    const opposite = { LR: "TB", TB: "LR", TD: "LR" };
+    const match = source.match(/^\s*flowchart (LR|TB|TD)\b/);
+    return match && source.replace(match[0], `flowchart ${opposite[match[1]]}`);
   }
 
-  /** The picture in the direction that its source gives, or in the other if only that can be read. Labels are broken into
-      short lines where long ones leave no room. */
+  /** The picture in the direction that its source gives. If it is not legible in that direction, the narrower one of
+      both directions. Labels wrap at LONG; if the picture is too wide, they wrap at SHORT. */
   async function fitting(source, width) {
-    const bench = document.createElement("div"); // where mermaid measures
+    const bench = document.createElement("div"); // mermaid measures text in it
     bench.className = "diagram-bench";
     document.body.append(bench);
     try {
-      const roomy = await render(source, width, bench, LONG);
-      if (roomy.natural <= width || !turned(source)) return roomy;
-      const close = await render(source, width, bench, SHORT);
-      const first = close.natural < roomy.natural ? close : roomy;
-      if (first.natural * LEGIBLE <= width) return first;
-      const second = await render(turned(source), width, bench, SHORT);
-      return second.natural < first.natural ? second : first;
+      const longLabels = await render(source, width, bench, LONG);
+      if (longLabels.naturalWidth <= width || !turned(source)) return longLabels;
+      const shortLabels = await render(source, width, bench, SHORT);
+      const narrower = shortLabels.naturalWidth < longLabels.naturalWidth ? shortLabels : longLabels;
+      if (narrower.naturalWidth * LEGIBLE <= width) return narrower;
+      const turnedPicture = await render(turned(source), width, bench, SHORT);
+      return turnedPicture.naturalWidth < narrower.naturalWidth ? turnedPicture : narrower;
     } finally {
       bench.remove();
     }
@@ -109,12 +110,12 @@
 
   async function draw(figure) {
     const width = figure.clientWidth;
-    if (!width) return; // it is in a part of the page that is closed: it is drawn when it gets some room
-    const { drawn, natural, height } = await fitting(figure.querySelector("pre").textContent, width);
+    if (!width) return; // the figure is in a closed part of the page; the observer below draws it when that part opens
+    const { drawn, naturalWidth, height } = await fitting(figure.querySelector("pre").textContent, width);
     drawn.setAttribute("role", "img");
-    drawn.setAttribute("width", natural);
+    drawn.setAttribute("width", naturalWidth);
     drawn.setAttribute("height", height);
-    drawn.style.cssText = `min-width: ${Math.floor(natural * LEGIBLE)}px`;
+    drawn.style.cssText = `min-width: ${Math.floor(naturalWidth * LEGIBLE)}px`;
     figure.querySelector("svg")?.remove();
     figure.append(drawn);
     figure.style.minHeight = 0;
@@ -123,19 +124,19 @@
     figure.dataset.width = width;
   }
 
-  let last = document.fonts.load(`13px ${FONT}`).catch(() => {}); // one at a time: mermaid's settings are global
-  function ask(figure) {
-    last = last.then(() => draw(figure)).catch((error) => {
+  let queue = document.fonts.load(`13px ${FONT}`).catch(() => {}); // one at a time: mermaid's settings are global
+  function enqueue(figure) {
+    queue = queue.then(() => draw(figure)).catch((error) => {
       figure.querySelector("pre").hidden = false;
       console.error(error);
     });
   }
-  const again = () => figures.forEach(ask);
+  const redrawAll = () => figures.forEach(enqueue);
 
   const observer = new ResizeObserver((entries) => entries.forEach(({ target }) => {
-    if (target.clientWidth !== Number(target.dataset.width)) ask(target);
+    if (target.clientWidth !== Number(target.dataset.width)) enqueue(target);
   }));
   figures.forEach((figure) => observer.observe(figure));
-  new MutationObserver(again).observe(document.body, { attributes: true, attributeFilter: ["data-theme"] });
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", again);
+  new MutationObserver(redrawAll).observe(document.body, { attributes: true, attributeFilter: ["data-theme"] });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redrawAll);
 })();

@@ -1,40 +1,40 @@
-// Cards: which questions the reader knew, kept in this browser only; and hints, one at a time.
+// Quiz cards: stores in this browser which questions the reader knew, and shows hints one at a time.
 (() => {
   "use strict";
 
-  // ---- what is kept: {page: {card: "known" or "again"}}
+  // ---- The stored marks: {page: {card: "known" or "again"}}
 
   const NAME = "rankzero-cards";
-  const WORDS = { known: "known", again: "to repeat" };
+  const STATES = { known: "known", again: "to repeat" };
   let marks = {};
-  let kept = true; // whether the browser lets us keep them; if not, they live as long as the page
+  let canStore = true; // false if the browser refuses to store the marks, which then last as long as the page is open
 
   function read() {
     try {
-      const found = Object.entries(JSON.parse(localStorage.getItem(NAME)) ?? {});
-      marks = Object.fromEntries(found.filter(([, cards]) => typeof cards === "object" && cards));
+      const pages = Object.entries(JSON.parse(localStorage.getItem(NAME)) ?? {});
+      marks = Object.fromEntries(pages.filter(([, cards]) => typeof cards === "object" && cards));
     } catch (error) {
-      kept = error instanceof SyntaxError;
+      canStore = error instanceof SyntaxError;
     }
   }
 
   function change(edit) {
-    if (kept) read(); // another window may have written
+    if (canStore) read(); // another window may have changed the marks
     edit();
     try {
       localStorage.setItem(NAME, JSON.stringify(marks));
     } catch {
-      kept = false;
+      canStore = false;
     }
     show();
   }
 
   function stateOf(page, card) {
     const state = marks[page]?.[card];
-    return state in WORDS ? state : "";
+    return state in STATES ? state : "";
   }
 
-  // ---- what is shown. A chip is the link to a card in the list above the cards; it has the card's state.
+  // ---- Cards and chips. A chip is the link to a card in the list above the cards; the chip shows the card's state.
 
   const decks = [...document.querySelectorAll(".deck")].map((head) => ({
     head,
@@ -53,48 +53,49 @@
     const chips = decks.flatMap((deck) => deck.chips);
     const next = chips.find((chip) => chip.dataset.state === "again");
     setText(total.querySelector(".deck-count"), countOf(chips));
-    lead(total.querySelector(".deck-next"), next, next?.closest(".decks-list > li").querySelector(".deck-title").textContent);
+    const title = next?.closest(".decks-list > li").querySelector(".deck-title").textContent;
+    setLink(total.querySelector(".deck-next"), next, title);
   }
 
   function showChips({ head, page, chips }) {
     for (const chip of chips) {
       const state = stateOf(page, chip.dataset.card);
       chip.dataset.state = state;
-      chip.setAttribute("aria-label", `Question ${chip.textContent}${state && `, ${WORDS[state]}`}`);
+      chip.setAttribute("aria-label", `Question ${chip.textContent}${state && `, ${STATES[state]}`}`);
     }
     const count = chips.filter((chip) => chip.dataset.state === "known").length;
     setText(head.querySelector(".deck-count"), total ? `${count} of ${chips.length}` : countOf(chips));
   }
 
   function showCards({ head, chips, cards }) {
-    const find = (state) => chips.find((chip) => chip.dataset.state === state);
-    const begun = chips.some((chip) => chip.dataset.state);
-    lead(head.querySelector(".deck-next"), begun ? (find("again") ?? find("")) : undefined);
-    head.querySelector(".deck-over").hidden = !begun;
-    cards.forEach((card, place) => {
-      const state = chips[place].dataset.state;
+    const firstChip = (state) => chips.find((chip) => chip.dataset.state === state);
+    const hasMarks = chips.some((chip) => chip.dataset.state);
+    setLink(head.querySelector(".deck-next"), hasMarks ? (firstChip("again") ?? firstChip("")) : undefined);
+    head.querySelector(".deck-over").hidden = !hasMarks;
+    cards.forEach((card, index) => {
+      const state = chips[index].dataset.state;
       card.dataset.state = state;
-      card.querySelector(".card-state").textContent = WORDS[state] ?? "";
+      card.querySelector(".card-state").textContent = STATES[state] ?? "";
       for (const button of card.querySelectorAll("[data-mark]")) {
         button.setAttribute("aria-pressed", String(button.dataset.mark === state));
       }
-      const others = [...chips.slice(place + 1), ...chips.slice(0, place)];
-      lead(card.querySelector(".card-next"), others.find((chip) => chip.dataset.state !== "known"));
+      const others = [...chips.slice(index + 1), ...chips.slice(0, index)];
+      setLink(card.querySelector(".card-next"), others.find((chip) => chip.dataset.state !== "known"));
     });
   }
 
   function countOf(chips) {
     const count = (state) => chips.filter((chip) => chip.dataset.state === state).length;
     const again = count("again") ? `, ${count("again")} to repeat` : "";
-    const lost = kept ? "" : " (this browser keeps no marks: they last until you leave the page)";
-    return `${count("known")} of ${chips.length} known${again}${lost}`;
+    const warning = canStore ? "" : " (this browser stores no marks: your marks last until you leave the page)";
+    return `${count("known")} of ${chips.length} known${again}${warning}`;
   }
 
   function setText(element, text) {
-    if (element.textContent !== text) element.textContent = text; // a live region reads out what is set, even if it is the same
+    if (element.textContent !== text) element.textContent = text; // screen readers would read an equal text again
   }
 
-  function lead(link, chip, title) {
+  function setLink(link, chip, title) {
     link.hidden = !chip;
     if (!chip) return;
     link.href = chip.href;
@@ -102,7 +103,7 @@
     link.textContent = `${verb} question ${chip.textContent}${title ? ` of “${title}”` : ""}`;
   }
 
-  // ---- what the reader does
+  // ---- The controls
 
   function addControls(page, card) {
     const state = make("span", "card-state");
@@ -116,9 +117,9 @@
       button.dataset.mark = mark;
       button.addEventListener("click", () =>
         change(() => {
-          const own = (marks[page] ??= {});
-          if (own[card.dataset.card] === mark) delete own[card.dataset.card];
-          else own[card.dataset.card] = mark;
+          const pageMarks = (marks[page] ??= {});
+          if (pageMarks[card.dataset.card] === mark) delete pageMarks[card.dataset.card];
+          else pageMarks[card.dataset.card] = mark;
         }),
       );
       row.append(button);
@@ -130,7 +131,7 @@
   function startOver({ head, page, chips, cards }) {
     change(() => delete marks[page]);
     for (const card of cards) card.querySelector("details").open = false;
-    chips[0].focus(); // the button is gone
+    chips[0].focus(); // the button, which had the focus, is hidden now
   }
 
   function make(name, className, text = "") {
@@ -157,38 +158,38 @@
     show();
   });
 
-  // ---- hints
+  // ---- The hints
 
   for (const box of document.querySelectorAll("details.hints")) {
     const hints = [...(box.querySelector("ol")?.children ?? [])];
     if (hints.length < 2) continue;
     const more = make("button", "hint-more");
     more.type = "button";
-    const count = () => {
-      const left = hints.filter((hint) => hint.classList.contains("waiting")).length;
-      more.textContent = `Next hint (${left} left)`;
-      if (!left) more.remove();
+    const showCount = () => {
+      const remaining = hints.filter((hint) => hint.classList.contains("waiting")).length;
+      more.textContent = `Next hint (${remaining} left)`;
+      if (!remaining) more.remove();
     };
     more.addEventListener("click", () => {
       const next = hints.find((hint) => hint.classList.contains("waiting"));
       next.classList.remove("waiting");
       next.tabIndex = -1;
-      next.focus(); // so that it is read out, and Tab goes on to the button
-      count();
+      next.focus(); // so that a screen reader reads the hint, and Tab moves on to the button
+      showCount();
     });
     for (const hint of hints.slice(1)) hint.classList.add("waiting");
     box.append(more);
-    count();
+    showCount();
   }
 
-  // ---- paper has no clicks
+  // ---- Printing: paper shows all boxes open
 
-  let closed = [];
+  let closedBoxes = [];
   addEventListener("beforeprint", () => {
-    closed = [...document.querySelectorAll("article details:not([open])")];
-    for (const one of closed) one.open = true;
+    closedBoxes = [...document.querySelectorAll("article details:not([open])")];
+    for (const box of closedBoxes) box.open = true;
   });
   addEventListener("afterprint", () => {
-    for (const one of closed) one.open = false;
+    for (const box of closedBoxes) box.open = false;
   });
 })();

@@ -2,7 +2,7 @@
 (() => {
   "use strict";
   const ROOT = document.documentElement.dataset.content_root;
-  const [MOST, MOST_OF_A_PAGE, SNIPPET] = [40, 5, 170];
+  const [MOST, MOST_PER_PAGE, SNIPPET] = [40, 5, 170];
   const HINT = "Chapters, labs, claims, notebooks and source files.";
 
   function make(tag, properties = {}, ...children) {
@@ -11,7 +11,7 @@
     return element;
   }
 
-  // ---- The index, in scripts: a page that was opened from a file may load nothing else
+  // ---- The index is loaded as scripts: a page that was opened from a file can load no other data
   const loads = new Map();
   function load(file) {
     const start = (resolve, reject) =>
@@ -26,75 +26,75 @@
     const { pages, entries, index } = rankzeroData;
     data ??= { pages, entries, index: MiniSearch.loadJS(index, rankzeroIndex.options) };
   }
-  const prepare = () => ready().catch(() => {}); // whoever searches is told
+  const prepare = () => ready().catch(() => {}); // summary() reports that the index is missing
 
-  // ---- What was found
-  function marked(text, found, start = 0, end = text.length) {
+  // ---- The results
+  function marked(text, hits, start = 0, end = text.length) {
     const pieces = [];
-    let at = start;
-    for (const word of found.filter((word) => word.start >= start && word.end <= end)) {
-      pieces.push(text.slice(at, word.start), make("mark", {}, text.slice(word.start, word.end)));
-      at = word.end;
+    let position = start;
+    for (const word of hits.filter((word) => word.start >= start && word.end <= end)) {
+      pieces.push(text.slice(position, word.start), make("mark", {}, text.slice(word.start, word.end)));
+      position = word.end;
     }
-    return [...pieces, text.slice(at, end)];
+    return [...pieces, text.slice(position, end)];
   }
 
-  /** The stretch of a text with the most different hits, from one space to another. */
-  function snippet(text, found) {
-    const seen = (from) => found.filter(({ start, end }) => start >= from && end <= from + SNIPPET);
-    const inside = (from) => new Set(seen(from).flatMap((word) => word.terms)).size;
-    const places = found.map(({ start }) => Math.max(0, start - 40));
-    const best = places.reduce((one, other) => (inside(other) > inside(one) ? other : one), places[0] ?? 0);
+  /** The excerpt of a text, from one space to another, with hits of the most different terms. */
+  function snippet(text, hits) {
+    const hitsAfter = (from) => hits.filter(({ start, end }) => start >= from && end <= from + SNIPPET);
+    const termCount = (from) => new Set(hitsAfter(from).flatMap((word) => word.terms)).size;
+    const starts = hits.map(({ start }) => Math.max(0, start - 40));
+    const best = starts.reduce((first, next) => (termCount(next) > termCount(first) ? next : first), starts[0] ?? 0);
     const start = best && text.indexOf(" ", best) + 1;
     const cut = start + SNIPPET < text.length;
     const end = cut ? Math.max(text.lastIndexOf(" ", start + SNIPPET), start + SNIPPET / 2) : text.length;
-    return [start ? "… " : "", ...marked(text, found, start, end), cut ? " …" : ""];
+    return [start ? "… " : "", ...marked(text, hits, start, end), cut ? " …" : ""];
   }
 
   function link({ entry: [page, anchor, title, text], terms }) {
-    const found = encodeURIComponent([...terms].join(" "));
+    const found = encodeURIComponent([...terms].join(" ")); // mark() of the target page reads it
     const name = make("span", { className: "search-title" }, ...marked(title, rankzeroIndex.hits(title, terms)));
     const words = make("span", { className: "search-text" }, ...snippet(text, rankzeroIndex.hits(text, terms)));
     return make("a", { href: `${ROOT}${data.pages[page][0]}?found=${found}${anchor && `#${anchor}`}` }, name, words);
   }
 
-  function groups(found) {
-    const byPage = new Map(found.map(({ entry }) => [entry[0], []]));
-    for (const one of found) byPage.get(one.entry[0]).push(one);
-    return Array.from(byPage, ([page, all]) => {
+  function groups(matches) {
+    const byPage = new Map(matches.map(({ entry }) => [entry[0], []]));
+    for (const match of matches) byPage.get(match.entry[0]).push(match);
+    return Array.from(byPage, ([page, pageMatches]) => {
       const [, title, kind] = data.pages[page];
-      const items = all.slice(0, MOST_OF_A_PAGE).map((one) => make("li", {}, link(one)));
-      const more = all.length - items.length;
+      const items = pageMatches.slice(0, MOST_PER_PAGE).map((match) => make("li", {}, link(match)));
+      const more = pageMatches.length - items.length;
       if (more) items.push(make("li", { className: "search-more" }, `and ${more} more on this page`));
       const heading = make("h2", {}, make("span", { className: "search-kind" }, kind), " ", title);
       return make("section", {}, heading, make("ul", {}, ...items));
     });
   }
 
-  const many = (number, thing) => `${number.toLocaleString("en")} ${thing}${number === 1 ? "" : "s"}`;
+  const counted = (number, noun) => `${number.toLocaleString("en")} ${noun}${number === 1 ? "" : "s"}`;
 
-  /** What the search says of what it found. */
-  function summary(text, found, shown) {
-    if (!data) return ["The index could not be loaded."];
+  /** The line above the results, in texts and links. */
+  function summary(text, matches, shown) {
+    if (!data) return ["The search index could not be loaded."];
     if (!text) return [HINT];
-    if (!found.length) {
+    if (!matches.length) {
       const map = make("a", { href: `${ROOT}handbook/README.html` }, "The map of topics");
       const places = `${data.entries.length.toLocaleString("en")} sections, claims and functions`;
-      const searched = `${places} on ${many(data.pages.length, "page")}`;
-      return [`Nothing found for “${text}” in ${searched}. `, map, " may lead there."];
+      const searched = `${places} on ${counted(data.pages.length, "page")}`;
+      return [`Nothing found for “${text}” in ${searched}. `, map, " lists every topic."];
     }
-    const best = found.length > MOST ? `, the best ${MOST}` : "";
-    return [`${many(found.length, "place")}${best} on ${many(shown.length, "page")}`];
+    const best = matches.length > MOST ? `, the best ${MOST}` : "";
+    return [`${counted(matches.length, "place")}${best} on ${counted(shown.length, "page")}`];
   }
 
   async function search() {
     await prepare();
     const text = input.value.trim();
-    const found = data ? rankzeroIndex.find(data, text) : [];
-    const shown = groups(found.slice(0, MOST));
+    const matches = data ? rankzeroIndex.find(data, text) : [];
+    const shown = groups(matches.slice(0, MOST));
     results.replaceChildren(...shown);
     results.scrollTop = 0;
-    count.replaceChildren(...summary(text, found, shown));
+    count.replaceChildren(...summary(text, matches, shown));
   }
 
   // ---- The dialog
@@ -121,7 +121,7 @@
     search();
   }
 
-  /** The arrows move the focus: from the field to the first link, from link to link, and back. */
+  /** Moves the focus up or down: from the field to the first link, from link to link, and back. */
   function move(step) {
     const stops = [input, ...results.querySelectorAll("a")];
     const next = stops[Math.min(Math.max(stops.indexOf(document.activeElement) + step, 0), stops.length - 1)];
@@ -131,7 +131,7 @@
 
   const plain = (event) => !event.ctrlKey && !event.metaKey && !event.altKey;
 
-  /** A link to the page that is open need not load it again. */
+  /** Follows a link to a place on the open page without loading the page again. */
   function stay(event) {
     const target = event.target.closest("a");
     if (!target || !plain(event) || event.shiftKey || target.pathname !== location.pathname) return;
@@ -157,16 +157,16 @@
       event.preventDefault();
       move(event.key === "ArrowDown" ? 1 : -1);
     } else if (event.key === "Escape") {
-      event.preventDefault(); // or a field for searching is cleared first, and the dialog stays
+      event.preventDefault(); // by default, Escape clears the field first, and the dialog stays open
       dialog.close();
     } else if (event.target.matches("a") && /^[^ ]$/u.test(event.key) && plain(event)) {
-      input.focus(); // whoever types goes on typing
+      input.focus(); // the typed letter goes into the field
     }
   });
   document.addEventListener("keydown", (event) => {
     const typing = event.target.closest?.("input, textarea, select, [contenteditable]");
-    const asked = event.key === "/" ? plain(event) && !typing : event.key === "k" && (event.ctrlKey || event.metaKey);
-    if (asked) {
+    const slash = event.key === "/" && plain(event) && !typing;
+    if (slash || (event.key === "k" && (event.ctrlKey || event.metaKey))) {
       event.preventDefault();
       open();
     } else if (event.key === "Escape" && !dialog.open) {
@@ -175,22 +175,23 @@
   });
   for (const button of document.querySelectorAll("button.find")) {
     button.addEventListener("click", open);
-    for (const soon of ["pointerenter", "focus"]) button.addEventListener(soon, prepare);
+    for (const name of ["pointerenter", "focus"]) button.addEventListener(name, prepare); // a click may follow
   }
 
-  // ---- Where a link of the search has led: its words are marked in the section, and the page stays as it is
+  // ---- Marks: highlights the words in the section that a link of the search leads to, without changing the document
   async function mark(words) {
     if (!words || !CSS.highlights) return;
     await load("search-index.js");
     const terms = new Set(words.split(" "));
-    const target = location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1)));
-    const within = target?.closest("tr, tbody, section") ?? document.querySelector("article");
-    const texts = document.createTreeWalker(within, NodeFilter.SHOW_TEXT);
+    const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+    const section = target?.closest("tr, tbody, section") ?? document.querySelector("article");
+    const texts = document.createTreeWalker(section, NodeFilter.SHOW_TEXT);
     const highlight = new Highlight();
     while (texts.nextNode()) {
       const node = texts.currentNode;
       for (const { start, end } of rankzeroIndex.hits(node.data, terms)) {
-        highlight.add(new StaticRange({ startContainer: node, startOffset: start, endContainer: node, endOffset: end }));
+        const range = { startContainer: node, startOffset: start, endContainer: node, endOffset: end };
+        highlight.add(new StaticRange(range));
       }
     }
     CSS.highlights.set("found", highlight);

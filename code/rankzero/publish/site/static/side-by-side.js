@@ -1,5 +1,5 @@
-/* Side-by-side pages. Links between its panes work without this: it turns pages of the right pane, moves the divider, and
-   keeps places when somebody reloads or goes back. */
+/* Side-by-side pages: switches the right pane between lab and starter, moves the divider, and restores scroll positions
+   after a reload or a step back. The links between the panes work without this script. */
 (() => {
   const reader = document.querySelector(".reader");
   if (!reader) return;
@@ -8,8 +8,8 @@
   const tabs = [...reader.querySelectorAll('.reader-bar-right a[href^="#"]')];
   const wide = matchMedia("(width >= 1200px)");
 
-  // A browser may refuse to keep anything.
-  const kept = (store, key, value) => {
+  // Reads or writes a value in the browser's storage. Returns null if the browser refuses.
+  const stored = (store, key, value) => {
     try {
       return value === undefined ? window[store].getItem(key) : window[store].setItem(key, value);
     } catch {
@@ -17,17 +17,18 @@
     }
   };
 
-  // --- The right pane shows the lab or its starter. Searching in the page finds what is not shown, too.
+  // --- The right pane shows the lab or its starter. The browser's search finds text in the hidden panel, too.
 
-  const scrolled = new Map(panels.map((panel) => [panel, 0]));
+  const scrollTops = new Map(panels.map((panel) => [panel, 0]));
   const shown = () => panels.find((panel) => !panel.hidden);
 
   function show(panel) {
     if (!panels.includes(panel) || panel === shown()) return;
-    if (wide.matches && shown()) scrolled.set(shown(), right.scrollTop);
-    for (const one of panels) one === panel ? one.removeAttribute("hidden") : one.setAttribute("hidden", "until-found");
-    if (wide.matches) right.scrollTop = scrolled.get(panel);
-    mark();
+    if (wide.matches && shown()) scrollTops.set(shown(), right.scrollTop);
+    panel.removeAttribute("hidden");
+    for (const other of panels.filter((other) => other !== panel)) other.setAttribute("hidden", "until-found");
+    if (wide.matches) right.scrollTop = scrollTops.get(panel);
+    markTab();
   }
 
   const target = (hash) => document.getElementById(decodeURIComponent(hash.slice(1)));
@@ -35,9 +36,9 @@
 
   for (const panel of panels) panel.addEventListener("beforematch", () => show(panel));
 
-  // --- Which link in the bar stands for what is read: the innermost whose target crosses a line near the top.
+  // --- The current link in the bar is the innermost one whose target crosses a line near the top of the pane.
 
-  function mark() {
+  function markTab() {
     const line = wide.matches ? right.getBoundingClientRect().top + 160 : innerHeight / 3;
     let current = null;
     for (const tab of tabs) {
@@ -51,87 +52,89 @@
     }
   }
 
-  // --- Places. Each entry of the browser's history holds where both panes were: what is at the top, and how far above.
+  // --- Places. Each entry of the browser's history has the place of each pane: the id of the element at the pane's top
+  // edge, and the pixels from the element's top to that edge.
 
-  const place = (pane) => {
+  const placeOf = (pane) => {
     const top = pane.getBoundingClientRect().top;
-    let found = pane === right ? shown() : pane.querySelector(".reader-panel");
-    for (const one of found.querySelectorAll("section[id], tr[id]")) {
-      const box = one.getBoundingClientRect();
-      if (box.height && box.top <= top + 1) found = one;
+    let element = pane === right ? shown() : pane.querySelector(".reader-panel");
+    for (const candidate of element.querySelectorAll("section[id], tr[id]")) {
+      const box = candidate.getBoundingClientRect();
+      if (box.height && box.top <= top + 1) element = candidate;
     }
-    return { id: found.id, above: top - found.getBoundingClientRect().top };
+    return { id: element.id, above: top - element.getBoundingClientRect().top };
   };
-  const put = (pane, at) => {
-    const found = at && document.getElementById(at.id);
-    if (found) pane.scrollTop += found.getBoundingClientRect().top - pane.getBoundingClientRect().top + at.above;
+  const scrollPane = (pane, to) => {
+    const element = to && document.getElementById(to.id);
+    if (element) pane.scrollTop += element.getBoundingClientRect().top - pane.getBoundingClientRect().top + to.above;
   };
-  const remember = () => {
-    if (!wide.matches) return; // the browser does it
-    history.replaceState({ reader: { left: place(left), right: place(right), panel: shown().id } }, "");
+  const savePlaces = () => {
+    if (!wide.matches) return; // the browser saves the place of a page with one column
+    history.replaceState({ reader: { left: placeOf(left), right: placeOf(right), panel: shown().id } }, "");
   };
   const restore = (state) => {
     if (!state?.reader || !wide.matches) return reveal(location.hash && target(location.hash));
     show(document.getElementById(state.reader.panel));
-    put(left, state.reader.left);
-    put(right, state.reader.right);
+    scrollPane(left, state.reader.left);
+    scrollPane(right, state.reader.right);
   };
 
-  let waiting = 0;
-  let marking = false;
-  function moved() {
-    clearTimeout(waiting);
-    waiting = setTimeout(remember, 150);
-    if (marking) return;
-    marking = true;
+  let saveTimer = 0;
+  let markPending = false;
+  function onScroll() {
+    clearTimeout(saveTimer);
+    saveTimer = setTimeout(savePlaces, 150);
+    if (markPending) return;
+    markPending = true;
     requestAnimationFrame(() => {
-      marking = false;
-      mark();
+      markPending = false;
+      markTab();
     });
   }
-  for (const scroller of [left, right, window]) scroller.addEventListener("scroll", moved, { passive: true });
+  for (const scroller of [left, right, window]) scroller.addEventListener("scroll", onScroll, { passive: true });
   addEventListener("popstate", (event) => restore(event.state));
 
-  // From one chapter to the next beside the same lab, the lab stays where it is.
-  const STAY = "rankzero-reader-stay";
-  function stay(link) {
+  // A link to another chapter beside the same lab keeps the lab's place.
+  const LAB_PLACE = "rankzero-reader-stay";
+  function saveLabPlace(link) {
     if (link.origin !== location.origin || link.pathname === location.pathname || link.hash) return;
     const lab = reader.dataset.lab;
     if (link.pathname.split("/").pop().startsWith(`lab-${lab}-`) && link.pathname.includes("/read/")) {
-      kept("sessionStorage", STAY, JSON.stringify({ lab, right: place(right), panel: shown().id }));
+      stored("sessionStorage", LAB_PLACE, JSON.stringify({ lab, right: placeOf(right), panel: shown().id }));
     }
   }
-  function stayed() {
-    const found = kept("sessionStorage", STAY);
-    kept("sessionStorage", STAY, "");
-    const state = found ? JSON.parse(found) : {};
+  function takeLabPlace() {
+    const text = stored("sessionStorage", LAB_PLACE);
+    stored("sessionStorage", LAB_PLACE, "");
+    const state = text ? JSON.parse(text) : {};
     return state.lab === reader.dataset.lab ? { reader: state } : null;
   }
 
   reader.addEventListener("click", (event) => {
     const link = event.target.closest("a[href]");
     if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
-    remember();
-    if (!link.getAttribute("href").startsWith("#")) return stay(link);
-    reveal(target(link.hash)); // then the browser goes there
+    savePlaces();
+    if (!link.getAttribute("href").startsWith("#")) return saveLabPlace(link);
+    reveal(target(link.hash)); // then the browser scrolls to the target
   });
 
   // --- The divider.
 
   const divider = reader.querySelector(".reader-divider");
   const SPLIT = "rankzero-reader-split";
-  function split(percent, keep = true) {
-    const within = Math.round(Math.min(75, Math.max(25, percent)));
-    reader.style.setProperty("--split", within / 100);
-    divider.setAttribute("aria-valuenow", within);
-    if (keep) kept("localStorage", SPLIT, within);
+  function split(percent, store = true) {
+    const rounded = Math.round(Math.min(75, Math.max(25, percent)));
+    reader.style.setProperty("--split", rounded / 100);
+    divider.setAttribute("aria-valuenow", rounded);
+    if (store) stored("localStorage", SPLIT, rounded);
   }
-  const now = () => Number(divider.getAttribute("aria-valuenow"));
+  const percentNow = () => Number(divider.getAttribute("aria-valuenow"));
   divider.addEventListener("keydown", (event) => {
-    const to = { ArrowLeft: now() - 2, ArrowRight: now() + 2, Home: 25, End: 75, Enter: 50 }[event.key];
-    if (to === undefined) return;
+    const now = percentNow();
+    const percent = { ArrowLeft: now - 2, ArrowRight: now + 2, Home: 25, End: 75, Enter: 50 }[event.key];
+    if (percent === undefined) return;
     event.preventDefault();
-    split(to);
+    split(percent);
   });
   divider.addEventListener("dblclick", () => split(50));
   divider.addEventListener("pointerdown", (event) => {
@@ -142,11 +145,11 @@
   divider.addEventListener("pointermove", (event) => {
     if (divider.classList.contains("held")) split((event.clientX / reader.clientWidth) * 100);
   });
-  for (const end of ["pointerup", "pointercancel"]) {
-    divider.addEventListener(end, () => divider.classList.remove("held"));
+  for (const name of ["pointerup", "pointercancel"]) {
+    divider.addEventListener(name, () => divider.classList.remove("held"));
   }
 
-  // --- Keys, and the map.
+  // --- F6 moves the focus to the other pane; a button opens and closes the map.
 
   addEventListener("keydown", (event) => {
     if (event.key !== "F6" || !wide.matches) return;
@@ -155,37 +158,38 @@
   });
 
   const map = reader.querySelector(".reader-map");
-  const box = document.getElementById("__navigation");
+  const checkbox = document.getElementById("__navigation"); // Furo's: the map is open while it is checked
   const drawer = document.querySelector(".sidebar-drawer");
-  const open = (is) => {
-    box.checked = is;
-    box.dispatchEvent(new Event("change"));
+  const setOpen = (isOpen) => {
+    checkbox.checked = isOpen;
+    checkbox.dispatchEvent(new Event("change"));
   };
   map.hidden = false;
   map.addEventListener("click", () => {
-    open(!box.checked);
-    if (box.checked) (drawer.querySelector("[aria-current]") ?? drawer.querySelector("a")).focus({ preventScroll: true });
+    setOpen(!checkbox.checked);
+    const link = drawer.querySelector("[aria-current]") ?? drawer.querySelector("a");
+    if (checkbox.checked) link.focus({ preventScroll: true });
   });
-  box.addEventListener("change", () => map.setAttribute("aria-expanded", box.checked));
+  checkbox.addEventListener("change", () => map.setAttribute("aria-expanded", checkbox.checked));
   addEventListener("keydown", (event) => {
-    if (event.key !== "Escape" || !box.checked) return;
-    open(false);
+    if (event.key !== "Escape" || !checkbox.checked) return;
+    setOpen(false);
     map.focus();
   });
 
   // --- At the start.
 
-  const before = history.state?.reader ? history.state : location.hash ? null : stayed();
-  split(Number(kept("localStorage", SPLIT)) || 50, false);
+  const saved = history.state?.reader ? history.state : location.hash ? null : takeLabPlace();
+  split(Number(stored("localStorage", SPLIT)) || 50, false);
   show(panels[0]);
   panels[0].removeAttribute("hidden");
   for (const panel of panels.slice(1)) panel.setAttribute("hidden", "until-found");
-  const begin = () => {
-    restore(before);
-    if (!before && location.hash) target(location.hash)?.scrollIntoView();
-    mark();
+  const restoreSaved = () => {
+    restore(saved);
+    if (!saved && location.hash) target(location.hash)?.scrollIntoView();
+    markTab();
   };
-  begin();
-  if (before) addEventListener("load", () => requestAnimationFrame(begin)); // after the browser went to the anchor
-  wide.addEventListener("change", mark);
+  restoreSaved();
+  if (saved) addEventListener("load", () => requestAnimationFrame(restoreSaved)); // after the browser's scroll
+  wide.addEventListener("change", markTab);
 })();

@@ -1,23 +1,23 @@
-/* What every page needs of a script: boxes that scroll can be reached and scrolled by keyboard, and the map shows where
-   in it the page is. */
+/* The script of every page: makes boxes that scroll reachable by keyboard, and scrolls the site's map to the line of
+   the open page. */
 (() => {
   const here = document.querySelector(".map [aria-current]");
   const map = here?.closest(".sidebar-sticky");
   if (map) {
-    const [place, room] = [here, map].map((one) => one.getBoundingClientRect());
-    if (place.bottom > room.bottom - 16) map.scrollTop += place.top - room.top - room.height / 2;
+    const [line, visible] = [here, map].map((element) => element.getBoundingClientRect());
+    if (line.bottom > visible.bottom - 16) map.scrollTop += line.top - visible.top - visible.height / 2;
   }
 
   const BOXES = "pre, .table-wrapper, .math-wrapper, .toc-tree-container, .sidebar-sticky, .toc-sticky";
 
-  const reach = () => {
+  const makeReachable = () => {
     for (const box of document.querySelectorAll(BOXES)) {
       const scrolls = box.scrollWidth > box.clientWidth + 1 || box.scrollHeight > box.clientHeight + 1;
       if (scrolls && !box.hasAttribute("tabindex")) box.tabIndex = 0;
     }
   };
 
-  addEventListener("load", reach);
-  addEventListener("resize", reach);
-  document.addEventListener("toggle", reach, true); // what was folded has no width
+  addEventListener("load", makeReachable);
+  addEventListener("resize", makeReachable);
+  document.addEventListener("toggle", makeReachable, true); // a box inside closed details has no width
 })();

@@ -1,4 +1,4 @@
-// Line numbers are links. Only one of a file is a stop for the Tab key; from there the arrow keys go to the others.
+// Line numbers are links. The Tab key stops at one line number per file; from there, arrow keys move to other lines.
 (function () {
   "use strict";
   const main = document.querySelector(".wide");
@@ -14,9 +14,10 @@
     current.tabIndex = 0;
   });
   main.addEventListener("keydown", (event) => {
-    if (!event.target.matches("a.linenos") || !(event.key in STEPS) || event.altKey || event.ctrlKey || event.metaKey) return;
-    const wanted = numbers.indexOf(event.target) + STEPS[event.key];
-    numbers[Math.min(numbers.length - 1, Math.max(0, wanted))].focus();
+    if (!event.target.matches("a.linenos") || !(event.key in STEPS)) return;
+    if (event.altKey || event.ctrlKey || event.metaKey) return;
+    const index = numbers.indexOf(event.target) + STEPS[event.key];
+    numbers[Math.min(numbers.length - 1, Math.max(0, index))].focus();
     event.preventDefault();
   });
 })();

@@ -1,1 +1,1 @@
-"""Pages that the site adds to the repository's, with its map and its search."""
+"""Pages that the site adds to the pages of the repository, and the site's map and search."""

@@ -23,11 +23,11 @@ from rankzero.publish.site.views.ledger_script import camel, script, sources
 PAGE = "calculator"
 FAMILIES: dict[str, type[Config]] = {"gpt": type(PRESETS["gpt2"]), "llama": type(PRESETS["llama-2-7b"])}
 
-# The form's first values, by Python's names.
+# The form's initial values, by their names in Python.
 DEFAULTS: dict[str, Any] = {
     "model": "gpt2",
     **dataclasses.asdict(PRESETS["gpt2"]),
-    "n_kv_head": 12,  # these two for a Llama that begins with the sizes of GPT-2
+    "n_kv_head": 12,  # GPT-2 has neither n_kv_head nor ffn_dim: both are for a Llama
     "ffn_dim": 2048,
     "recipe": "amp",
     "optimizer": "adamw",

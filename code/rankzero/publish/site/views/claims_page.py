@@ -25,7 +25,7 @@ ANCHOR = re.compile(r'<a id="([\w-]+)">')
 
 @functools.cache
 def measurements() -> dict[str, Measurement]:
-    """Returns the measurements of the claims as they are now, by slug."""
+    """Returns the measurements of the current claims, by slug."""
     return that_count(all_claims(), read_measurements())
 
 
@@ -76,7 +76,7 @@ class MakeClaimsPage(SphinxTransform):
                 table += self._body(row)
 
     def _body(self, row: nodes.row) -> nodes.tbody:
-        about, _, _, _, seconds, where = row.children
+        about, _, _, _, seconds, origin = row.children
         match = ANCHOR.search(about.children[0].children[0].astext())
         assert match, f"a row of {PAGE} has no anchor: {about.astext()}"
         slug = match[1]
@@ -93,7 +93,7 @@ class MakeClaimsPage(SphinxTransform):
         span = {"morerows": len(rows) - 1} if len(rows) > 1 else {}
         return nodes.tbody(
             "",
-            nodes.row("", self._about(about, claim, **span), *rows[0], _verdict_cell(slug, seconds, where, **span)),
+            nodes.row("", self._about(about, claim, **span), *rows[0], _verdict_cell(slug, seconds, origin, **span)),
             *(nodes.row("", *cells) for cells in rows[1:]),
             ids=[slug],
             classes=["claim-row", class_of(slug)],
@@ -103,12 +103,12 @@ class MakeClaimsPage(SphinxTransform):
         """Returns a cell with the claim's slug and statement, as in `cell`, and a link to the measuring function."""
         name, *statement = [child for child in cell.children[0].children if not isinstance(child, nodes.raw)]
         uri = source_pages.link(self.env, self.env.docname, *claim.place)
-        proof = nodes.reference("", "How it is measured", refuri=uri, internal=True)
+        link = nodes.reference("", "How it is measured", refuri=uri, internal=True)
         return nodes.entry(
             "",
             nodes.paragraph("", "", name, classes=["claim-slug"]),
             nodes.paragraph("", "", *statement, classes=["claim-statement"]),
-            nodes.paragraph("", "", proof, classes=["claim-proof"]),
+            nodes.paragraph("", "", link, classes=["claim-proof"]),
             **span,
         )
 
@@ -117,13 +117,13 @@ def _cell(text: str, **attributes: Any) -> nodes.entry:
     return nodes.entry("", nodes.paragraph("", text), **attributes)
 
 
-def _verdict_cell(slug: str, seconds: nodes.entry, where: nodes.entry, **span: int) -> nodes.entry:
-    """Returns a cell with the verdict and, below it, the measurement's date and duration and a link to its machine."""
+def _verdict_cell(slug: str, seconds: nodes.entry, origin: nodes.entry, **span: int) -> nodes.entry:
+    """Returns a cell with the verdict and, below it, the measurement's date, duration and a link to its machine."""
     mark = nodes.inline("", verdict(slug), classes=["verdict", class_of(slug)])
-    when: list[nodes.Node] = [nodes.Text(where.astext())]
+    note: list[nodes.Node] = [nodes.Text(origin.astext())]
     if slug in measurements():
-        number, date = where.astext().split(", ")
+        number, date = origin.astext().split(", ")
         machine = nodes.reference("", f"machine\u00a0{number}", refid=f"machine-{number}", internal=True)
-        when = [nodes.Text(f"{date}, {seconds.astext()}\u00a0s,\u00a0"), machine]
-    below = nodes.paragraph("", "", *when, classes=["claim-when"])
+        note = [nodes.Text(f"{date}, {seconds.astext()}\u00a0s,\u00a0"), machine]
+    below = nodes.paragraph("", "", *note, classes=["claim-when"])
     return nodes.entry("", nodes.paragraph("", "", mark), below, **span)

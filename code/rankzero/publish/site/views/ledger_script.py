@@ -1,7 +1,7 @@
 """Ledger script: the calculator's JavaScript, translated from the Python that predicts the ledger.
 
 The translation covers the Python that those modules use: whole numbers become BigInt, dicts become Map, and names
-become camelCase. `templates/ledger.js` has Python's operators and built-in functions, and what the page calls.
+become camelCase. `templates/ledger.js` has Python's operators and built-in functions, and the page's functions.
 """
 
 import ast
@@ -100,8 +100,8 @@ class _Translator:
             case ast.Raise(exc=ast.expr() as error):
                 return f"throw {self.expression(error)};"
             case ast.If():
-                rest = f" else {{\n{self.block(node.orelse)}\n}}" if node.orelse else ""
-                return f"if ({self.truth(node.test)}) {{\n{self.block(node.body)}\n}}{rest}"
+                otherwise = f" else {{\n{self.block(node.orelse)}\n}}" if node.orelse else ""
+                return f"if ({self.truth(node.test)}) {{\n{self.block(node.body)}\n}}{otherwise}"
             case ast.While():
                 return f"while ({self.truth(node.test)}) {{\n{self.block(node.body)}\n}}"
             case ast.For():
@@ -281,9 +281,9 @@ def _is_method(node: ast.FunctionDef) -> bool:
 
 
 def _walk(node: ast.AST) -> Iterable[ast.AST]:
-    """Yields a node and what is in it, without functions and comprehensions, whose names are their own."""
+    """Yields a node and the nodes in it, except those in functions and comprehensions, whose names are local."""
     yield node
-    own = ast.FunctionDef | ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp | ast.Lambda
-    if not isinstance(node, own):
+    scopes = ast.FunctionDef | ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp | ast.Lambda
+    if not isinstance(node, scopes):
         for child in [node.iter, *node.body] if isinstance(node, ast.For) else ast.iter_child_nodes(node):
             yield from _walk(child)

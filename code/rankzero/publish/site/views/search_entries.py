@@ -117,7 +117,7 @@ def _sign(command: str) -> str:
 
 
 def all_of(env: BuildEnvironment) -> Iterator[Entry]:
-    """Yields the entries of all pages made of markdown or notebooks; of the table of claims, its beginning and rows."""
+    """Yields the entries of all pages of markdown or notebooks; for the table of claims, its beginning and its rows."""
     for page in sorted(env.found_docs):
         if kind_of(page) and page != CLAIMS:
             yield from of_page(page, env.get_doctree(page))

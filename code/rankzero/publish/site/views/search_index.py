@@ -35,8 +35,8 @@ def _switch_off(app: Sphinx) -> None:
     app.builder.search = False
 
 
-def _note(app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: Any) -> None:
-    """Records the pages that are not made of a document, with their titles."""
+def _record_title(app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: Any) -> None:
+    """Records the titles of the pages that are not made from a document."""
     if doctree is None:
         app.__dict__.setdefault("rankzero_made", {})[pagename] = context.get("title", "")
 
@@ -61,10 +61,10 @@ def _write(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
     data = _json({"pages": pages, "entries": rows})
     minisearch = npm_packages.path("minisearch/dist/cjs/index.cjs")
     command = [str(npm_packages.NODE), "-e", BUILD, str(minisearch), str(SHARED)]
-    done = subprocess.run(command, input=data, capture_output=True, text=True, encoding="utf-8")
-    if done.returncode:
-        raise ExtensionError(f"the search index was not made: {done.stderr}")
-    script = f"var rankzeroData = {data[:-1]},\n{_json('index')}:{done.stdout}}};\n"
+    result = subprocess.run(command, input=data, capture_output=True, text=True, encoding="utf-8")
+    if result.returncode:
+        raise ExtensionError(f"the search index was not made: {result.stderr}")
+    script = f"var rankzeroData = {data[:-1]},\n{_json('index')}:{result.stdout}}};\n"
     Path(app.outdir, "_static", "search-data.js").write_text(script, encoding="utf-8")
     yield from ()  # no page
 
@@ -76,7 +76,7 @@ def _json(value: Any) -> str:
 def setup(app: Sphinx) -> None:
     """Registers this module with Sphinx."""
     app.connect("builder-inited", _switch_off)
-    app.connect("html-page-context", _note)
+    app.connect("html-page-context", _record_title)
     app.connect("html-collect-pages", _write, priority=990)  # once all pages are known
     app.add_css_file("search.css")
     app.add_js_file("search.js", loading_method="defer")

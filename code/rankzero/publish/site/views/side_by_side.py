@@ -17,11 +17,11 @@ from rankzero.publish.site import page_names
 from rankzero.publish.site.source import diff_pages
 from rankzero.publish.site.views.embedded_page import Place, lead, take
 
-CHAPTER, STARTER = "chapter--", "starter--"  # before the ids of a chapter and of a starter; a lab's ids get no prefix
+CHAPTER, STARTER = "chapter--", "starter--"  # prefixes of a chapter's and a starter's ids; a lab's have none
 
 
 def _places(lab: Lab, here: str) -> dict[str, Place]:
-    """Returns the places of the lab and its starter on the page `here`, and of each chapter on its own such page."""
+    """Returns the places of a lab and its starter on the page `here`, and of each chapter on its side-by-side page."""
     places = {
         page_names.name_of(lab.page): Place(f"{here}.html", "", "lab"),
         page_names.source_page(lab.starter): Place(f"{here}.html", STARTER, "starter"),
@@ -45,8 +45,8 @@ def _context(lab: Lab, chapter: Path, body: Callable[[str, str], str]) -> dict[s
         "lab": lab,
         "chapter_title": page_names.title_of(chapter),
         "chapters": _chapter_pages(lab),
-        "elsewhere": [
-            *(("Diff", page) for _, page in diff_pages.pages_of(lab)[:1]),  # from the previous lab, or to the next
+        "other_pages": [
+            *(("Diff", page) for _, page in diff_pages.pages_of(lab)[:1]),  # from the previous lab, or to the next lab
             ("Notebook", page_names.name_of(lab.notebook)),
         ],
         "parts": parts,
@@ -70,12 +70,12 @@ def _compose(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
             yield page_names.side_by_side_page(lab, chapter), _context(lab, chapter, body), "side-by-side.html"
 
 
-def _invite(app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: Any) -> None:
+def _add_links(app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: Any) -> None:
     """Adds links under a lab's title to the lab's other pages, and under a chapter's title to the labs beside it."""
     labs = all_labs()
     to = context["pathto"]
     if lab := next((lab for lab in labs if page_names.name_of(lab.page) == pagename), None):
-        links = _belongings(lab, to) + _beside("the chapter ", _chapter_pages(lab), to)
+        links = _part_links(lab, to) + _beside("the chapter ", _chapter_pages(lab), to)
     else:
         pairs = [(lab, file) for lab in labs for file in lab.chapters if page_names.name_of(file) == pagename]
         if not pairs:
@@ -84,7 +84,7 @@ def _invite(app: Sphinx, pagename: str, templatename: str, context: dict[str, An
     context["body"] = context["body"].replace("</h1>", f'</h1><div class="lab-links">{links}</div>', 1)
 
 
-def _belongings(lab: Lab, to: Callable[[str], str]) -> str:
+def _part_links(lab: Lab, to: Callable[[str], str]) -> str:
     links = {
         "Chapter": to(page_names.name_of(lab.chapters[0])),
         "Starter": to(page_names.source_page(lab.starter)),
@@ -93,7 +93,7 @@ def _belongings(lab: Lab, to: Callable[[str], str]) -> str:
         "Solution": to(page_names.name_of(lab.solutions / "notebook.ipynb")),
     }
     items = "".join(f'<li><a href="{uri}">{name}</a></li>' for name, uri in links.items())
-    return f'<nav aria-label="What belongs to this lab"><ul>{items}</ul></nav>'
+    return f'<nav aria-label="Parts of this lab"><ul>{items}</ul></nav>'
 
 
 def _beside(noun: str, pages: list[tuple[str, str]], to: Callable[[str], str]) -> str:
@@ -101,7 +101,7 @@ def _beside(noun: str, pages: list[tuple[str, str]], to: Callable[[str], str]) -
     return f"<p>Read beside {noun}{' or '.join(filter(None, [', '.join(links[:-1]), links[-1]]))}.</p>"
 
 
-def _mark(app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: Any) -> None:
+def _update_map(app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: Any) -> None:
     """Makes the sidebar map's line for a lab's first side-by-side page lead to the page that is open."""
     if templatename != "side-by-side.html":
         return
@@ -116,6 +116,6 @@ def setup(app: Sphinx) -> None:
     """Registers this module with Sphinx."""
     app.add_css_file("side-by-side.css")
     app.add_js_file("side-by-side.js")
-    app.connect("html-page-context", _invite)
-    app.connect("html-page-context", _mark, priority=600)  # after the context has the map
+    app.connect("html-page-context", _add_links)
+    app.connect("html-page-context", _update_map, priority=600)  # after sidebar_map.py, which adds the map
     app.connect("html-collect-pages", _compose, priority=900)  # after all other pages are written

@@ -18,8 +18,8 @@ from rankzero.publish.site.page_names import FRONT, chapters, name_of, side_by_s
 class Entry:
     """A line of the map. `page` is a page's name, without suffix, perhaps with an anchor.
 
-    While one of the line's pages is open, the map shows the lines `under` it; a `guest` there belongs to other lines
-    as well.
+    While one of the line's pages is open, the map shows the lines `under` it. A `guest` among them leads to a page
+    that has its own line elsewhere in the map; opening that page does not show these lines.
     """
 
     title: str
@@ -50,25 +50,25 @@ def parts_of(lab: Lab) -> tuple[Entry, ...]:
 @functools.cache
 def site_map(root: Path = ROOT) -> dict[str, list[Entry]]:
     """Returns the lines of the map by heading."""
-    books = {name_of(file, root): Entry(title_of(file), name_of(file, root)) for file in chapters(root)}
-    last = ("handbook/errata", "handbook/claims", "handbook/for-instructors")
+    by_name = {name_of(file, root): Entry(title_of(file), name_of(file, root)) for file in chapters(root)}
+    apart = ("handbook/errata", "handbook/claims", "handbook/for-instructors")
     return {
         "Begin": [
             Entry("Install and run", FRONT),
             Entry("The map of topics", "handbook/README"),
-            books.pop("handbook/how-to-read"),
+            by_name.pop("handbook/how-to-read"),
         ],
         "Labs": [
             Entry(title_of(lab.page).removeprefix("Lab "), name_of(lab.page, root), parts_of(lab))
             for lab in all_labs(root)
         ],
-        "Handbook": [entry for name, entry in books.items() if name not in last],
+        "Handbook": [entry for name, entry in by_name.items() if name not in apart],
         "Look up": [
             Entry("Ledger calculator", "calculator"),
             Entry("Quizzes, and your progress", "progress"),
-            *(books[name] for name in last[:2]),
+            *(by_name[name] for name in apart[:2]),
         ],
-        "Teach": [books[last[2]], Entry("Launching", "launch/README")],
+        "Teach": [by_name[apart[2]], Entry("Launching", "launch/README")],
     }
 
 
@@ -81,11 +81,11 @@ def _add_toctrees(app: Sphinx, docname: str, source: list[str]) -> None:
     source[0] += "\n```{toctree}\n:hidden:\n\n" + "\n".join(f"/{name}" for name in names) + "\n```\n"
 
 
-def _give_map(app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: Any) -> None:
+def _add_map(app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: Any) -> None:
     context["site_map"] = dict(site_map())
 
 
 def setup(app: Sphinx) -> None:
     """Registers this module with Sphinx."""
     app.connect("source-read", _add_toctrees)
-    app.connect("html-page-context", _give_map)
+    app.connect("html-page-context", _add_map)
