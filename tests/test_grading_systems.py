@@ -1,4 +1,4 @@
-"""Grading systems: the files in launch/ that Gradescope, GitHub and Classroom 50 run are run here as they would be."""
+"""Grading systems: runs of the files in launch/ in imitations of Gradescope, GitHub Actions and Classroom 50."""
 
 import base64
 import csv
@@ -26,20 +26,21 @@ from rankzero.grading.sandbox import sandbox_client
 
 LAB = find_lab("02")
 WRONG = next(wrong for wrong in known_wrong(LAB).values() if wrong.fails == ("evaluate/mode",))
-LOST = sum(check.points for one in exercises_of(LAB) for check in one.checks if check.name in WRONG.fails)
-LAB_POINTS = sum(one.points for one in exercises_of(LAB))
+CHECKS = [check for exercise in exercises_of(LAB) for check in exercise.checks]
+LAB_POINTS = sum(check.points for check in CHECKS)
+LOST = sum(check.points for check in CHECKS if check.name in WRONG.fails)
 RANKZERO = f'exec {sys.executable} -m rankzero.cli "$@"\n'
 NOBODY = 65534
 
 
 @pytest.fixture(scope="module")
 def sandboxed() -> None:
-    if (why := sandbox_client.why_unavailable()) and "RANKZERO_SANDBOX" not in os.environ:
-        pytest.skip(why)
+    if (reason := sandbox_client.why_unavailable()) and "RANKZERO_SANDBOX" not in os.environ:
+        pytest.skip(reason)
 
 
 def handed_in() -> str:
-    """Somebody's exercises.py, in which one exercise is wrong."""
+    """Returns the text of an exercises.py in which one exercise is wrong."""
     return wrong_source(LAB, WRONG)
 
 
@@ -61,7 +62,7 @@ METADATA = {
 
 
 class Container:
-    """What Gradescope lays out before it calls run_autograder."""
+    """A folder like the one that Gradescope prepares before it calls run_autograder."""
 
     def __init__(self, folder: Path, **late: float) -> None:
         self.folder = folder / "autograder"
@@ -86,7 +87,7 @@ class Container:
         )
 
     def grade(self, **environment: str) -> tuple[dict[str, Any], str]:
-        """results.json, and what instructors see beside it."""
+        """Grades the submission and returns results.json and the output, which instructors see."""
         process = self.start(**environment)
         output, _ = process.communicate(timeout=120)
         assert process.returncode == 0, output
@@ -95,7 +96,7 @@ class Container:
 
 def test_gradescope_gets_points_reasons_and_the_penalty(tmp_path: Path, sandboxed: None) -> None:
     container = Container(tmp_path, percent_per_day=10)
-    (container.folder / "submission" / "timestamp.txt").write_text("2026-11-01 00:00:00 UTC")  # the student's own word
+    (container.folder / "submission" / "timestamp.txt").write_text("2026-11-01 00:00:00 UTC")  # the student's claim
     results, output = container.grade()
     assert results["score"] == LAB_POINTS - LOST - 0.1 * LAB_POINTS, output
     failed = {test["name"] for test in results["tests"] if test["status"] == "failed"}
@@ -108,18 +109,18 @@ def test_gradescope_gets_points_reasons_and_the_penalty(tmp_path: Path, sandboxe
 def test_without_a_sandbox_gradescope_runs_submissions_as_nobody() -> None:
     python = public_python()
     if not python:
-        pytest.skip("only root can run something as nobody, who must be able to read Python")
-    with tempfile.TemporaryDirectory() as folder:  # pytest's own are closed to others
+        pytest.skip("this needs root, and a Python that the user nobody can read")
+    with tempfile.TemporaryDirectory() as folder:  # other users cannot enter pytest's folders
         Path(folder).chmod(0o755)
-        as_nobody(Container(Path(folder), max_days=0), python)
+        grade_as_nobody(Container(Path(folder), max_days=0), python)
 
 
-def as_nobody(container: Container, python: str) -> None:
+def grade_as_nobody(container: Container, python: str) -> None:
     command(container.source / ".venv" / "bin", "python", f'exec {python} "$@"\n')
     attack = "import os\nwho = os.getuid()\nraise RuntimeError(f'user {who}, {len(os.getgroups())} groups')\n"
     (container.folder / "submission" / "exercises.py").write_text(attack)
-    undue = METADATA | {"assignment": {"due_date": None}}
-    (container.folder / "submission_metadata.json").write_text(json.dumps(undue))
+    without_deadline = METADATA | {"assignment": {"due_date": None}}
+    (container.folder / "submission_metadata.json").write_text(json.dumps(without_deadline))
     packages = next(path for path in sys.path if path.endswith("site-packages"))
     results, output = container.grade(PATH="/nowhere", PYTHONPATH=f"{ROOT / 'code'}:{packages}")
     assert "Graded without a sandbox, as nobody. rankzero: bubblewrap is not installed" in output
@@ -130,7 +131,7 @@ def as_nobody(container: Container, python: str) -> None:
 
 
 def public_python() -> str:
-    """A Python with our packages that root can run as nobody; empty if there is none."""
+    """Returns a Python with this one's packages that root can run as nobody, or "" if there is none."""
     if os.getuid():
         return ""
     packages = next(path for path in sys.path if path.endswith("site-packages"))
@@ -150,36 +151,36 @@ def public_python() -> str:
     return ""
 
 
-def test_a_failure_of_grading_is_no_zero_on_gradescope(tmp_path: Path) -> None:
+def test_failed_grading_gives_no_score_on_gradescope(tmp_path: Path) -> None:
     container = Container(tmp_path)
     command(container.source / ".venv" / "bin", "python", "echo the disk is full; exit 3\n")
     results, output = container.grade()
     assert "score" not in results
     assert "tests" not in results
-    assert "This is no zero" in results["output"]
+    assert "This does not count as zero" in results["output"]
     assert results["extra_data"] == {"gradable": False}
     assert results["stdout_visibility"] == "hidden"
     assert "the disk is full" in output
 
 
-def test_gradescope_finds_a_result_even_of_a_grading_that_was_killed(tmp_path: Path) -> None:
+def test_a_killed_autograder_leaves_a_result_for_gradescope(tmp_path: Path) -> None:
     container = Container(tmp_path)
     command(container.source / ".venv" / "bin", "python", f"touch {tmp_path}/began; sleep 60\n")
     process = container.start()
     deadline = time.monotonic() + 60
     while not (tmp_path / "began").exists():
-        assert time.monotonic() < deadline, "it never began"
+        assert time.monotonic() < deadline, "the autograder did not start"
         time.sleep(0.02)
     os.killpg(process.pid, signal.SIGKILL)
     process.communicate()
     results = json.loads(container.results.read_text())
     assert "score" not in results
-    assert "Grading was cut short. This is no zero" in results["output"]
+    assert "Grading was cut short. This does not count as zero" in results["output"]
 
 
 @pytest.fixture(scope="module")
 def unzipped(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What Gradescope unpacks into `source`."""
+    """The folder with the zip unpacked into `source`, as on Gradescope."""
     if not (ROOT / ".git").exists():
         pytest.skip("the zip is made of git's last commit")
     folder = tmp_path_factory.mktemp("gradescope") / "autograder"
@@ -194,15 +195,15 @@ def unzipped(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "https://cpu.example",
     ]
     subprocess.run([*make, "--out", str(archive)], cwd=ROOT, check=True)
-    with zipfile.ZipFile(archive) as made:
-        for entry in made.infolist():
-            file = Path(made.extract(entry, folder / "source"))
+    with zipfile.ZipFile(archive) as packed:
+        for entry in packed.infolist():
+            file = Path(packed.extract(entry, folder / "source"))
             if mode := entry.external_attr >> 16:
                 file.chmod(mode & 0o777)
     return folder
 
 
-def test_the_zip_has_what_gradescope_looks_for(unzipped: Path) -> None:
+def test_the_zip_has_the_files_that_gradescope_expects(unzipped: Path) -> None:
     source = unzipped / "source"
     assert {path.name for path in source.iterdir()} == {"setup.sh", "run_autograder", "settings.json", "rankzero"}
     assert os.access(source / "setup.sh", os.X_OK)
@@ -212,7 +213,7 @@ def test_the_zip_has_what_gradescope_looks_for(unzipped: Path) -> None:
     assert (source / "rankzero" / LAB.reference.relative_to(ROOT)).exists()
 
 
-def test_a_lab_that_is_not_there_makes_no_zip(tmp_path: Path) -> None:
+def test_an_unknown_lab_makes_no_zip(tmp_path: Path) -> None:
     make = [sys.executable, "launch/gradescope/make_zip.py", "99", "--out", str(tmp_path / "x.zip")]
     done = subprocess.run(make, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 1
@@ -224,28 +225,28 @@ def test_setup_installs_the_pins_and_hides_the_answers(unzipped: Path, tmp_path:
     note = f'echo "${{0##*/}} $*" >> {log}\n'
     for name in ("apt-get", "add-apt-repository"):
         command(bin_, name, note)
-    # Ubuntu 22.04's python3 is 3.10: too old for us, good enough to read JSON.
+    # Ubuntu 22.04's python3 is 3.10: too old for Rank Zero, but able to read JSON.
     command(bin_, "python3", f'case "$2" in *version_info*) exit 1;; *) exec {sys.executable} "$@";; esac\n')
     pip = f"mkdir -p .venv/bin && cp {bin_}/pip-stand-in .venv/bin/pip\n"
     command(bin_, "python3.12", note + pip)
     command(bin_, "pip-stand-in", note)
     environment = {**os.environ, "AUTOGRADER": str(unzipped), "PATH": f"{bin_}:{os.environ['PATH']}"}
     subprocess.run(["bash", str(unzipped / "source" / "setup.sh")], env=environment, check=True)
-    said = log.read_text().splitlines()
-    assert said[:2] == ["apt-get update", "apt-get install -y bubblewrap python3-venv software-properties-common"]
-    assert "apt-get install -y python3.12 python3.12-venv" in said
-    assert said[-2:] == [
+    commands = log.read_text().splitlines()
+    assert commands[:2] == ["apt-get update", "apt-get install -y bubblewrap python3-venv software-properties-common"]
+    assert "apt-get install -y python3.12 python3.12-venv" in commands
+    assert commands[-2:] == [
         "pip install --no-cache-dir --index-url https://cpu.example -r torch.txt",
         "pip install --no-cache-dir -e rankzero",
     ]
     source = unzipped / "source"
     pins = (source / "torch.txt").read_text().splitlines()
     assert [pin.split("==")[0] for pin in pins] == ["torch", "torchvision"]
-    ours = source / "rankzero"
-    hidden = [ours / file.relative_to(ROOT) for file in (LAB.checks, LAB.checks.with_name("right_answers.py"))]
-    for path in (*hidden, ours / "solutions", source / "settings.json"):
+    installed = source / "rankzero"
+    hidden = [installed / file.relative_to(ROOT) for file in (LAB.checks, LAB.checks.with_name("right_answers.py"))]
+    for path in (*hidden, installed / "solutions", source / "settings.json"):
         assert not path.stat().st_mode & 0o007, path
-    assert (ours / LAB.probes.relative_to(ROOT)).stat().st_mode & 0o004
+    assert (installed / LAB.probes.relative_to(ROOT)).stat().st_mode & 0o004
 
 
 # ------------------------------------------------------------------------------------------------------------- GitHub
@@ -257,15 +258,15 @@ def steps() -> list[dict[str, Any]]:
     return list(job["steps"])
 
 
-def test_the_workflow_fits_githubs_published_schema() -> None:
+def test_the_workflow_follows_githubs_published_schema() -> None:
     schemas = importlib.resources.files("check_jsonschema.builtin_schemas.vendor")
     workflow = yaml.safe_load(WORKFLOW.read_text())
-    workflow["on"] = workflow.pop(True)  # YAML 1.1's word for it
+    workflow["on"] = workflow.pop(True)  # YAML 1.1 reads "on" as True
     jsonschema.validate(workflow, json.loads(schemas.joinpath("github-workflows.json").read_text()))
 
 
 def test_the_workflow_is_named_as_github_classroom_expects() -> None:
-    # https://github.com/classroom-resources/autograding-grading-reporter: else no points arrive
+    # Otherwise the reporter sends no points: https://github.com/classroom-resources/autograding-grading-reporter
     workflow = yaml.safe_load(WORKFLOW.read_text())
     assert workflow["name"] == "Autograding Tests"
     assert list(workflow["jobs"]) == ["run-autograding-tests"]
@@ -279,7 +280,7 @@ def test_the_workflow_is_named_as_github_classroom_expects() -> None:
 
 
 class Runner:
-    """GitHub's runner: runs a step's script with bash in the workspace, and reads the outputs it leaves."""
+    """GitHub's runner: runs a step's script with bash in the workspace, and reads the step's outputs."""
 
     def __init__(self, folder: Path) -> None:
         self.workspace, self.bin = folder / "workspace", folder / "bin"
@@ -313,7 +314,7 @@ class Runner:
         self.printed = done.stdout
 
     def result(self) -> dict[str, Any]:
-        """What the reporter decodes."""
+        """Returns the result that the reporter decodes."""
         name, _, value = self.output.read_text().strip().partition("=")
         assert name == "result"
         return dict(json.loads(base64.b64decode(value, validate=True)))
@@ -321,7 +322,7 @@ class Runner:
 
 @pytest.fixture(scope="module")
 def graded(tmp_path_factory: pytest.TempPathFactory, sandboxed: None) -> Runner:
-    """A runner that has taken the workflow's steps for a submission."""
+    """A runner that has run the workflow's steps for a submission."""
     runner = Runner(tmp_path_factory.mktemp("github"))
     (runner.workspace / "rankzero").symlink_to(ROOT)
     for name in ("Install the sandbox", "Install Rank Zero"):
@@ -334,19 +335,19 @@ def graded(tmp_path_factory: pytest.TempPathFactory, sandboxed: None) -> Runner:
 
 
 @pytest.mark.prove
-def test_the_workflow_grades_and_hands_points_to_the_reporter(graded: Runner) -> None:
-    said = graded.log.read_text().splitlines()
-    assert said[-2:] == ["sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0", "pip install -e rankzero"]
+def test_the_workflow_grades_and_sends_points_to_the_reporter(graded: Runner) -> None:
+    commands = graded.log.read_text().splitlines()
+    assert commands[-2:] == ["sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0", "pip install -e rankzero"]
     result = graded.result()
     assert result["status"] == "fail"
     assert result["max_score"] == LAB_POINTS
     assert sum(test["score"] for test in result["tests"]) == LAB_POINTS - LOST
     opened, closed = (line for line in graded.printed.splitlines() if line.startswith("::"))
-    assert opened == f"::stop-commands::{closed.strip(':')}", "nothing in between is a command to GitHub"
+    assert opened == f"::stop-commands::{closed.strip(':')}", "no line between them is a command to GitHub"
     assert (graded.workspace / "out" / "students").is_dir()
 
 
-def test_a_failure_of_grading_is_an_error_to_the_reporter(tmp_path: Path) -> None:
+def test_failed_grading_is_an_error_for_the_reporter(tmp_path: Path) -> None:
     runner = Runner(tmp_path)
     command(runner.workspace / ".venv" / "bin", "rankzero", "exit 2\n")
     runner.run("Grade")
@@ -356,7 +357,7 @@ def test_a_failure_of_grading_is_an_error_to_the_reporter(tmp_path: Path) -> Non
 
 
 # -------------------------------------------------------------------------------------------------------- Classroom 50
-FIFTY = ROOT / "launch" / "classroom50" / "autograder.py"
+AUTOGRADER = ROOT / "launch" / "classroom50" / "autograder.py"
 VARIABLES = {
     "CLASSROOM": "ml-2026",
     "ASSIGNMENT": "lab-02",
@@ -367,20 +368,21 @@ VARIABLES = {
 }
 
 
-def fifty(folder: Path, rankzero: str) -> "subprocess.CompletedProcess[str]":
+def autograde(folder: Path, rankzero: str) -> "subprocess.CompletedProcess[str]":
     """Runs the autograder in a student's checkout."""
     command(folder / "bin", "rankzero", rankzero)
     checkout = folder / "checkout"
     checkout.mkdir()
     (checkout / "exercises.py").write_text(handed_in())
     environment = {**os.environ, **VARIABLES, "RANKZERO": str(folder / "bin" / "rankzero")}
-    return subprocess.run([sys.executable, str(FIFTY)], cwd=checkout, env=environment, capture_output=True, text=True)
+    run = [sys.executable, str(AUTOGRADER)]
+    return subprocess.run(run, cwd=checkout, env=environment, capture_output=True, text=True)
 
 
 @pytest.mark.prove
 def test_classroom_50_gets_points_by_check(tmp_path: Path, graded: Runner) -> None:
-    # The same submission, graded already: the options are those of the workflow.
-    done = fifty(tmp_path, f'[[ "$1 $3 $5" != "grade --lab --out" ]] || cp -r {graded.workspace}/out "$6"\n')
+    # Copies the workflow's result: the submission and the options are the same.
+    done = autograde(tmp_path, f'[[ "$1 $3 $5" != "grade --lab --out" ]] || cp -r {graded.workspace}/out "$6"\n')
     assert done.returncode == 0, done.stdout + done.stderr
     result = json.loads((tmp_path / "checkout" / "result.json").read_text())
     assert result["schema"] == "classroom50/result/v1"
@@ -390,23 +392,23 @@ def test_classroom_50_gets_points_by_check(tmp_path: Path, graded: Runner) -> No
     assert {test["test-name"] for test in result["tests"] if not test["passed"]} >= set(WRONG.fails)
 
 
-def test_a_failure_of_grading_leaves_classroom_50_no_result(tmp_path: Path) -> None:
-    done = fifty(tmp_path, "echo no disk; exit 1\n")
+def test_failed_grading_leaves_no_result_for_classroom_50(tmp_path: Path) -> None:
+    done = autograde(tmp_path, "echo no disk; exit 1\n")
     assert done.returncode != 0
     assert "there is no grade" in done.stderr
     assert not (tmp_path / "checkout" / "result.json").exists()
 
 
-# ------------------------------------------------------------------------------------------- what the guide tells to do
+# ----------------------------------------------------------------------------------------------- the instructors' guide
 GUIDE = ROOT / "handbook" / "for-instructors.md"
 
 
-@pytest.mark.skipif(not (ROOT / ".git").exists(), reason="one of them packs git's last commit")
+@pytest.mark.skipif(not (ROOT / ".git").exists(), reason="a command packs git's last commit")
 def test_the_guides_commands_run(tmp_path: Path, sandboxed: None) -> None:
     blocks = re.findall(r"^```sh\n(.*?)^```", GUIDE.read_text(), re.MULTILINE | re.DOTALL)
     bin_, work = tmp_path / "bin", tmp_path / "work"
     command(bin_, "sudo", f'echo "$*" >> {tmp_path}/log\n')
-    command(bin_, "make", "[[ $* == doctor ]] # which takes seconds and is tested elsewhere\n")
+    command(bin_, "make", "[[ $* == doctor ]] # doctor takes seconds and has its own tests\n")
     command(bin_, "rankzero", RANKZERO)
     command(bin_, "python", f'exec {sys.executable} "$@"\n')
     (work / ".venv" / "bin").mkdir(parents=True)
@@ -430,11 +432,11 @@ def test_the_guides_commands_run(tmp_path: Path, sandboxed: None) -> None:
     with (work / "graded" / "grades.csv").open() as stream:
         rows = {row["student_id"]: row for row in csv.DictReader(stream)}
     assert list(rows) == ["ada", "alan", "grace"]
-    assert float(rows["ada"]["late_submission_penalty"]) == 0.1 * LAB_POINTS, "with the policy of the last command"
-    assert float(rows["alan"]["score"]) == 0, "handed in nothing"
+    assert float(rows["ada"]["late_submission_penalty"]) == 0.1 * LAB_POINTS, "the policy is that of the last command"
+    assert float(rows["alan"]["score"]) == 0, "Alan has no submission"
 
 
-def test_what_the_guide_says_is_defended_is_shown_by_an_attack_or_a_test() -> None:
+def test_every_defense_in_the_guide_names_existing_attacks_and_tests() -> None:
     text = GUIDE.read_text()
     table = text[text.index("## What is defended") : text.index("## Takeaway")]
     named = set(re.findall(r"`([a-z]+(?:_[a-z0-9]+)+|network|daemon|replayed|handlers|escapes|tracer)`", table))

@@ -1,8 +1,9 @@
 """Grades one submission for Classroom 50, which runs this in a student's checkout, in GitHub Actions.
 
-Goes into the organization's repository `classroom50` as CLASSROOM/autograders/ASSIGNMENT/autograder.py, after the three
-names below are set; the assignment's runtime needs `{"python": "3.12", "apt": ["bubblewrap"]}`. Leaves result.json
-(https://github.com/foundation50/classroom50/wiki/Advanced-Autograding), or an exit code that means: no grade.
+Set REPOSITORY, COMMIT and LAB below, and put this file into the organization's repository `classroom50` as
+CLASSROOM/autograders/ASSIGNMENT/autograder.py. The assignment's runtime needs `{"python": "3.12",
+"apt": ["bubblewrap"]}`. Writes result.json (https://github.com/foundation50/classroom50/wiki/Advanced-Autograding), or
+ends with an exit code other than 0, which means that there is no grade.
 """
 
 import json
@@ -17,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 REPOSITORY = "https://github.com/your-organization/rankzero"
-COMMIT = "0" * 40  # of that repository: a grade names the version that gave it
+COMMIT = "0" * 40  # of REPOSITORY: the version of Rank Zero that grades
 LAB = "02"
 INDEX = ""  # address of torch's CPU builds, from pytorch.org: installs in a minute instead of several
 
@@ -25,20 +26,20 @@ INDEX = ""  # address of torch's CPU builds, from pytorch.org: installs in a min
 def main() -> None:
     with tempfile.TemporaryDirectory(dir=os.environ.get("RUNNER_TEMP")) as folder:
         home = Path(folder)
-        # A runner of your own may have Rank Zero, bubblewrap and user namespaces already, and say so.
+        # A self-hosted runner with bubblewrap and user namespaces can set RANKZERO to its installed command.
         rankzero = os.environ.get("RANKZERO") or install(home)
         shutil.copytree(".", home / "submissions" / "student", symlinks=True, ignore=shutil.ignore_patterns(".git"))
         run(rankzero, "grade", str(home / "submissions"), "--lab", LAB, "--out", str(home / "out"))
         run(rankzero, "feedback", str(home / "out"), "student", "--lab", LAB)
         grade = json.loads((home / "out" / "grades" / LAB / "student.json").read_text(encoding="utf-8"))
     if not grade["gradable"]:
-        sys.exit("Grading itself failed: this is no zero.")
+        sys.exit("Grading itself failed: this does not count as zero.")
     Path("result.json").write_text(json.dumps(result(grade), indent=1), encoding="utf-8")
 
 
 def install(home: Path) -> str:
-    """Rank Zero's command, installed at the commit."""
-    run("sudo", "sysctl", "-w", "kernel.apparmor_restrict_unprivileged_userns=0")  # Ubuntu 24.04 forbids them
+    """Installs Rank Zero at COMMIT and returns the path of its command."""
+    run("sudo", "sysctl", "-w", "kernel.apparmor_restrict_unprivileged_userns=0")  # Ubuntu 24.04 forbids namespaces
     source, pip = home / "rankzero", home / ".venv" / "bin" / "pip"
     run("git", "init", "--quiet", str(source))
     run("git", "-C", str(source), "fetch", "--quiet", "--depth=1", REPOSITORY, COMMIT)
@@ -52,17 +53,17 @@ def install(home: Path) -> str:
 
 
 def result(grade: dict[str, Any]) -> dict[str, Any]:
-    """Returns the result that Classroom 50 collects; its runner adds owner and type."""
+    """Returns the result that Classroom 50 collects; Classroom 50's runner adds owner and type."""
     report = grade["report"]
     rows = [
         {
-            "test-name": one["check"],
-            "passed": one["status"] == "pass",
-            "score": one["points"],
-            "max-score": one["max_points"],
-            "message": one["text"],
+            "test-name": check["check"],
+            "passed": check["status"] == "pass",
+            "score": check["points"],
+            "max-score": check["max_points"],
+            "message": check["text"],
         }
-        for one in (report["results"] if report else ())
+        for check in (report["results"] if report else ())
     ]
     return {
         "schema": "classroom50/result/v1",
@@ -79,9 +80,9 @@ def result(grade: dict[str, Any]) -> dict[str, Any]:
 
 
 def run(*command: str) -> None:
-    """Runs a command and shows what it prints. Ends everything where it fails: then there is no grade."""
+    """Runs a command and prints its output. SystemExit if the command fails: then there is no grade."""
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    token = secrets.token_hex(16)  # what a submission prints must not be taken for a command to GitHub
+    token = secrets.token_hex(16)  # keeps a submission's output from being taken for a command to GitHub
     print(f"::stop-commands::{token}\n{done.stdout}\n::{token}::", flush=True)
     if done.returncode:
         sys.exit(f"{' '.join(command[:2])} ended with exit code {done.returncode}: there is no grade.")

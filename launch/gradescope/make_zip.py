@@ -19,7 +19,7 @@ HERE = Path(__file__).resolve().parent
 
 
 def make_zip(lab: str, late: dict[str, float], index: str, out: Path) -> None:
-    """Writes the zip. SystemExit with a sentence where git cannot."""
+    """Writes the zip. SystemExit with a sentence if git cannot pack the repository."""
     settings = json.dumps({"lab": lab, "late": late, "index": index})
     command = ["git", "archive", "--format=zip", f"--output={out.resolve()}"]
     command += [f"--add-file={HERE / name}" for name in ("setup.sh", "run_autograder")]
@@ -30,7 +30,7 @@ def make_zip(lab: str, late: dict[str, float], index: str, out: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("lab", help="its number, such as 02")
+    parser.add_argument("lab", help="the lab's number, such as 02")
     parser.add_argument("--late-percent-per-day", type=float, help="percent of the points that each late day costs")
     parser.add_argument("--late-max-days", type=int, help="days late after which nothing counts; 0 refuses late work")
     parser.add_argument("--late-grace-hours", type=float, help="hours after the deadline that cost nothing")

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Gradescope runs this as root, once, when it builds the image of an assignment. The zip's content is in `source` then.
-# handbook/for-instructors.md says what the image must be.
+# Installs Rank Zero. Gradescope runs this once per assignment, as root, in the image that it builds. The zip's content
+# is in `source` then. handbook/for-instructors.md says how large the container must be.
 set -euo pipefail
 cd "${AUTOGRADER:-/autograder}/source"
 
@@ -15,12 +15,12 @@ fi
 
 "$python" -m venv .venv
 index=$(python3 -c 'import json; print(json.load(open("settings.json"))["index"])')
-if [[ -n $index ]]; then # torch's index of CPU builds: without it, torch brings gigabytes for GPUs
+if [[ -n $index ]]; then # torch's index of CPU builds: the default build brings gigabytes for GPUs
     grep -E '^torch(vision)?==' rankzero/requirements.txt > torch.txt
     .venv/bin/pip install --no-cache-dir --index-url "$index" -r torch.txt
 fi
 .venv/bin/pip install --no-cache-dir -e rankzero
 
-# Where there is no sandbox, submissions run as nobody: who must read Python and the probes, and no answers or judges.
+# Without a sandbox, submissions run as nobody, a user that must read Python and the probes, but no answers or judges.
 chmod -R go+rX .venv rankzero
 chmod -R o= rankzero/solutions rankzero/tests/lab-*/{checks,right_answers}.py settings.json
