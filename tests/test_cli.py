@@ -1,4 +1,4 @@
-"""The command line as a person meets it."""
+"""Command line: help, list, doctor and run, their messages and exit codes."""
 
 import json
 import os
@@ -27,20 +27,20 @@ def run(*arguments: str) -> tuple[int, str]:
     return result.exit_code, result.output
 
 
-def test_help_lists_the_commands_and_says_how_to_start() -> None:
+def test_help_lists_the_commands_and_the_first_commands_to_type() -> None:
     code, output = run("--help")
     assert code == 0
     for word in ("doctor", "list", "run", "sync", "rankzero run 02", "rankzero start 02"):
         assert word in " ".join(output.split())
 
 
-def test_list_shows_the_labs_and_as_json() -> None:
+def test_list_shows_the_labs_as_text_and_as_json() -> None:
     assert "Single-GPU training loop" in run("list")[1].replace("\n", " ")
     (lab,) = [lab for lab in json.loads(run("list", "--json")[1]) if lab["number"] == "02"]
     assert lab["minutes"] > 0
 
 
-def test_doctor_speaks_of_this_machine() -> None:
+def test_doctor_examines_this_machine() -> None:
     code, output = run("doctor", "--json")
     findings = {finding["subject"]: finding for finding in json.loads(output)}
     assert set(findings) == {
@@ -60,7 +60,7 @@ def test_doctor_speaks_of_this_machine() -> None:
     assert re.search(r"This machine can run lab [\d, ]*02", run("doctor")[1])
 
 
-def test_doctor_exits_1_when_something_will_fail(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_exits_with_1_for_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
     findings = [Finding("torchvision", "problem", "does not [load]"), Finding("GPU", "limit", "none")]
     monkeypatch.setattr(machine, "examine", lambda: findings)
     code, output = run("doctor")
@@ -68,7 +68,7 @@ def test_doctor_exits_1_when_something_will_fail(monkeypatch: pytest.MonkeyPatch
     assert "problem torchvision: does not [load]" in output
 
 
-def test_doctor_names_a_torchvision_that_cannot_be_repaired(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_reports_a_torchvision_that_cannot_be_imported(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail() -> None:
         raise ImportError("No module named 'torchvision'")
 
@@ -78,16 +78,16 @@ def test_doctor_names_a_torchvision_that_cannot_be_repaired(monkeypatch: pytest.
     assert "pip install -r requirements.txt" in finding.text
 
 
-def test_doctor_names_ranks_that_cannot_talk(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_reports_ranks_that_cannot_communicate(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "have just exchanged a message over gloo" in machine._ranks().text
     monkeypatch.setattr(machine, "_all_reduce", lambda: sys.exit("no network"))
     finding = machine._ranks()
     assert finding.verdict == "problem"
-    assert "cannot talk to each other over gloo" in finding.text
+    assert "cannot communicate over gloo" in finding.text
     assert "no network" in finding.text
 
 
-def test_doctor_names_a_version_that_is_not_the_pinned_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_reports_a_version_that_differs_from_the_pinned_version(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.metadata.requires", lambda name: ["torch==9.9.9", "nosuchthing==1.0", "numpy>=1"])
     (finding,) = machine._libraries()
     assert finding.verdict == "limit"
@@ -95,21 +95,21 @@ def test_doctor_names_a_version_that_is_not_the_pinned_one(monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["run", "99"], "rankzero: there is no lab '99': the labs are"),
         (["run", "x"], "rankzero: there is no lab 'x'"),
         (["nonsense"], "No such command 'nonsense'"),
     ],
 )
-def test_a_mistake_is_a_sentence_and_exit_code_2(arguments: list[str], said: str) -> None:
+def test_a_mistake_gets_a_sentence_and_exit_code_2(arguments: list[str], message: str) -> None:
     code, output = run(*arguments)
     assert code == 2
-    assert said in output
+    assert message in output
     assert "Traceback" not in output
 
 
-def test_run_passes_options_on_and_says_what_to_open_next(tmp_path: Path) -> None:
+def test_run_passes_options_to_the_starter_and_names_the_pages_to_open_next(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "rankzero.cli", "run", "02", "--steps", "2", "--out", str(tmp_path)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
@@ -120,7 +120,7 @@ def test_run_passes_options_on_and_says_what_to_open_next(tmp_path: Path) -> Non
         assert (ROOT / page).exists()
 
 
-def test_run_keeps_the_starters_exit_code() -> None:
+def test_run_ends_with_the_starters_exit_code() -> None:
     command = [sys.executable, "-m", "rankzero.cli", "run", "02", "--steps", "none"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert done.returncode == 2
@@ -136,11 +136,11 @@ def test_ctrl_c_during_the_imports_gives_exit_code_130(monkeypatch: pytest.Monke
     monkeypatch.setitem(sys.modules, "rankzero.cli.app", Interrupted("rankzero.cli.app"))
     with pytest.raises(SystemExit) as ended:
         main()
-    assert signal.signal(signal.SIGINT, signal.default_int_handler) == signal.SIG_DFL  # for the clean-up
+    assert signal.signal(signal.SIGINT, signal.default_int_handler) == signal.SIG_DFL  # restores the handler
     assert ended.value.code == 130
 
 
-def test_ctrl_c_reaches_the_starter_and_waits_for_it_to_save(tmp_path: Path) -> None:
+def test_ctrl_c_makes_the_starter_save_before_the_command_ends(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "rankzero.cli", "run", "02", "--steps", "100000", "--batch-size", "64"]
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
     process = subprocess.Popen(
@@ -148,16 +148,16 @@ def test_ctrl_c_reaches_the_starter_and_waits_for_it_to_save(tmp_path: Path) -> 
         stdout=subprocess.PIPE,
         text=True,
         env=environment,
-        start_new_session=True,  # a process group of its own, as a shell gives to a command
+        start_new_session=True,  # a new process group, as in a shell
     )
     assert process.stdout is not None
     while not process.stdout.readline().startswith("step     1/"):
         assert process.poll() is None
     os.killpg(process.pid, signal.SIGINT)
-    rest = process.communicate(timeout=100)[0]
+    output = process.communicate(timeout=100)[0]
     assert process.returncode == 130
-    assert "Stopped by Ctrl-C after step" in rest
-    assert "Open next" not in rest
+    assert "Stopped by Ctrl-C after step" in output
+    assert "Open next" not in output
     assert (tmp_path / "lab-02-001" / "checkpoint.pt").is_file()
 
 

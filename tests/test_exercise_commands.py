@@ -1,4 +1,4 @@
-"""What the commands for exercises say and do: start, check, watch, hint, status, reset."""
+"""Commands for exercises: start, check, watch, hint, status, reset."""
 
 import json
 import os
@@ -32,7 +32,7 @@ def run(*arguments: str) -> tuple[int, str]:
     return result.exit_code, result.output
 
 
-def test_a_learner_starts_fails_asks_passes_and_sees_it(tmp_path: Path) -> None:
+def test_start_check_hint_and_status_work_together(tmp_path: Path) -> None:
     assert run("check", "02")[0] == 2
     assert "rankzero start 02" in run("check", "02")[1].replace("\n", " ")
     assert "not started" in run("status")[1]
@@ -56,7 +56,7 @@ def test_a_learner_starts_fails_asks_passes_and_sees_it(tmp_path: Path) -> None:
     assert "50 of 50 points" in run("status")[1]
 
 
-def test_start_never_touches_work_and_reset_keeps_it(tmp_path: Path) -> None:
+def test_start_never_changes_work_and_reset_keeps_a_backup(tmp_path: Path) -> None:
     run("start", "02", "--folder", str(tmp_path))
     file = tmp_path / "lab-02" / "exercises.py"
     file.write_text("mine = 1\n")
@@ -77,7 +77,7 @@ def test_start_never_touches_work_and_reset_keeps_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["check", "77"], "there is no lab '77'"),
         (["check", "02", "nonsense"], "lab 02 has no exercise 'nonsense': it has train_step, evaluate"),
@@ -87,13 +87,13 @@ def test_start_never_touches_work_and_reset_keeps_it(tmp_path: Path) -> None:
         (["reset", "02"], "lab 02 is not started yet"),
     ],
 )
-def test_a_mistake_is_one_sentence(arguments: list[str], said: str) -> None:
+def test_a_mistake_gets_one_sentence(arguments: list[str], message: str) -> None:
     code, output = run(*arguments)
     assert code == 2
-    assert said in output
+    assert message in output
 
 
-def test_a_damaged_progress_file_says_so(tmp_path: Path) -> None:
+def test_a_damaged_progress_file_is_reported(tmp_path: Path) -> None:
     (tmp_path / "state").mkdir()
     (tmp_path / "state" / "progress.json").write_text("{")
     code, output = run("status")
@@ -101,26 +101,26 @@ def test_a_damaged_progress_file_says_so(tmp_path: Path) -> None:
     assert "progress.json cannot be read" in output
 
 
-def test_start_anywhere_finds_the_copy_that_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_start_in_another_folder_finds_the_existing_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
     monkeypatch.chdir(tmp_path / "one")
-    mine = tmp_path / "one" / "work" / "lab-02" / "exercises.py"
-    assert f"Made {mine}" in run("start", "02")[1]
+    copy = tmp_path / "one" / "work" / "lab-02" / "exercises.py"
+    assert f"Made {copy}" in run("start", "02")[1]
     run("hint", "02", "evaluate")
-    mine.write_text(LAB.reference.read_text())
+    copy.write_text(LAB.reference.read_text())
     assert run("check", "02", "learning_rate")[0] == 0
     monkeypatch.chdir(tmp_path / "two")
-    assert f"started already; nothing was changed: {mine}" in run("start", "02")[1]
+    assert f"started already; nothing was changed: {copy}" in run("start", "02")[1]
     assert not (tmp_path / "two" / "work").exists()
-    moved = run("start", "02", "--folder", "here")[1]
-    assert f"You now work on this copy; the one before is {mine}" in moved
+    output = run("start", "02", "--folder", "here")[1]
+    assert f"You now work on this copy; the earlier copy is {copy}" in output
     assert (tmp_path / "two" / "here" / "lab-02" / "exercises.py").exists()
     assert "10 of 50 points" in run("status")[1]
     assert "hint 2 of 3" in run("hint", "02", "evaluate")[1]
 
 
-def test_a_typo_costs_no_progress(tmp_path: Path) -> None:
+def test_a_later_mistake_costs_no_progress(tmp_path: Path) -> None:
     run("start", "02", "--folder", str(tmp_path))
     file = tmp_path / "lab-02" / "exercises.py"
     file.write_text(LAB.reference.read_text())
@@ -133,7 +133,7 @@ def test_a_typo_costs_no_progress(tmp_path: Path) -> None:
     assert "0 points when it was last checked" in output
 
 
-def test_hint_without_a_name_is_for_the_first_exercise_that_is_not_solved(tmp_path: Path) -> None:
+def test_hint_without_a_name_is_for_the_first_unsolved_exercise(tmp_path: Path) -> None:
     run("start", "02", "--folder", str(tmp_path))
     assert "train_step, hint 1 of 3" in run("hint", "02")[1]
     file = tmp_path / "lab-02" / "exercises.py"
@@ -144,7 +144,7 @@ def test_hint_without_a_name_is_for_the_first_exercise_that_is_not_solved(tmp_pa
     assert "nothing is left to hint at" in run("hint", "02")[1]
 
 
-def test_ctrl_c_at_the_question_of_reset_gives_exit_code_130(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_at_the_prompt_of_reset_gives_exit_code_130(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupt(*_: object) -> str:
         raise KeyboardInterrupt
 
@@ -159,14 +159,14 @@ def test_help_shows_an_optional_name_in_single_brackets() -> None:
     assert "[[" not in run("check", "--help")[1] + run("hint", "--help")[1] + run("claims", "--help")[1]
 
 
-def tensor_returned(tmp_path: Path) -> Path:
+def file_that_returns_a_tensor(tmp_path: Path) -> Path:
     file = tmp_path / "exercises.py"
     file.write_text(LAB.reference.read_text().replace("return loss.item()", "return loss"))
     return file
 
 
 def test_a_report_is_narrow_and_has_no_escape_codes_in_a_file(tmp_path: Path) -> None:
-    file = tensor_returned(tmp_path)
+    file = file_that_returns_a_tensor(tmp_path)
     command = [sys.executable, "-m", "rankzero.cli", "check", "02", "--file", str(file)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert done.returncode == 1
@@ -189,7 +189,7 @@ class Screen:
         os.write(self.leader, key.encode())
 
     def until(self, text: str) -> str:
-        """What appears, up to `text`."""
+        """Waits for `text` and returns everything shown up to it."""
         screen = ""
         while text not in screen:
             assert select.select([self.leader], [], [], 60)[0], f"{text!r} did not appear in {screen!r}"
@@ -210,7 +210,7 @@ def watching(*arguments: str) -> Iterator[Screen]:
 
 
 def test_watch_checks_again_on_save_and_q_ends_it(tmp_path: Path) -> None:
-    file = tensor_returned(tmp_path)
+    file = file_that_returns_a_tensor(tmp_path)
     with watching("train_step", "--file", str(file)) as screen:
         assert "6 of 10 points" in screen.until("q quit")
         screen.press("h")
@@ -225,8 +225,8 @@ def test_watch_checks_again_on_save_and_q_ends_it(tmp_path: Path) -> None:
         screen.until("nothing is left to hint at")
 
 
-def test_watch_says_that_the_file_is_gone_and_goes_on_when_it_is_back(tmp_path: Path) -> None:
-    file = tensor_returned(tmp_path)
+def test_watch_reports_a_missing_file_and_continues_when_it_is_back(tmp_path: Path) -> None:
+    file = file_that_returns_a_tensor(tmp_path)
     with watching("train_step", "--file", str(file)) as screen:
         screen.until("q quit")
         file.rename(tmp_path / "elsewhere.py")

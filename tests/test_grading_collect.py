@@ -1,4 +1,4 @@
-"""Intake: files are found in every layout and copied, and refused unless they are plain and small."""
+"""Intake of submissions: files are found in every layout and copied; unusual or large files are refused."""
 
 import io
 import os
@@ -20,8 +20,8 @@ from rankzero.grading.intake import untrusted_files
 from rankzero.grading.intake.collect import collect
 from rankzero.grading.intake.roster import Roster
 
-TWO, FOUR = find_lab("02"), find_lab("04")
-STUB = TWO.stubs.read_bytes()
+LAB_02 = find_lab("02")
+STUB = LAB_02.stubs.read_bytes()
 ADA = Student("ada1", "Lovelace", "Ada", "ada@x.org")
 BOB = Student("bob2", "Byrne", "Bob", "bob@x.org")
 ROSTER = Roster((ADA, BOB), {"countess": ADA, "bob-b": BOB})
@@ -77,17 +77,17 @@ def tarred(tree: Tree, change: Callable[[tarfile.TarInfo], None] = lambda info: 
 
 
 def grades(source: Path, *labs: str, roster: Roster | None = None) -> dict[tuple[str, str], Submission]:
-    found = collect(source, [find_lab(lab) for lab in labs or ("02",)], source.parent / "out", roster)
-    return {(one.student.student_id, one.lab): one for one in found}
+    submissions = collect(source, [find_lab(lab) for lab in labs or ("02",)], source.parent / "out", roster)
+    return {(submission.student.student_id, submission.lab): submission for submission in submissions}
 
 
-def texts(found: Mapping[tuple[str, str], Submission]) -> dict[tuple[str, str], str | None]:
-    return {key: one.file.read_text() if one.file else None for key, one in found.items()}
+def texts(submissions: Mapping[tuple[str, str], Submission]) -> dict[tuple[str, str], str | None]:
+    return {key: submission.file.read_text() if submission.file else None for key, submission in submissions.items()}
 
 
-def only(found: Mapping[tuple[str, str], Submission]) -> Submission:
-    assert len(found) == 1
-    return next(iter(found.values()))
+def only(submissions: Mapping[tuple[str, str], Submission]) -> Submission:
+    assert len(submissions) == 1
+    return next(iter(submissions.values()))
 
 
 # Layouts -------------------------------------------------------------------------------------------------------------
@@ -123,10 +123,10 @@ def only(found: Mapping[tuple[str, str], Submission]) -> Submission:
     ],
 )
 def test_a_layout_is_recognized(tmp_path: Path, tree: Tree) -> None:
-    found = grades(make(tmp_path / "subs", tree))
-    assert texts(found) == {("ada1", "02"): "A", ("bob2", "02"): "B"}
-    assert all(not one.notes and len(one.sha256) == 64 for one in found.values())
-    assert found["ada1", "02"].file == tmp_path / "out" / "submissions" / "02" / "ada1" / "exercises.py"
+    submissions = grades(make(tmp_path / "subs", tree))
+    assert texts(submissions) == {("ada1", "02"): "A", ("bob2", "02"): "B"}
+    assert all(not submission.notes and len(submission.sha256) == 64 for submission in submissions.values())
+    assert submissions["ada1", "02"].file == tmp_path / "out" / "submissions" / "02" / "ada1" / "exercises.py"
     assert stat.S_IMODE((tmp_path / "out/submissions/02/ada1/exercises.py").lstat().st_mode) == 0o644
 
 
@@ -135,15 +135,15 @@ def test_a_layout_is_recognized(tmp_path: Path, tree: Tree) -> None:
 def test_the_class_may_be_one_archive(tmp_path: Path, pack: Callable[[Tree], bytes], top: str) -> None:
     source = tmp_path / ("class.zip" if pack is zipped else "class.tar.gz")
     source.write_bytes(pack({f"{top}ada1/exercises.py": "A", f"{top}bob2/exercises.py": "B", f"{top}bob2/x.pdf": "?"}))
-    found = grades(source)
-    assert texts(found) == {("ada1", "02"): "A", ("bob2", "02"): "B"}
-    local_noon = datetime(2026, 11, 20, 12).timestamp()  # a zip archive does not know of zones
-    handed_in = datetime.fromisoformat(found["ada1", "02"].submitted_at).timestamp()
+    submissions = grades(source)
+    assert texts(submissions) == {("ada1", "02"): "A", ("bob2", "02"): "B"}
+    local_noon = datetime(2026, 11, 20, 12).timestamp()  # times in a zip archive have no time zone
+    handed_in = datetime.fromisoformat(submissions["ada1", "02"].submitted_at).timestamp()
     assert handed_in == (local_noon if pack is zipped else 1_700_000_000)
 
 
 @pytest.mark.parametrize("archive", [False, True])
-def test_moodle(tmp_path: Path, archive: bool) -> None:
+def test_a_download_from_moodle_is_recognized(tmp_path: Path, archive: bool) -> None:
     tree: Tree = {
         f"{MOODLE}/exercises.py": "A",
         "Group 1-Bob Byrne_77_assignsubmission_file_exercises.py": "B",
@@ -153,30 +153,31 @@ def test_moodle(tmp_path: Path, archive: bool) -> None:
     source = tmp_path / "subs.zip" if archive else make(tmp_path / "subs", tree)
     if archive:
         source.write_bytes(zipped(tree))
-    found = grades(source, roster=ROSTER)
-    assert texts(found) == {("ada1", "02"): "A", ("bob2", "02"): "B", ("Zoë Zed", "02"): "Z"}
-    assert found["Zoë Zed", "02"].notes == ("Zoë Zed_9_assignsubmission_file_ is not in the roster.",)
+    submissions = grades(source, roster=ROSTER)
+    assert texts(submissions) == {("ada1", "02"): "A", ("bob2", "02"): "B", ("Zoë Zed", "02"): "Z"}
+    assert submissions["Zoë Zed", "02"].notes == ("Zoë Zed_9_assignsubmission_file_ is not in the roster.",)
     assert set(texts(grades(source))) >= {("Ada Lovelace", "02"), ("Zoë Zed", "02")}
 
 
-def test_two_people_of_one_name_stay_two(tmp_path: Path) -> None:
+def test_two_people_of_the_same_name_stay_separate(tmp_path: Path) -> None:
     tree = {f"{MOODLE}/exercises.py": "A", f"{MOODLE.replace('5', '6')}/exercises.py": "B"}
-    found = grades(make(tmp_path / "subs", tree), roster=ROSTER)
-    assert sorted(text for text in texts(found).values() if text) == ["A", "B"]
-    assert found["ada1", "02"].file is None
+    submissions = grades(make(tmp_path / "subs", tree), roster=ROSTER)
+    assert sorted(text for text in texts(submissions).values() if text) == ["A", "B"]
+    assert submissions["ada1", "02"].file is None
 
 
 @pytest.mark.parametrize("beginning", ["Bob Byrne_77_assignsubmission_file_", "byrnebob_77_88_"])
-def test_a_file_name_is_in_nobody_elses_name(tmp_path: Path, beginning: str) -> None:
-    """What stands before it is the system's word, and the rest the student's: however like the system's it looks."""
+def test_a_file_name_cannot_imitate_another_students_submission(tmp_path: Path, beginning: str) -> None:
+    """The course system writes the beginning of the name; the student chooses the end, which identifies no student."""
     named = f"{beginning}a-Ada Lovelace_12345_assignsubmission_file_exercises.py"
     other = f"{beginning}lovelaceada_1_99_exercises.py"
     for number, name in enumerate((named, other)):
-        found = grades(make(tmp_path / f"{number}/subs", {name: "B", f"{beginning}exercises.py": "C"}), roster=ROSTER)
-        assert found["ada1", "02"].file is None
+        source = make(tmp_path / f"{number}/subs", {name: "B", f"{beginning}exercises.py": "C"})
+        submissions = grades(source, roster=ROSTER)
+        assert submissions["ada1", "02"].file is None
 
 
-def test_canvas(tmp_path: Path) -> None:
+def test_a_download_from_canvas_is_recognized(tmp_path: Path) -> None:
     tree: Tree = {
         "lovelaceada_LATE_1234_5678_exercises.py": "older",
         "lovelaceada_1234_5999_exercises-1.py": "A",
@@ -186,16 +187,16 @@ def test_canvas(tmp_path: Path) -> None:
     }
     source = make(tmp_path / "subs", tree)
     os.utime(source / "lovelaceada_LATE_1234_5678_exercises.py", (2e9, 2e9))
-    found = grades(source, roster=ROSTER)
-    assert texts(found) == {("ada1", "02"): "A", ("bob2", "02"): "B", ("zedzoe", "02"): "Z"}
-    assert found["ada1", "02"].notes == (
+    submissions = grades(source, roster=ROSTER)
+    assert texts(submissions) == {("ada1", "02"): "A", ("bob2", "02"): "B", ("zedzoe", "02"): "Z"}
+    assert submissions["ada1", "02"].notes == (
         "lovelaceada_LATE_1234_5678_exercises.py was handed in too and is not graded: "
         "lovelaceada_1234_5999_exercises-1.py is.",
     )
 
 
 @pytest.mark.parametrize("form", ["folder", "wrapped", "zip", "tar.gz"])
-def test_gradescope(tmp_path: Path, form: str) -> None:
+def test_an_export_from_gradescope_is_recognized(tmp_path: Path, form: str) -> None:
     top = "" if form == "folder" else "assignment_7_export/"
     files = {
         "submission_metadata.yml": METADATA,
@@ -208,35 +209,35 @@ def test_gradescope(tmp_path: Path, form: str) -> None:
         source.write_bytes(zipped(tree) if form == "zip" else tarred(tree))
     else:
         make(source, tree)
-    found = grades(source, roster=ROSTER)
-    assert texts(found) == {("ada1", "02"): "A", ("bob2", "02"): "A", ("0042", "02"): "Z"}
-    assert found["ada1", "02"].notes == ("Handed in together with bob2.",)
-    assert found["ada1", "02"].submitted_at == "2026-11-20T17:05:58.404936+00:00"
-    assert found["0042", "02"].student == Student("0042", "Zimmer", "Zed", "zed@x.org")
+    submissions = grades(source, roster=ROSTER)
+    assert texts(submissions) == {("ada1", "02"): "A", ("bob2", "02"): "A", ("0042", "02"): "Z"}
+    assert submissions["ada1", "02"].notes == ("Handed in together with bob2.",)
+    assert submissions["ada1", "02"].submitted_at == "2026-11-20T17:05:58.404936+00:00"
+    assert submissions["0042", "02"].student == Student("0042", "Zimmer", "Zed", "zed@x.org")
 
 
 @pytest.mark.parametrize("text", ["a: [", "[" * 200_000, b"\xff\xfe\x00"])
-def test_gradescope_metadata_that_is_none(tmp_path: Path, text: str | bytes) -> None:
+def test_gradescope_metadata_that_is_not_yaml_is_refused(tmp_path: Path, text: str | bytes) -> None:
     source = make(tmp_path / "subs", {"submission_metadata.yml": text, "submission_1/exercises.py": "A"})
     with pytest.raises(UserError, match=r"submission_metadata.yml is not valid YAML.*: export the submissions"):
         grades(source)
 
 
 @pytest.mark.parametrize("text", ["- 1", "", "&a [*a]", "!!python/object/apply:os.abort []", "submission_1: [1, {}]"])
-def test_gradescope_metadata_of_another_kind(tmp_path: Path, text: str) -> None:
+def test_gradescope_metadata_of_another_form_is_ignored(tmp_path: Path, text: str) -> None:
     source = make(tmp_path / "subs", {"submission_metadata.yml": text, "submission_1/exercises.py": "A"})
     assert texts(grades(source)) == {("submission_1", "02"): "A"}
 
 
-def test_a_group_whose_ids_contradict_is_nobody_of_the_roster(tmp_path: Path) -> None:
+def test_a_group_with_contradictory_ids_matches_no_student_of_the_roster(tmp_path: Path) -> None:
     text = METADATA.replace("ada@x.org", "bob@x.org", 1)
-    found = grades(
+    submissions = grades(
         make(tmp_path / "subs", {"submission_metadata.yml": text, "submission_111/exercises.py": "?"}), roster=ROSTER
     )
-    assert texts(found) == {("ada1", "02"): None, ("bob2", "02"): "?", ("submission_111", "02"): "?"}
+    assert texts(submissions) == {("ada1", "02"): None, ("bob2", "02"): "?", ("submission_111", "02"): "?"}
 
 
-def test_github_classroom(tmp_path: Path) -> None:
+def test_repositories_of_github_classroom_are_recognized(tmp_path: Path) -> None:
     stub: Tree = {
         "code/lab-02-single-gpu-training/exercises.py": STUB,
         "solutions/lab-02-single-gpu-training/exercises.py": "!",
@@ -247,48 +248,48 @@ def test_github_classroom(tmp_path: Path) -> None:
     }
     tree |= {f"lab-02-{user}/work/lab-02/exercises.py": user for user in ("Countess", "bob-b")}
     source = make(tmp_path / "subs", tree)
-    found = grades(source, roster=ROSTER)
-    assert texts(found) == {("ada1", "02"): "Countess", ("bob2", "02"): "bob-b", ("x-bob-b", "02"): STUB.decode()}
-    assert found["ada1", "02"].notes == ()
-    assert "is as it was given: nothing is written in it." in found["x-bob-b", "02"].notes[-1]
+    submissions = grades(source, roster=ROSTER)
+    assert texts(submissions) == {("ada1", "02"): "Countess", ("bob2", "02"): "bob-b", ("x-bob-b", "02"): STUB.decode()}
+    assert submissions["ada1", "02"].notes == ()
+    assert "is as it was given: nothing is written in it." in submissions["x-bob-b", "02"].notes[-1]
     assert ("bob-b", "02") in grades(source)
 
 
-def test_github_classroom_with_a_title_of_its_own(tmp_path: Path) -> None:
+def test_repositories_with_another_assignment_title_are_recognized(tmp_path: Path) -> None:
     tree = {"hw-one-Countess/exercises.py": "A", "hw-one-bob-b/exercises.py": "B"}
     assert texts(grades(make(tmp_path / "subs", tree), roster=ROSTER)) == {("ada1", "02"): "A", ("bob2", "02"): "B"}
 
 
-def test_a_user_name_is_no_id_where_user_names_are_known(tmp_path: Path) -> None:
-    """Somebody who calls himself ada1 on GitHub is not the student ada1."""
-    found = grades(
+def test_a_user_name_is_not_taken_for_a_student_id(tmp_path: Path) -> None:
+    """A GitHub user named ada1 is not the student ada1 if the roster lists user names."""
+    submissions = grades(
         make(tmp_path / "subs", {"lab-02-ada1/exercises.py": "!", "lab-02-bob-b/exercises.py": "B"}), roster=ROSTER
     )
-    assert texts(found) == {("ada1", "02"): None, ("bob2", "02"): "B", ("lab-02-ada1", "02"): "!"}
+    assert texts(submissions) == {("ada1", "02"): None, ("bob2", "02"): "B", ("lab-02-ada1", "02"): "!"}
 
 
-def test_several_labs(tmp_path: Path) -> None:
+def test_submissions_of_several_labs_are_told_apart(tmp_path: Path) -> None:
     tree = {
         "ada1/work/lab-02/exercises.py": "A2",
         "ada1/work/lab-04/exercises.py": "A4",
         "bob2/exercises.py": "whose?",
         "lab-04-zed/exercises.py": "Z4",
     }
-    found = grades(make(tmp_path / "subs", tree), "02", "04")
-    assert {key: text for key, text in texts(found).items() if text} == {
+    submissions = grades(make(tmp_path / "subs", tree), "02", "04")
+    assert {key: text for key, text in texts(submissions).items() if text} == {
         ("ada1", "02"): "A2", ("ada1", "04"): "A4", ("zed", "04"): "Z4",
     }  # fmt: skip
-    assert found["bob2", "04"].notes == (
+    assert submissions["bob2", "04"].notes == (
         "No exercises.py for lab 04 was found in bob2; there is bob2/exercises.py. "
         "With several labs, a file's place must name its lab, as lab-04/exercises.py does.",
     )
-    assert found["zed", "02"].notes == (), "work for another lab is no oddity"
+    assert submissions["zed", "02"].notes == (), "work for another lab needs no note"
 
 
-def test_roster_order_nothing_handed_in_and_strangers(tmp_path: Path) -> None:
+def test_the_roster_gives_the_order_and_strangers_follow(tmp_path: Path) -> None:
     source = make(tmp_path / "subs", {"ADA1/exercises.py": "A", "zed/exercises.py": "Z", "bob2/main.py": "?"})
-    found = collect(source, [TWO], tmp_path / "out", Roster((BOB, ADA, Student("carol"))))
-    assert [(one.student.student_id, bool(one.file), one.notes) for one in found] == [
+    submissions = collect(source, [LAB_02], tmp_path / "out", Roster((BOB, ADA, Student("carol"))))
+    assert [(submission.student.student_id, bool(submission.file), submission.notes) for submission in submissions] == [
         ("bob2", False, ("No exercises.py for lab 02 was found in bob2; there is bob2/main.py.",)),
         ("ada1", True, ()),
         ("carol", False, ()),
@@ -296,30 +297,31 @@ def test_roster_order_nothing_handed_in_and_strangers(tmp_path: Path) -> None:
     ]
 
 
-def test_of_several_files_one_is_taken_and_the_others_are_named(tmp_path: Path) -> None:
+def test_the_best_of_several_files_is_graded_and_the_other_files_are_named(tmp_path: Path) -> None:
     tree = {"ada1/exercises.py": "top", "ada1/work/lab-02/exercises.py": "work", "ada1/lab-02/exercises (1).py": "copy"}
-    one = only(grades(make(tmp_path / "a", tree)))
-    assert one.file
-    assert one.file.read_text() == "work"
-    assert [note.split(" was handed in too")[0] for note in one.notes] == [
+    submission = only(grades(make(tmp_path / "a", tree)))
+    assert submission.file
+    assert submission.file.read_text() == "work"
+    assert [note.split(" was handed in too")[0] for note in submission.notes] == [
         "ada1/lab-02/exercises (1).py", "ada1/exercises.py",
     ]  # fmt: skip
     tree = {"ada1/old/exercises.py": "1", "ada1/new/exercises.py": "2", "bob2/exercises.py": "B"}
-    one = grades(make(tmp_path / "b", tree))["ada1", "02"]
-    assert (one.file, len(one.notes)) == (None, 1)
-    assert "Several files could be the one for lab 02: ada1/new/exercises.py, ada1/old/exercises.py" in one.notes[0]
+    submission = grades(make(tmp_path / "b", tree))["ada1", "02"]
+    assert submission.file is None
+    (note,) = submission.notes
+    assert "Several files could be the submission for lab 02: ada1/new/exercises.py, ada1/old/exercises.py" in note
 
 
-def test_the_newer_of_two_places_counts(tmp_path: Path) -> None:
+def test_the_newer_of_two_files_is_graded(tmp_path: Path) -> None:
     source = make(tmp_path / "subs", {"ada1/exercises.py": "older", "ada1.zip": zipped({"exercises.py": "newer"})})
     os.utime(source / "ada1/exercises.py", (1e9, 1e9))
-    one = only(grades(source))
-    assert one.file
-    assert one.file.read_text() == "newer"
-    assert one.notes == ("ada1/exercises.py was handed in too and is not graded: ada1.zip/exercises.py is.",)
+    submission = only(grades(source))
+    assert submission.file
+    assert submission.file.read_text() == "newer"
+    assert submission.notes == ("ada1/exercises.py was handed in too and is not graded: ada1.zip/exercises.py is.",)
 
 
-def test_when_it_was_handed_in(tmp_path: Path) -> None:
+def test_timestamps_of_nbgrader_count_and_those_of_students_do_not(tmp_path: Path) -> None:
     tree = {f"submitted/{name}/lab-02/exercises.py": name for name in ("a", "b", "c", "d")}
     stamps = {
         "a": "2026-11-20 10:00:00.000000 UTC",
@@ -331,40 +333,41 @@ def test_when_it_was_handed_in(tmp_path: Path) -> None:
     source = make(tmp_path / "subs", tree)
     for name in stamps:
         os.utime(source / f"submitted/{name}/lab-02/exercises.py", (1_700_000_000, 1_700_000_000))
-    found = grades(source)
-    assert found["a", "02"].submitted_at == "2026-11-20T10:00:00+00:00"
-    assert found["b", "02"].submitted_at == "2026-11-20T10:00:00-08:00"
-    assert found["c", "02"].submitted_at == "2023-11-14T22:13:20+00:00"
-    assert "timestamp.txt is not understood" in found["c", "02"].notes[0]
+    submissions = grades(source)
+    assert submissions["a", "02"].submitted_at == "2026-11-20T10:00:00+00:00"
+    assert submissions["b", "02"].submitted_at == "2026-11-20T10:00:00-08:00"
+    assert submissions["c", "02"].submitted_at == "2023-11-14T22:13:20+00:00"
+    assert "timestamp.txt is not understood" in submissions["c", "02"].notes[0]
     honest = {"f/lab-02/exercises.py": "f", "f/lab-02/timestamp.txt": "2026-11-20 10:00"}
     due = make(tmp_path / "b" / "submitted", honest)
-    forged = {"exercises.py": "F", "timestamp.txt": "2026-11-01 10:00"}  # beside what the student has packed or moved
+    forged = {"exercises.py": "F", "timestamp.txt": "2026-11-01 10:00"}  # files that the student has packed or moved
     make(due, {"f/lab-02/a.zip": zipped(forged)} | {f"f/lab-02/lab-02/{name}": text for name, text in forged.items()})
-    late = {one.student.student_id: one for one in collect(due.parent, [TWO], tmp_path / "o")}["f"]
+    collected = collect(due.parent, [LAB_02], tmp_path / "o")
+    (late,) = (submission for submission in collected if submission.student.student_id == "f")
     assert late.submitted_at == "2026-11-20T10:00:00+00:00"
-    (source / "submitted").rename(source / "others")  # then timestamp.txt is the student's own word
+    (source / "submitted").rename(source / "others")  # outside `submitted`, timestamp.txt is the student's claim
     os.utime(
         make(source, {"others/e.zip": zipped({"exercises.py": ""})}) / "others/e.zip", (1_700_000_000, 1_700_000_000)
     )
-    found = grades(source / "others")
-    assert {found[name, "02"].submitted_at for name in ("a", "b", "e")} == {"2023-11-14T22:13:20+00:00"}
+    submissions = grades(source / "others")
+    assert {submissions[name, "02"].submitted_at for name in ("a", "b", "e")} == {"2023-11-14T22:13:20+00:00"}
 
 
-def test_a_student_who_is_called_submitted_hides_nobody(tmp_path: Path) -> None:
+def test_a_student_named_submitted_hides_no_other_student(tmp_path: Path) -> None:
     tree = {"ada1/exercises.py": "A", "submitted/bob2/exercises.py": "forged", "source/lab-02/exercises.py": "ours"}
-    found = grades(make(tmp_path / "subs", tree))
-    assert found["ada1", "02"].file is not None
-    assert ("bob2", "02") not in found
+    submissions = grades(make(tmp_path / "subs", tree))
+    assert submissions["ada1", "02"].file is not None
+    assert ("bob2", "02") not in submissions
 
 
 def test_the_notebook_is_kept_as_a_record(tmp_path: Path) -> None:
     tree = {"ada1/exercises.py": "A", "ada1/lab-02-single-gpu-training.ipynb": '{"mine": 1}'}
-    one = only(grades(make(tmp_path / "subs", tree)))
-    assert one.file
-    assert sorted(path.name for path in one.file.parent.iterdir()) == ["exercises.py", "notebook.ipynb"]
+    submission = only(grades(make(tmp_path / "subs", tree)))
+    assert submission.file
+    assert sorted(path.name for path in submission.file.parent.iterdir()) == ["exercises.py", "notebook.ipynb"]
 
 
-# What is hostile -----------------------------------------------------------------------------------------------------
+# Hostile submissions -------------------------------------------------------------------------------------------------
 
 
 def good(tmp_path: Path) -> Path:
@@ -372,11 +375,11 @@ def good(tmp_path: Path) -> Path:
 
 
 def refusal(source: Path) -> str:
-    """Eve's notes; she gets nothing collected, and the others are not held up."""
-    found = grades(source)
-    assert texts(found)["zoe", "02"] == "good"
-    assert texts(found)["eve", "02"] is None
-    return " ".join(found["eve", "02"].notes)
+    """Returns Eve's notes, after checking that no file of hers is collected and that Zoe's file is."""
+    submissions = grades(source)
+    assert texts(submissions)["zoe", "02"] == "good"
+    assert texts(submissions)["eve", "02"] is None
+    return " ".join(submissions["eve", "02"].notes)
 
 
 def odd_file(kind: str, path: Path, secret: Path) -> None:
@@ -395,7 +398,7 @@ def odd_file(kind: str, path: Path, secret: Path) -> None:
         path.mkdir()
     elif kind == "a device":
         try:
-            os.mknod(path, stat.S_IFCHR, os.makedev(1, 5))  # /dev/zero, which has no end
+            os.mknod(path, stat.S_IFCHR, os.makedev(1, 5))  # /dev/zero, which can be read forever
         except PermissionError:
             pytest.skip("only root makes devices")
 
@@ -412,21 +415,21 @@ def test_only_a_plain_file_is_read(tmp_path: Path, kind: str, place: str) -> Non
 
 
 @pytest.mark.parametrize("kind", ["a symbolic link", "a FIFO", "a socket"])
-def test_an_odd_thing_in_place_of_a_folder(tmp_path: Path, kind: str) -> None:
+def test_a_special_file_in_place_of_a_folder_is_refused(tmp_path: Path, kind: str) -> None:
     source = make(tmp_path / "subs", {"zoe/exercises.py": "good"})
     make(tmp_path / "elsewhere", {"exercises.py": "the answers"})
     odd_file(kind, source / "eve", tmp_path / "elsewhere")
     assert f"eve is {kind}." in refusal(source)
 
 
-def test_a_folder_on_the_way_that_is_a_link(tmp_path: Path) -> None:
+def test_a_path_through_a_symbolic_link_is_refused(tmp_path: Path) -> None:
     source = good(tmp_path)
     make(tmp_path / "elsewhere", {"lab-02/exercises.py": "the answers"})
     (source / "eve/work").symlink_to(tmp_path / "elsewhere")
     assert "eve/work is a symbolic link." in refusal(source)
 
 
-def test_a_folder_swapped_for_a_link_after_it_was_listed(tmp_path: Path) -> None:
+def test_a_folder_replaced_by_a_link_after_listing_is_refused(tmp_path: Path) -> None:
     source = make(tmp_path / "subs", {"eve/lab-02/exercises.py": "mine"})
     (entry,) = untrusted_files.list_folder(source, ("eve",))
     (source / "eve/lab-02").rename(source / "eve/was")
@@ -436,7 +439,7 @@ def test_a_folder_swapped_for_a_link_after_it_was_listed(tmp_path: Path) -> None
         entry.read(100)
 
 
-def test_a_file_that_changes_while_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_changes_during_reading_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = make(good(tmp_path), {"eve/exercises.py": "1"})
     fstat = os.fstat
 
@@ -452,7 +455,7 @@ def test_a_file_that_changes_while_it_is_read(tmp_path: Path, monkeypatch: pytes
         untrusted_files.read_plain(source, ("eve", "exercises.py"), 1000)
 
 
-def test_a_file_that_may_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreadable_folder_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = make(good(tmp_path), {"eve/lab-02/exercises.py": "1", "eve/secret/x.py": "2"})
     original = os.open
 
@@ -465,11 +468,11 @@ def test_a_file_that_may_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert "eve/lab-02 cannot be read (Permission denied)." in refusal(source)
 
 
-def test_sizes_are_capped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sizes_depths_and_counts_are_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = good(tmp_path)
     with (source / "eve/exercises.py").open("wb") as file:
-        file.truncate(2**40)  # sparse: a terabyte of nothing
-    assert "eve/exercises.py has 1,099,511,627,776 bytes, and 1,048,576 are the most." in refusal(source)
+        file.truncate(2**40)  # a sparse file of a terabyte
+    assert "eve/exercises.py has 1,099,511,627,776 bytes; the limit is 1,048,576." in refusal(source)
     (source / "eve/exercises.py").unlink()
     make(source, {f"eve/{'d/' * 20}exercises.py": "deep"})
     assert "eve/d/d/d/d/d/d/d/d/d/d/d/d/d lies deeper than 12 folders." in refusal(source)
@@ -485,8 +488,8 @@ def bomb(compression: int = zipfile.ZIP_DEFLATED) -> bytes:
     return file.getvalue()
 
 
-def lying(data: bytes) -> bytes:
-    """The archive with a size of 10 in its table, whatever there is."""
+def with_wrong_size(data: bytes) -> bytes:
+    """Returns the archive with a size of 10 in its table, whatever the true size."""
     place = data.rindex(b"PK\x01\x02")
     return data[: place + 24] + struct.pack("<I", 10) + data[place + 28 :]
 
@@ -525,7 +528,7 @@ ARCHIVES = {
     "no gzip": ("tar.gz", b"hello" * 500, "is no archive"),
     "cut": ("tar.gz", tarred({"exercises.py": os.urandom(9000)})[:4000], "is no archive"),
     "bomb": ("zip", bomb(), "swells to more than 200 times its packed size"),
-    "lying bomb": ("zip", lying(bomb()), "is corrupt in its archive"),
+    "lying bomb": ("zip", with_wrong_size(bomb()), "is corrupt in its archive"),
     "bz2 bomb": ("zip", bomb(zipfile.ZIP_BZIP2), "is packed in another way than deflate"),
     "tar bomb": ("tar.gz", tarred({"x.bin": b"\0" * 3_000_000, "exercises.py": b"#" * 3_000_000}), "unpacks to more"),
     "link": ("zip", link_in_zip(), "is a symbolic link"),
@@ -538,16 +541,16 @@ ARCHIVES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("what", ARCHIVES)
-def test_a_hostile_archive_is_a_note(tmp_path: Path, what: str) -> None:
-    kind, data, said = ARCHIVES[what]
+@pytest.mark.parametrize("name", ARCHIVES)
+def test_a_hostile_archive_is_a_note(tmp_path: Path, name: str) -> None:
+    kind, data, note = ARCHIVES[name]
     source = make(tmp_path / "subs", {"zoe/exercises.py": "good", f"eve.{kind}": data})
-    assert said in refusal(source)
+    assert note in refusal(source)
     assert f"eve.{kind}/eve.{kind}" not in refusal(source)
     assert {path.name for path in tmp_path.iterdir()} == {"subs", "out"}
 
 
-def test_an_archive_in_the_class_archive_is_not_opened(tmp_path: Path) -> None:
+def test_an_archive_inside_the_class_archive_is_not_opened(tmp_path: Path) -> None:
     source = tmp_path / "subs.zip"
     source.write_bytes(zipped({"zoe/exercises.py": "good", "eve/mine.zip": zipped({"exercises.py": "x"})}))
     assert "eve/mine.zip is an archive inside an archive, which is not opened: unpack" in refusal(source)
@@ -569,24 +572,24 @@ NAMES = [
 
 def test_odd_names_of_students(tmp_path: Path) -> None:
     source = make(tmp_path / "subs", {f"{name}/exercises.py": str(place) for place, name in enumerate(NAMES)})
-    found = grades(source)
-    assert sorted(text for text in texts(found).values() if text) == sorted(str(place) for place in range(len(NAMES)))
-    for one in found.values():
-        assert one.student.student_id.isprintable()
-        assert one.student.student_id.encode()
-        assert one.file
-        assert one.file.parent.name.isascii()
+    submissions = grades(source)
+    assert sorted(filter(None, texts(submissions).values())) == sorted(str(place) for place in range(len(NAMES)))
+    for submission in submissions.values():
+        assert submission.student.student_id.isprintable()
+        assert submission.student.student_id.encode()
+        assert submission.file
+        assert submission.file.parent.name.isascii()
 
 
-def test_names_equal_up_to_case_or_spelling_stay_apart(tmp_path: Path) -> None:
+def test_names_that_differ_only_in_case_or_spelling_stay_separate(tmp_path: Path) -> None:
     source = make(tmp_path / "subs", {f"{name}/exercises.py": name for name in ("é", "e\u0301", "Ann", "ann")})
-    found = grades(source)
-    assert texts(found) == {(name, "02"): name for name in ("é", "e\u0301", "Ann", "ann")}
-    assert len({str(one.file).lower() for one in found.values()}) == 4
-    assert all("differs only in case" in one.notes[0] for one in found.values())
+    submissions = grades(source)
+    assert texts(submissions) == {(name, "02"): name for name in ("é", "e\u0301", "Ann", "ann")}
+    assert len({str(submission.file).lower() for submission in submissions.values()}) == 4
+    assert all("differs only in case" in submission.notes[0] for submission in submissions.values())
 
 
-def test_collecting_again_replaces_the_copy_whole(tmp_path: Path) -> None:
+def test_collecting_again_replaces_the_whole_copy(tmp_path: Path) -> None:
     source = make(tmp_path / "subs", {"ada1/exercises.py": "first"})
     before = only(grades(source))
     make(source, {"ada1/exercises.py": "second"})
@@ -597,11 +600,11 @@ def test_collecting_again_replaces_the_copy_whole(tmp_path: Path) -> None:
     assert [path.name for path in after.file.parent.iterdir()] == ["exercises.py"]
 
 
-# The whole is wrong --------------------------------------------------------------------------------------------------
+# Wrong sources and targets --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("tree", "said"),
+    ("tree", "message"),
     [
         (None, "does not exist: name the folder or the archive"),
         ({}, "holds nothing that looks like a submission"),
@@ -612,20 +615,20 @@ def test_collecting_again_replaces_the_copy_whole(tmp_path: Path) -> None:
         ({"lab-04/ada/exercises.py": "A"}, "holds nothing that looks like a submission"),
     ],
 )
-def test_a_wrong_place_is_said_before_any_work(tmp_path: Path, tree: Tree | None, said: str) -> None:
+def test_a_wrong_source_is_refused_before_any_work(tmp_path: Path, tree: Tree | None, message: str) -> None:
     if tree is not None:
         (tmp_path / "subs").mkdir()
         make(tmp_path / "subs", tree)
-    with pytest.raises(UserError, match=said):
+    with pytest.raises(UserError, match=message):
         grades(tmp_path / "subs")
     assert not (tmp_path / "out").exists()
 
 
-def test_other_wrong_places(tmp_path: Path) -> None:
+def test_a_wrong_out_folder_or_archive_is_refused(tmp_path: Path) -> None:
     source = make(tmp_path / "subs", {"ada/exercises.py": "A"})
     for out in (source, source / "out", tmp_path):
-        with pytest.raises(UserError, match="lie one in the other: choose another folder with --out"):
-            collect(source, [TWO], out)
+        with pytest.raises(UserError, match="contains the other: choose another folder with --out"):
+            collect(source, [LAB_02], out)
     (tmp_path / "class.rar").write_text("")
     with pytest.raises(UserError, match=r"class.rar is neither a folder nor a .zip or .tar.gz"):
         grades(tmp_path / "class.rar")

@@ -1,4 +1,4 @@
-"""Reports: pages, gradebook, Gradescope, GitHub Classroom and terminal, with hostile text too."""
+"""Reports: pages, gradebook, Gradescope, GitHub Classroom and terminal, also with hostile text."""
 
 import csv
 import io
@@ -25,7 +25,7 @@ from rankzero.grading.report import github_classroom_results, gradebook_csv, gra
 from rankzero.grading.report.terminal_feedback import show
 
 LAB = find_lab("02")
-CHECKS = [(one.name, check) for one in exercises_of(LAB) for check in one.checks]
+CHECKS = [(exercise.name, check) for exercise in exercises_of(LAB) for check in exercise.checks]
 STUDENT = Student("s7", "Lovelace", "Ada", "ada@example.edu")
 DIAGNOSIS = Diagnosis(
     "train_step",
@@ -35,7 +35,7 @@ DIAGNOSIS = Diagnosis(
 )
 DUE = {"02": "2026-11-18T23:59:00+01:00"}
 
-NASTY = [
+HOSTILE_TEXTS = [
     "<script>alert(1)</script>",
     "\"><img src=x onerror=alert(1)>'",
     "</style><svg onload=alert(1)>",
@@ -74,7 +74,7 @@ ATTRIBUTES |= {"x", "y", "x1", "x2", "y1", "y2", "width", "height", "transform"}
 
 
 def graded(failing: tuple[str, ...] = (), text: str = "the loss is 1; expected 2.", **changes: Any) -> Grade:
-    """A grade in which these checks fail."""
+    """Returns a grade in which these checks fail."""
     results = tuple(
         Result(check.name, exercise, "fail", 0, check.points, text, "printed this\n")
         if check.name in failing
@@ -83,7 +83,7 @@ def graded(failing: tuple[str, ...] = (), text: str = "the loss is 1; expected 2
     )
     report = Report("02", "/out/submissions/02/s7/exercises.py", 7, results, (DIAGNOSIS,) if failing else ())
     submission = Submission(STUDENT, "02", Path("exercises.py"), "ab" * 32, "2026-11-19T20:00:00+01:00")
-    whole: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "submission": submission,
         "seed": 7,
         "version": "0.1.0",
@@ -93,10 +93,10 @@ def graded(failing: tuple[str, ...] = (), text: str = "the loss is 1; expected 2
         "max_points": 50,
         "report": report,
     }
-    return Grade(**whole | changes)
+    return Grade(**fields | changes)
 
 
-def of(student: Student, grade: Grade, **changes: Any) -> Grade:
+def grade_of(student: Student, grade: Grade, **changes: Any) -> Grade:
     return replace(grade, submission=replace(grade.submission, student=student, **changes))
 
 
@@ -117,25 +117,26 @@ UNUSABLE = replace(
 
 
 def hostile(text: str, number: int = 0) -> Grade:
-    """A grade in which a student has put `text` everywhere they can."""
+    """Returns a grade with `text` in every place that a student can fill."""
     student = Student(f"{number}{text}", text, text, text)
-    grade = of(student, graded(("train_step/stale", "evaluate/mode"), text), notes=(text,) * 50, submitted_at=text)
+    failed = graded(("train_step/stale", "evaluate/mode"), text)
+    grade = grade_of(student, failed, notes=(text,) * 50, submitted_at=text)
     assert grade.report
-    printed = replace(
+    report = replace(
         grade.report,
         results=tuple(replace(result, printed=text) for result in grade.report.results),
         unusable=text if number % 3 == 1 else "",
     )
     flags = tuple(Flag(text, text, 3) for _ in range(50))
     trouble = text if number % 3 == 2 else ""
-    return replace(grade, report=printed, flags=flags, trouble=trouble, late_days=2, late_penalty=1.5)
+    return replace(grade, report=report, flags=flags, trouble=trouble, late_days=2, late_penalty=1.5)
 
 
-ALL_HOSTILE = [hostile(text, number) for number, text in enumerate(NASTY)]
+ALL_HOSTILE = [hostile(text, number) for number, text in enumerate(HOSTILE_TEXTS)]
 
 
 class Page(HTMLParser):
-    """A page taken to pieces: its elements with their attributes, and its text."""
+    """A parsed page: its elements with their attributes, and its text."""
 
     VOID = ("meta", "line", "rect")
 
@@ -184,25 +185,25 @@ def class_page(tmp_path: Path, *grades: Grade) -> Page:
 
 
 def strings(value: Any) -> Iterator[str]:
-    """All strings in a piece of JSON."""
+    """Yields all strings in a JSON value."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict | list):
-        for one in value.values() if isinstance(value, dict) else value:
-            yield from strings(one)
+        for element in value.values() if isinstance(value, dict) else value:
+            yield from strings(element)
 
 
 def harmless(text: str) -> bool:
-    """Whether nothing in `text` steers what shows it."""
+    """Tells whether no character of `text` controls a terminal or a page."""
     return all(character in "\n\t" or character.isprintable() or character in " \xa0" for character in text)
 
 
 # Pages
 
 
-def test_a_student_learns_what_is_wrong_why_where_to_read_and_how_to_repeat_it() -> None:
+def test_a_student_page_has_the_failure_its_cause_a_link_and_the_command_to_repeat_it() -> None:
     words = student_page(POOR).words
-    for said in (
+    for text in (
         "Ada Lovelace",
         "s7 · ada@example.edu",
         "47 of 50 points",
@@ -216,31 +217,31 @@ def test_a_student_learns_what_is_wrong_why_where_to_read_and_how_to_repeat_it()
         "19 November 2026, 20:00 +01:00",
         "ab" * 32,
     ):
-        assert said in words, said
+        assert text in words, text
     assert words.count("passes") >= len(CHECKS) - 2
-    assert words.count("the loss is 1; expected 2.") == 1, "two checks with one cause, which is said once"
+    assert words.count("the loss is 1; expected 2.") == 1, "two checks with one cause, which is shown once"
 
 
-def test_a_student_page_says_why_points_were_taken_off() -> None:
+def test_a_student_page_explains_the_late_penalty() -> None:
     words = student_page(LATE, due=DUE).words
     assert "44 of 50 points" in words
     assert (
         "Your code earned 49. 5 were taken off: it was handed in 1 day late; it was due 18 November 2026, 23:59"
         in words
     )
-    tiny = replace(LATE, late_penalty=100.0)
-    assert "Your code earned 49. 49 were taken off" in student_page(tiny).words, "never below 0"
+    large_penalty = replace(LATE, late_penalty=100.0)
+    assert "Your code earned 49. 49 were taken off" in student_page(large_penalty).words, "never below 0"
 
 
-def test_handed_in_and_due_are_told_in_one_zone() -> None:
+def test_hand_in_time_and_deadline_are_shown_in_one_time_zone() -> None:
     late = replace(LATE, submission=replace(LATE.submission, submitted_at="2026-11-18T23:30:00+00:00"))
     assert "Handed in 19 November 2026, 00:30 +01:00" in student_page(late, due=DUE).words
     assert "Handed in 18 November 2026, 23:30 UTC" in student_page(late).words
 
 
-def test_a_student_page_says_that_grading_failed_and_that_nothing_was_handed_in() -> None:
+def test_a_student_page_tells_failed_grading_from_missing_and_unusable_submissions() -> None:
     words = student_page(TROUBLE).words
-    assert "could not be graded, and that is no zero" in words
+    assert "could not be graded; it does not count as zero" in words
     assert "the sandbox did not start." in words
     assert "of 50 points" not in words
     words = student_page(MISSING, due=DUE).words
@@ -252,23 +253,23 @@ def test_a_student_page_says_that_grading_failed_and_that_nothing_was_handed_in(
     assert "Every check passes." in student_page(GOOD).words
 
 
-def test_both_kinds_of_pages_say_on_top_that_there_was_no_sandbox(tmp_path: Path) -> None:
+def test_pages_say_at_the_top_that_there_was_no_sandbox(tmp_path: Path) -> None:
     trusted = replace(GOOD, isolation="trusted")
     for page in (student_page(trusted), class_page(tmp_path, trusted)):
-        body = page.words.index("Graded without a sandbox.")
-        assert body < page.words.index("Rank Zero ·")
+        place = page.words.index("Graded without a sandbox.")
+        assert place < page.words.index("Rank Zero ·")
     assert "Graded without a sandbox" not in class_page(tmp_path, GOOD).words + student_page(GOOD).words
 
 
-def test_the_class_page_counts(tmp_path: Path) -> None:
+def test_the_class_page_counts_grades_mistakes_and_lost_points(tmp_path: Path) -> None:
     people = [
-        of(Student(f"s{n}", f"L{n:02}", "F"), grade) for n, grade in enumerate([GOOD, POOR, POOR, LATE, UNUSABLE])
+        grade_of(Student(f"s{n}", f"L{n:02}", "F"), grade) for n, grade in enumerate([GOOD, POOR, POOR, LATE, UNUSABLE])
     ]
-    more = [of(Student("s8", "Missing", "M"), MISSING), of(Student("s9", "Trouble", "T"), TROUBLE)]
+    others = [grade_of(Student("s8", "Missing", "M"), MISSING), grade_of(Student("s9", "Trouble", "T"), TROUBLE)]
     alike = f"the same code up to names as {'somebody, ' * 20}you"
     flags = (Flag("import", "imports os", 12), Flag("identical", alike))
     flagged = replace(people[1], flags=flags, seconds=9.25)
-    page = class_page(tmp_path, people[0], flagged, *people[2:], *more)
+    page = class_page(tmp_path, people[0], flagged, *people[2:], *others)
     words = page.words
     assert "7 students, 1 lab" in words
     assert "graded 5 missing 1 not gradable 1 late 1 to look at 1" in words
@@ -276,21 +277,21 @@ def test_the_class_page_counts(tmp_path: Path) -> None:
     assert "T Trouble: the sandbox did not start." in words
     assert "Do not load" in words
     assert "F L04: exercises.py, line 3: invalid syntax." in words
-    assert f"F L01 import, line 12: imports os identical: {alike}" in words, "and nobody is cut off"
+    assert f"F L01 import, line 12: imports os identical: {alike}" in words, "the list of names is complete"
     assert "F L01 9.2" in words
-    assert "cleared too late 3 · 75 %" in words, "of the four that load"
-    assert "follows each batch alone when called again 2 4" in words, "two fail, four points lost"
+    assert "cleared too late 3 · 75 %" in words, "of the four files that load"
+    assert "follows each batch alone when called again 2 4" in words, "two students fail, four points are lost"
     assert "is not misled by gradients that were there before 3 3" in words
-    assert "the median is 47 of 50 points, 1 have them all." in words
+    assert "the median is 47 of 50 points; 1 with all points." in words
     assert "4 files that load; 1 does not, and lost everything" in words
     assert "M Missing s8 missing T Trouble s9 not graded" in words
     assert sorted(href for href in page.all("href") if href.startswith("students/")) == sorted(
         [f"students/s{n}.html" for n in (0, 1, 2, 3, 4, 8, 9)]
         + [f"students/s{n}.html" for n in (0, 1, 1, 2, 3, 3, 4, 4, 9)]
-    ), "in the table once, and where they are spoken of: late, slow, to look at, not gradable, does not load"
+    ), "once in the table, and in the lists: late, slow, to look at, not gradable, does not load"
 
 
-def test_every_score_falls_into_one_bar(tmp_path: Path) -> None:
+def test_every_score_counts_in_one_bar(tmp_path: Path) -> None:
     from rankzero.grading.report.class_statistics import lab_statistics
 
     scores = [0, 4.5, 5, 44, 49, 49.5, 50]
@@ -298,14 +299,15 @@ def test_every_score_falls_into_one_bar(tmp_path: Path) -> None:
     assert lab_statistics(LAB, grades).bins == [2, 1, 0, 0, 0, 0, 0, 0, 1, 2, 1]
 
 
-def test_pages_run_nothing_and_fetch_nothing(tmp_path: Path) -> None:
+def test_pages_have_no_scripts_and_load_no_files(tmp_path: Path) -> None:
     html_pages.write_pages([*ALL_HOSTILE, POOR], tmp_path, due={})
     files = sorted(tmp_path.rglob("*.html"))
-    assert len(files) == len(NASTY) + 2
+    assert len(files) == len(HOSTILE_TEXTS) + 2
     for file in files:
         source = file.read_text(encoding="utf-8")
         page = Page(source)
-        policy = [one["content"] for _, one in page.elements if one.get("http-equiv") == "Content-Security-Policy"]
+        tags = [attributes for _, attributes in page.elements]
+        policy = [tag["content"] for tag in tags if tag.get("http-equiv") == "Content-Security-Policy"]
         assert policy[0].startswith("default-src 'none'; style-src 'unsafe-inline'; img-src data:")
         assert {tag for tag, _ in page.elements} <= NAMES
         assert {name for _, attributes in page.elements for name in attributes} <= ATTRIBUTES
@@ -321,24 +323,25 @@ def test_pages_run_nothing_and_fetch_nothing(tmp_path: Path) -> None:
         assert {href[1:] for href in page.all("href") if href[0] == "#"} <= set(ids)
 
 
-@pytest.mark.parametrize("number", range(len(NASTY)))
+@pytest.mark.parametrize("number", range(len(HOSTILE_TEXTS)))
 def test_hostile_text_is_shown_as_text(number: int) -> None:
     grade = ALL_HOSTILE[number]
     source = html_pages.student_page([grade], due={})
     page, tame = Page(source), Page(html_pages.student_page([hostile("tame", number)], due={}))
-    assert page.elements == tame.elements, "the same elements with the same attributes, whatever the text"
+    assert page.elements == tame.elements, "the text must change no element and no attribute"
     assert harmless(page.text)
     assert len(source) < 250_000
-    assert " ".join(escape_text(NASTY[number], 150).split())[:100] in " ".join(page.text.split())
+    assert " ".join(escape_text(HOSTILE_TEXTS[number], 150).split())[:100] in " ".join(page.text.split())
 
 
-def test_the_only_link_of_a_students_page_leads_to_the_exercise_to_begin_with() -> None:
+def test_the_only_link_of_a_student_page_points_to_the_first_exercise_with_open_points() -> None:
     assert student_page(POOR).all("href") == ["#02-train_step"]
 
 
-def test_a_large_hostile_class_still_makes_a_small_page(tmp_path: Path) -> None:
-    many = [of(Student(f"s{n}", NASTY[n % len(NASTY)]), ALL_HOSTILE[n % len(NASTY)]) for n in range(300)]
-    page = html_pages.class_page(many)
+def test_the_page_of_a_large_hostile_class_is_small(tmp_path: Path) -> None:
+    kinds = list(zip(HOSTILE_TEXTS, ALL_HOSTILE, strict=True))
+    many = [(f"s{n}", *kinds[n % len(kinds)]) for n in range(300)]
+    page = html_pages.class_page([grade_of(Student(name, text), grade) for name, text, grade in many])
     assert len(page.encode()) < 1_000_000
 
 
@@ -364,7 +367,7 @@ def test_the_gradebook_has_nbgraders_columns(tmp_path: Path) -> None:
     ]
 
 
-def test_no_score_is_no_zero_and_no_submission_is_one(tmp_path: Path) -> None:
+def test_failed_grading_has_no_score_and_a_missing_submission_has_zero(tmp_path: Path) -> None:
     scores = ("timestamp", "raw_score", "late_submission_penalty", "score", "max_score")
     missing, trouble = (rows(tmp_path, grade)[0] for grade in (MISSING, TROUBLE))
     assert [missing[key] for key in scores] == ["", "0.0", "0.0", "0.0", "50.0"]
@@ -378,7 +381,7 @@ FORMULAS = r"""=1+1|+1|-1|@SUM(A1)|  =1|"=1|'=1|%0A=1| '" -1|\u201c=1|\uff1d1|\u
     "text", [*FORMULAS.encode().decode("unicode_escape").split("|"), "|c", "\t=1", "\r=1", "\n=1", "\xa0=1"]
 )
 def test_no_cell_is_a_formula(tmp_path: Path, text: str) -> None:
-    row = rows(tmp_path, of(Student(text, text, text, text), GOOD))[0]
+    row = rows(tmp_path, grade_of(Student(text, text, text, text), GOOD))[0]
     for key in ("student_id", "last_name", "first_name", "email"):
         assert row[key][0] in "'\\", "an apostrophe, or an escaped control character"
         assert harmless(row[key])
@@ -387,13 +390,13 @@ def test_no_cell_is_a_formula(tmp_path: Path, text: str) -> None:
     assert raw.endswith(",50.0,0.0,50.0,50.0"), "numbers are not quoted"
 
 
-def test_hostile_names_keep_to_their_row_and_cell(tmp_path: Path) -> None:
-    cut = of(Student('a";=1+1;"', "x;=1", "y,=1", "z\n=1"), GOOD)
-    found = rows(tmp_path, *ALL_HOSTILE, cut)
-    assert len(found) == len(NASTY) + 1
-    assert all(None not in row and None not in row.values() for row in found)
+def test_hostile_names_stay_in_their_row_and_cell(tmp_path: Path) -> None:
+    delimiters = grade_of(Student('a";=1+1;"', "x;=1", "y,=1", "z\n=1"), GOOD)
+    read_rows = rows(tmp_path, *ALL_HOSTILE, delimiters)
+    assert len(read_rows) == len(HOSTILE_TEXTS) + 1
+    assert all(None not in row and None not in row.values() for row in read_rows)
     raw = (tmp_path / "grades.csv").read_text(encoding="utf-8").splitlines()
-    assert len(raw) == len(NASTY) + 2
+    assert len(raw) == len(HOSTILE_TEXTS) + 2
     semicolons = list(csv.reader(raw, delimiter=";"))
     assert not any(part.startswith(("=", '"=')) for row in semicolons for part in row)
 
@@ -407,34 +410,34 @@ def schema(name: str, part: str = "") -> dict[str, Any]:
     return {**whole, "$ref": f"#/$defs/{part}"} if part else whole
 
 
-def valid(found: dict[str, Any], *name: str) -> bool:
-    return jsonschema.Draft202012Validator(schema(*name)).is_valid(found)
+def valid(results: dict[str, Any], *name: str) -> bool:
+    return jsonschema.Draft202012Validator(schema(*name)).is_valid(results)
 
 
 @pytest.mark.parametrize("grade", [GOOD, POOR, LATE, MISSING, UNUSABLE, *ALL_HOSTILE])
-def test_gradescope_takes_the_results(grade: Grade) -> None:
-    found = gradescope_results.results(grade, LAB)
-    assert valid(found, "gradescope-results")
-    assert valid(found, "gradescope-results", "scored") == grade.gradable
-    assert not valid({**found, "visibility": "never"}, "gradescope-results"), "the schema has teeth"
+def test_results_for_gradescope_follow_the_schema(grade: Grade) -> None:
+    written = gradescope_results.results(grade, LAB)
+    assert valid(written, "gradescope-results")
+    assert valid(written, "gradescope-results", "scored") == grade.gradable
+    assert not valid({**written, "visibility": "never"}, "gradescope-results"), "the schema must refuse a wrong value"
     if grade.gradable:
-        assert found["score"] == grade.score
-        assert sum(test["score"] for test in found["tests"]) == grade.points
-    assert all(harmless(text) for test in found.get("tests", []) for text in strings(test))
-    assert harmless(found["output"])
-    assert len(json.dumps(found)) < 250_000
-    assert found["extra_data"]["gradable"] == grade.gradable
+        assert written["score"] == grade.score
+        assert sum(test["score"] for test in written["tests"]) == grade.points
+    assert all(harmless(text) for test in written.get("tests", []) for text in strings(test))
+    assert harmless(written["output"])
+    assert len(json.dumps(written)) < 250_000
+    assert written["extra_data"]["gradable"] == grade.gradable
 
 
-def test_gradescope_shows_points_when_the_manifest_says() -> None:
+def test_the_manifest_sets_when_gradescope_shows_points() -> None:
     lab = replace(LAB, grading=Grading(visibility="after_due_date"))
-    output = gradescope_results.results(POOR, lab)
-    assert {output["visibility"], *(test["visibility"] for test in output["tests"])} == {"after_due_date"}
+    written = gradescope_results.results(POOR, lab)
+    assert {written["visibility"], *(test["visibility"] for test in written["tests"])} == {"after_due_date"}
 
 
-def test_gradescope_is_told_what_is_wrong_and_what_was_graded() -> None:
-    found = gradescope_results.results(LATE, LAB)
-    failed = [test for test in found["tests"] if test["status"] == "failed"]
+def test_results_for_gradescope_name_the_mistake_and_the_graded_file() -> None:
+    written = gradescope_results.results(LATE, LAB)
+    failed = [test for test in written["tests"] if test["status"] == "failed"]
     assert [(test["number"], test["score"], test["max_score"], test["tags"]) for test in failed] == [
         ("1.4", 0, 1, ["train_step", "fail"])
     ]
@@ -443,12 +446,12 @@ def test_gradescope_is_told_what_is_wrong_and_what_was_graded() -> None:
         "the loss is 1; expected 2.\n\nA known mistake, cleared too late: The gradients are cleared after the update, "
         "not before.\nRead handbook/training-loop.md#the-order-is-the-algorithm\n\nThe code printed:\nprinted this\n"
     )
-    assert found["output"].splitlines() == [
+    assert written["output"].splitlines() == [
         "49 of 50 points.",
         "Handed in 1 day late: 5 taken off, which leaves 44.",
         "To repeat it: rankzero check 02 --file exercises.py --seed 7",
     ]
-    assert found["extra_data"] == {
+    assert written["extra_data"] == {
         "schema": "rankzero-gradescope/1",
         "lab": "02",
         "student": "s7",
@@ -462,29 +465,29 @@ def test_gradescope_is_told_what_is_wrong_and_what_was_graded() -> None:
     }
 
 
-def test_what_could_not_be_graded_has_no_score_anywhere() -> None:
-    found = gradescope_results.results(TROUBLE, LAB)
-    assert valid(found, "gradescope-results")
-    assert not {"score", "tests"} & set(found)
-    assert "that is no zero" in found["output"]
-    assert found["extra_data"]["gradable"] is False
-    result = github_classroom_results.results(TROUBLE, LAB)
-    assert (result["status"], result["max_score"]) == ("error", 0), "the reporter then sends no points"
-    assert "that is no zero" in result["tests"][0]["message"]
+def test_failed_grading_has_no_score_in_any_system() -> None:
+    gradescope = gradescope_results.results(TROUBLE, LAB)
+    assert valid(gradescope, "gradescope-results")
+    assert not {"score", "tests"} & set(gradescope)
+    assert "does not count as zero" in gradescope["output"]
+    assert gradescope["extra_data"]["gradable"] is False
+    classroom = github_classroom_results.results(TROUBLE, LAB)
+    assert (classroom["status"], classroom["max_score"]) == ("error", 0), "the reporter then sends no points"
+    assert "does not count as zero" in classroom["tests"][0]["message"]
 
 
 @pytest.mark.parametrize("grade", [GOOD, POOR, LATE, MISSING, TROUBLE, UNUSABLE, *ALL_HOSTILE])
-def test_classroom_takes_the_result(grade: Grade) -> None:
-    found = github_classroom_results.results(grade, LAB)
-    assert valid(found, "github-classroom-result")
-    assert not valid({**found, "status": "passed"}, "github-classroom-result"), "the schema has teeth"
-    assert sum(test["score"] for test in found["tests"]) == (grade.score if grade.gradable else 0)
-    for text in strings(found):
+def test_the_result_for_github_classroom_follows_the_schema(grade: Grade) -> None:
+    result = github_classroom_results.results(grade, LAB)
+    assert valid(result, "github-classroom-result")
+    assert not valid({**result, "status": "passed"}, "github-classroom-result"), "the schema must refuse a wrong value"
+    assert sum(test["score"] for test in result["tests"]) == (grade.score if grade.gradable else 0)
+    for text in strings(result):
         assert harmless(text)
         assert not any(line.lstrip().startswith("::") or "##[" in line for line in text.splitlines())
 
 
-def test_the_files_lie_where_the_layout_says(tmp_path: Path) -> None:
+def test_each_student_has_a_results_file_for_each_system(tmp_path: Path) -> None:
     write_reports(ALL_HOSTILE, tmp_path, due=None)
     for grade in ALL_HOSTILE:
         name = safe_name(grade.submission.student.student_id)
@@ -502,13 +505,13 @@ def printed(grade: Grade, **options: Any) -> str:
     return console.file.getvalue()
 
 
-def test_feedback_in_the_terminal() -> None:
+def test_the_terminal_shows_points_mistakes_and_penalty() -> None:
     words = " ".join(printed(LATE).split())
     assert words.startswith("Ada Lovelace (s7), Lab 02: Single-GPU training loop")
     assert "This is a known mistake: cleared too late." in words
     assert "49 of 50 points" in words
     assert "Handed in 1 day late: 5 taken off, which leaves 44." in words
-    assert "that is no zero" in printed(TROUBLE)
+    assert "does not count as zero" in printed(TROUBLE)
     assert "Nothing to grade was handed in" in printed(MISSING)
     assert printed(replace(GOOD, isolation="trusted")).splitlines()[1].startswith("Graded without a sandbox")
 
@@ -523,12 +526,10 @@ def test_hostile_text_steers_no_terminal(grade: Grade) -> None:
         assert "[red]markup[/red] :skull: [link=http://evil.example]x[/link]" in " ".join(text.split())
 
 
-def test_visible_leaves_what_can_be_seen() -> None:
-    for fine in ("Zoë Ångström", "明 王", "Nguyễn Văn", "naïve\n\tline", "🙂", "e\u0301" * 9):
-        assert escape_text(fine) == fine
+def test_escaping_keeps_visible_characters() -> None:
+    for text in ("Zoë Ångström", "明 王", "Nguyễn Văn", "naïve\n\tline", "🙂", "e\u0301" * 9):
+        assert escape_text(text) == text
     assert escape_text("a\u202eb\x1b[0m\ud800\u200b\r") == r"a\u202eb\x1b[0m\ud800\u200b\r"
     assert escape_text("z" + "\u0300" * 80).count("\u0300") == MARKS
     assert escape_text("x" * 50, limit=10) == "x" * 10 + "…"
-    assert escape_text("\x00" * 50, limit=10) == r"\x00\x00\x00" + "…", (
-        "the escaped text is short, not only the original"
-    )
+    assert escape_text("\x00" * 50, limit=10) == r"\x00\x00\x00" + "…", "the limit is for the escaped text"

@@ -37,59 +37,59 @@ def write(tmp_path: Path, text: str | bytes) -> Path:
     ],
     ids=["ours", "semicolons and BOM", "nbgrader", "Gradescope export", "one name", "last, first", "Moodle"],
 )
-def test_a_roster_is_read_as_course_systems_write_it(tmp_path: Path, text: str) -> None:
+def test_rosters_of_all_course_systems_are_read(tmp_path: Path, text: str) -> None:
     (ada,) = read_roster(write(tmp_path, text)).students
     assert (ada.student_id, ada.last_name, ada.first_name, ada.email) == ("ada1", "Lovelace", "Ada", "ada@x.org")
 
 
-def test_github_classrooms_roster_knows_user_names(tmp_path: Path) -> None:
+def test_the_roster_of_github_classroom_has_user_names(tmp_path: Path) -> None:
     text = '"identifier","github_username","github_id","name"\n"ada1","Countess","7","Ada L"\n"bob2","","",""\n'
     roster = read_roster(write(tmp_path, text))
-    assert [one.student_id for one in roster.students] == ["ada1", "bob2"]
-    found = roster.find("countess")
-    assert found is not None
-    assert found.student_id == "ada1"
+    assert [student.student_id for student in roster.students] == ["ada1", "bob2"]
+    countess = roster.find("countess")
+    assert countess is not None
+    assert countess.student_id == "ada1"
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("", r"roster.csv is empty: its first line must name its columns"),
-        ("name,email\nA,b\n", r"roster.csv, line 1: the column student_id is missing; there is 'name', 'email'"),
+        ("name,email\nA,b\n", r"roster.csv, line 1: the column student_id is missing in 'name', 'email'"),
         ("student_id\nada\nbob\nada\n", r"roster.csv, line 4: student_id 'ada' is on line 2 already"),
         ("student_id\ne\u0301\n\u00e9\n", r"line 3: student_id 'é' is on line 2 already"),
         ("student_id,github_username\na,X\nb,x\n", r"line 3: github_username 'x' is on line 2 already"),
         ("student_id,email\n ,a@x\n", r"roster.csv, line 2: the student's id is empty"),
         (b"student_id,name\na,Ana\nb,Jos\xe9\n", r"roster.csv, line 3: byte 0xe9 is no UTF-8: save the roster as CSV"),
-        ("student_id,email\na,b,c\n", r"line 2: there is a value more than there are columns, 'c': quote it"),
+        ("student_id,email\na,b,c\n", r"line 2: more values than columns, from 'c' on: quote such a value"),
         ('student_id\n"a\n', r"not valid CSV"),
         ("student_id\na\0b\n", r"line 2: not valid CSV"),
-        ("student_id,email,E-mail\na,b,c\n", r"line 1: the column 'email' is there twice"),
+        ("student_id,email,E-mail\na,b,c\n", r"line 1: the column 'email' occurs twice"),
         ("student_id\n", r"roster.csv has a header but no students"),
     ],
 )
-def test_a_bad_roster_names_file_line_and_value(tmp_path: Path, text: str | bytes, said: str) -> None:
-    with pytest.raises(UserError, match=said):
+def test_the_error_for_a_bad_roster_names_file_line_and_value(tmp_path: Path, text: str | bytes, message: str) -> None:
+    with pytest.raises(UserError, match=message):
         read_roster(write(tmp_path, text))
 
 
-def test_a_roster_that_is_not_there(tmp_path: Path) -> None:
+def test_a_missing_roster_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"roster .*none.csv cannot be read \(No such file or directory\)"):
         read_roster(tmp_path / "none.csv")
 
 
-def test_a_name_finds_its_student_and_an_ambiguous_one_nobody(tmp_path: Path) -> None:
+def test_a_name_finds_its_student_and_an_ambiguous_name_finds_none(tmp_path: Path) -> None:
     rows = ["id,first_name,last_name,email", "a1,Ada,Lovelace,ada@x.org", "A1,Bo,Lee,bo@x.org", "c3,Bo,Lee,ada@y.org"]
     roster = read_roster(write(tmp_path, "\n".join(rows)))
 
-    def found(name: str) -> str | None:
+    def id_of(name: str) -> str | None:
         student = roster.find(name)
         return student.student_id if student else None
 
-    assert [found(name) for name in ("a1", "A1", "C3", "ADA@X.ORG")] == ["a1", "A1", "c3", "a1"]
-    assert {found(name) for name in ("Ada Lovelace", "lovelace, ada", "lovelaceada", "Ａda  lovelace")} == {"a1"}
-    assert {found(name) for name in ("Bo Lee", "ada", "", "nobody")} == {None}
-    assert found("bo") == "A1"
+    assert [id_of(name) for name in ("a1", "A1", "C3", "ADA@X.ORG")] == ["a1", "A1", "c3", "a1"]
+    assert {id_of(name) for name in ("Ada Lovelace", "lovelace, ada", "lovelaceada", "Ａda  lovelace")} == {"a1"}
+    assert {id_of(name) for name in ("Bo Lee", "ada", "", "nobody")} == {None}
+    assert id_of("bo") == "A1"
     assert Roster(()).find("") is None
 
 
@@ -117,11 +117,11 @@ def test_a_name_finds_its_student_and_an_ambiguous_one_nobody(tmp_path: Path) ->
         (LatePolicy(max_days=2), 47, 0),
     ],
 )
-def test_the_late_penalty_of_50_points(policy: LatePolicy, hours: float, penalty: float) -> None:
+def test_the_late_penalty_for_50_points(policy: LatePolicy, hours: float, penalty: float) -> None:
     assert late_penalty(policy, 50, hours * HOUR) == penalty
 
 
-def test_moments_have_a_zone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_times_have_a_time_zone(monkeypatch: pytest.MonkeyPatch) -> None:
     noon = parse_time("2026-12-01 12:00+01:00")
     for same in ("2026-12-01T11:00Z", "2026-12-01 11:00:00.000000 UTC", "2026-12-01 12:00 Europe/Berlin"):
         assert parse_time(same) == noon
@@ -142,12 +142,12 @@ def test_moments_have_a_zone(monkeypatch: pytest.MonkeyPatch) -> None:
         "2026-12-01 10:00 ../../etc/passwd",
     ],
 )
-def test_no_moment_shows_how_to_write_one(text: str) -> None:
+def test_the_error_for_a_bad_time_shows_the_right_form(text: str) -> None:
     with pytest.raises(UserError, match=re.escape('is no date with a time: write it as "2026-12-01 23:59+01:00"')):
         parse_time(text)
 
 
-ODD = [
+UNUSUAL_IDS = [
     "",
     ".",
     "..",
@@ -167,18 +167,19 @@ ODD = [
 ]
 
 
-def test_safe_names_are_safe_and_their_own() -> None:
+def test_safe_names_are_safe_and_distinct() -> None:
     letters = "abAB01._-@ /\\\n\x00é\u0301\u202e\udc80😀"
     rng = random.Random(0)
-    ids = {"".join(rng.choices(letters, k=rng.randrange(12))) for _ in range(5000)} | set(ODD)
-    ids |= {safe_name(one) for one in ids}  # an id may look like another's file
-    names = {one: safe_name(one) for one in ids}
+    ids = {"".join(rng.choices(letters, k=rng.randrange(12))) for _ in range(5000)} | set(UNUSUAL_IDS)
+    ids |= {safe_name(student_id) for student_id in ids}  # an id may equal another student's safe name
+    names = {student_id: safe_name(student_id) for student_id in ids}
     assert all(re.fullmatch(r"[A-Za-z0-9_@][A-Za-z0-9._@-]{0,59}", name) and name[-1] != "." for name in names.values())
     assert len({name.lower() for name in names.values()}) == len(ids)
     assert not {"con", "con.txt", "nul"} & {name.lower() for name in names.values()}
-    assert [safe_name(one) for one in ("ada", "ada.l-2@x.org", "s1234567")] == ["ada", "ada.l-2@x.org", "s1234567"]
+    unchanged = ["ada", "ada.l-2@x.org", "s1234567"]
+    assert [safe_name(student_id) for student_id in unchanged] == unchanged
 
 
-def test_shown_text_stays_on_its_line() -> None:
+def test_printable_text_stays_on_one_line() -> None:
     assert printable("a\nb\x1b[2J\u202e\udcff\u2028é") == r"a\nb\x1b[2J\u202e\udcff\u2028é"
     assert len(printable("\0" * 300)) < 90

@@ -1,4 +1,4 @@
-"""Plans, compared with counts on a fake cluster and on real ranks, to the byte and to the call."""
+"""Plans, compared with counts on a fake cluster and on real ranks: equal bytes and equal numbers of calls."""
 
 import contextlib
 import functools
@@ -46,25 +46,25 @@ def make(config: Config, layout: Layout, recipe: str = "fp32", **more: Any) -> P
     return Plan("tiny", config, RECIPES[recipe], ADAMW, layout, hardware=HARDWARE["h100"], **sizes)
 
 
-def count(made: Plan, stage: int) -> Counted:
+def count(plan: Plan, stage: int) -> Counted:
     return simulate(
-        made.config,
-        made.recipe,
-        made.optimizer,
-        made.layout,
-        batch_size=made.batch_size,
-        seq_len=made.seq_len,
+        plan.config,
+        plan.recipe,
+        plan.optimizer,
+        plan.layout,
+        batch_size=plan.batch_size,
+        seq_len=plan.seq_len,
         stage=stage,
     )
 
 
-def assert_agrees(made: Plan, counted: Counted, stage: int) -> None:
-    differences = {line.kind: line.difference for line in counted.lines(made.ledgers[stage])}
+def assert_agrees(plan: Plan, counted: Counted, stage: int) -> None:
+    differences = {line.kind: line.difference for line in counted.lines(plan.ledgers[stage])}
     assert set(differences.values()) == {0}, differences
-    planned = {(c.operation, c.ranks): 0 for c in made.collectives_of(stage)}
+    planned = {(c.operation, c.ranks): 0 for c in plan.collectives_of(stage)}
     assert planned.keys() == counted.totals().keys()
-    assert counted.agrees(made.ledgers[stage], made.collectives_of(stage)), (
-        made.collectives_of(stage),
+    assert counted.agrees(plan.ledgers[stage], plan.collectives_of(stage)), (
+        plan.collectives_of(stage),
         counted.totals(),
     )
 
@@ -106,18 +106,18 @@ def parameters_of(case: tuple[Config, str]) -> Any:
 
 
 @pytest.mark.parametrize(("config", "name"), [parameters_of(case) for case in CASES])
-def test_planned_is_counted_on_fake_and_on_real_ranks(config: Config, name: str) -> None:
-    made = make(config, LAYOUTS[name])
-    per_stage = made.layout.data * made.layout.tensor
-    for stage in range(made.layout.pipeline):
-        assert_agrees(made, count(made, stage), stage)
-        real = on_real_ranks(made.layout.world_size, (config, name) in FAST_CASES)
-        assert_agrees(made, real[config, name][stage * per_stage], stage)
+def test_plans_agree_with_counts_on_fake_and_on_real_ranks(config: Config, name: str) -> None:
+    plan = make(config, LAYOUTS[name])
+    per_stage = plan.layout.data * plan.layout.tensor
+    for stage in range(plan.layout.pipeline):
+        assert_agrees(plan, count(plan, stage), stage)
+        real = on_real_ranks(plan.layout.world_size, (config, name) in FAST_CASES)
+        assert_agrees(plan, real[config, name][stage * per_stage], stage)
 
 
 @functools.cache
 def on_real_ranks(ranks: int, fast: bool) -> dict[tuple[Config, str], list[Counted]]:
-    """Returns the counts of each rank, for all cases of so many ranks in one world: a world per case takes minutes."""
+    """Returns the counts of each rank, for all cases of this size in one world: a world per case takes minutes."""
     cases = [case for case in CASES if LAYOUTS[case[1]].world_size == ranks and (case in FAST_CASES) == fast]
     by_rank = run_world(_count_here, ranks, [(config, LAYOUTS[name]) for config, name in cases])
     return {case: [counts[index] for counts in by_rank] for index, case in enumerate(cases)}
@@ -141,14 +141,14 @@ WIDE = GPTConfig(20_000, 8, 10, 4, 256)  # 52 MB of gradients: three buckets
         pytest.param(WIDE, 4, id="three buckets", marks=pytest.mark.prove),
     ],
 )
-def test_ddp_sends_the_buckets_that_are_planned(config: Config, ranks: int) -> None:
-    made = make(config, Layout(data=ranks))
+def test_ddp_sends_the_planned_buckets(config: Config, ranks: int) -> None:
+    plan = make(config, Layout(data=ranks))
     steps = run_world(_buckets_of_ddp, ranks, config)[0]
-    (planned,) = made.collectives
-    assert steps[1] == steps[2]  # from the second step on
+    (planned,) = plan.collectives
+    assert steps[1] == steps[2]  # the first step has other buckets
     assert (planned.calls, planned.bytes) == (len(steps[1]), sum(steps[1]))
     assert planned.calls == (3 if config is WIDE else 1)
-    counted = count(made, 0)
+    counted = count(plan, 0)
     assert [record.bytes for record in counted.records] == steps[1]
 
 
@@ -162,21 +162,21 @@ def _buckets_of_ddp(config: Config) -> list[list[int]]:
     return buckets
 
 
-def test_a_bucket_is_closed_by_what_fills_it() -> None:
+def test_a_bucket_is_closed_by_the_parameter_that_fills_it() -> None:
     mib = 2**20
     assert ddp_buckets([4 * mib] * 33) == [size * mib for size in (4, 28, 28, 28, 28, 16)]
     assert ddp_buckets([]) == []
 
 
-def test_a_rank_of_a_pipeline_sends_its_micro_batches_on() -> None:
-    sent = run_world(_passes_on, 2, make(LLAMA_TINY, STAGES["pipeline"]).layout)
+def test_pipeline_ranks_send_the_planned_micro_batches() -> None:
+    sent = run_world(_sends_of_pytorch, 2, make(LLAMA_TINY, STAGES["pipeline"]).layout)
     for stage, records in enumerate(sent):
         (planned,) = make(LLAMA_TINY, STAGES["pipeline"]).collectives_of(stage)
         assert (planned.calls, planned.bytes) == (len(records), sum(records)) == (4, 4 * 2 * 16 * 32 * 4)
 
 
-def _passes_on(layout: Layout) -> list[int]:
-    """The same pipeline by PyTorch's own schedule."""
+def _sends_of_pytorch(layout: Layout) -> list[int]:
+    """Returns the bytes of each send in PyTorch's own pipeline schedule."""
     from torch.distributed.pipelining import PipelineStage, Schedule1F1B
 
     from rankzero.ledger.plan.model_stages import build_part
@@ -190,7 +190,7 @@ def _passes_on(layout: Layout) -> list[int]:
         loss_fn=lambda out, y: torch.nn.functional.cross_entropy(out.flatten(0, 1), y.flatten()),
     )
     tokens = torch.zeros(2 * layout.micro_batches, 16, dtype=torch.int64)
-    for _ in range(2):  # in the first step the stages tell each other their shapes
+    for _ in range(2):  # in the first step the stages exchange their shapes
         with CollectiveCounter() as counter:
             pipeline.step(tokens) if rank == 0 else pipeline.step(target=tokens)
     return [record.bytes for record in counter.records if record.collective == "send"]
@@ -207,20 +207,20 @@ FAST_RECIPES = {(GPT_TINY, "mixed"), (GPT_TINY, "amp"), (LLAMA_TINY, "mixed-fp32
         for recipe in ("mixed", "mixed-fp32-accum", "mixed-fp32-grad", "bf16", "amp")
     ],
 )
-def test_every_recipe_is_counted_as_planned(config: Config, recipe: str) -> None:
-    made = make(config, Layout(data=8, zero=3, shard=4), recipe)
-    assert_agrees(made, count(made, 0), 0)
+def test_plans_of_every_recipe_agree_with_counts(config: Config, recipe: str) -> None:
+    plan = make(config, Layout(data=8, zero=3, shard=4), recipe)
+    assert_agrees(plan, count(plan, 0), 0)
 
 
 @pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.prove) for seed in range(2, 8))])
-def test_random_layouts_are_counted_as_planned(seed: int) -> None:
-    made = random_plan(random.Random(seed))
-    for stage in {0, made.layout.pipeline - 1}:
-        assert_agrees(made, count(made, stage), stage)
+def test_plans_of_random_layouts_agree_with_counts(seed: int) -> None:
+    plan = random_plan(random.Random(seed))
+    for stage in {0, plan.layout.pipeline - 1}:
+        assert_agrees(plan, count(plan, stage), stage)
 
 
 def random_plan(draw: random.Random) -> Plan:
-    """Uneven vocabularies and rows, every recipe; drawn again until it can be."""
+    """Returns a plan with an uneven vocabulary and rows, and any recipe; draws again until the layout is possible."""
     while True:
         heads, seq_len, blocks = draw.choice([2, 4]), draw.choice([8, 16]), draw.choice([2, 4])
         sizes = (draw.randrange(20, 90), seq_len, blocks, heads)
@@ -245,18 +245,18 @@ def random_plan(draw: random.Random) -> Plan:
                 return make(config, layout, recipe, batch_size=draw.choice([1, 3]))
 
 
-def test_four_kinds_of_parallelism_at_once() -> None:
+def test_a_plan_of_four_kinds_of_parallelism_agrees_with_counts() -> None:
     layout = Layout(
         data=8, zero=3, shard=4, tensor=2, sequence_parallel=True, checkpointing="block", pipeline=2,
         micro_batches=4, interleave=2,
     )  # fmt: skip
-    made = make(LLAMA_TINY, layout, "mixed")
+    plan = make(LLAMA_TINY, layout, "mixed")
     for stage in (0, 1):
-        assert_agrees(made, count(made, stage), stage)
+        assert_agrees(plan, count(plan, stage), stage)
 
 
 @pytest.mark.prove
-def test_70b_over_1024_ranks_is_planned_and_counted_in_little_memory() -> None:
+def test_70b_on_1024_ranks_is_planned_and_counted_in_4_gb() -> None:
     limit = "import resource; resource.setrlimit(resource.RLIMIT_DATA, (4 * 10**9, 4 * 10**9))"
     code = f"{limit}; from rankzero.cli.app import app; app()"
     command = [
@@ -272,11 +272,11 @@ def test_70b_over_1024_ranks_is_planned_and_counted_in_little_memory() -> None:
         "--json",
     ]
     result = subprocess.run([sys.executable, "-c", code, *command], capture_output=True, text=True, check=True)
-    found = json.loads(result.stdout)
-    assert found["agrees"] is True
-    assert found["ranks"] == 1024
-    most = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
-    assert most < 4e9
+    printed = json.loads(result.stdout)
+    assert printed["agrees"] is True
+    assert printed["ranks"] == 1024
+    peak_memory = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
+    assert peak_memory < 4e9
 
 
 # ----------------------------------------------------------------------------------------------------------- schedules
@@ -290,15 +290,15 @@ def test_replayed_schedules_have_the_planned_bubble(stages: int, micro: int, run
         assert pipeline_schedule.replay([pipeline_schedule.gpipe(micro)] * stages) == pytest.approx(seconds)
 
 
-def test_1f1b_holds_as_many_micro_batches_as_there_are_stages_ahead() -> None:
-    def most(stage: int) -> int:
+def test_1f1b_holds_one_micro_batch_per_stage_from_its_own_to_the_last() -> None:
+    def peak(stage: int) -> int:
         return max(sum(state.values()) for state in pipeline_schedule.in_flight(pipeline_schedule.order(stage, 4, 16)))
 
-    assert [most(stage) for stage in range(4)] == [4, 3, 2, 1]
+    assert [peak(stage) for stage in range(4)] == [4, 3, 2, 1]
     assert max(sum(state.values()) for state in pipeline_schedule.in_flight(pipeline_schedule.gpipe(16))) == 16
 
 
-def test_orders_that_wait_for_one_another_are_found() -> None:
+def test_a_deadlock_of_orders_is_found() -> None:
     backwards_first = [pipeline_schedule.Action(False, 0), pipeline_schedule.Action(True, 0)]
     with pytest.raises(ValueError, match="no rank can go on"):
         pipeline_schedule.replay([backwards_first])
@@ -312,38 +312,38 @@ def test_flops_give_the_published_utilizations() -> None:
     assert 100 * 6667 * per_token / 989e12 == pytest.approx(39.0, abs=0.05)
 
 
-def test_flops_of_mosaicmls_7b_are_the_published_ones() -> None:
-    config = GPTConfig(
-        50_432, 2048, 32, 32, 4096
-    )  # ALiBi instead of positions: 0.02 % of the published parameters more
-    made = make(config, Layout(data=8, zero=3), "mixed", batch_size=1)
-    assert 100 * 10_643 * made.flops / made.tokens / 989.5e12 == pytest.approx(46.44, abs=0.1)
+def test_flops_of_mosaicmls_7b_give_the_published_utilization() -> None:
+    # MosaicML's model has ALiBi instead of position embeddings; the parameter counts differ by 0.02 %.
+    config = GPTConfig(50_432, 2048, 32, 32, 4096)
+    plan = make(config, Layout(data=8, zero=3), "mixed", batch_size=1)
+    assert 100 * 10_643 * plan.flops / plan.tokens / 989.5e12 == pytest.approx(46.44, abs=0.1)
 
 
-def test_recomputation_costs_a_third_where_blocks_are_all() -> None:
-    plain, again = (
+def test_recomputation_adds_a_third_of_the_flops_if_nearly_all_are_in_blocks() -> None:
+    plain, recomputed = (
         make(find_preset("llama-3-70b"), Layout(checkpointing=name), "mixed", batch_size=1)
         for name in ("none", "block")
     )
-    ratio = again.hardware_flops / plain.hardware_flops
+    ratio = recomputed.hardware_flops / plain.hardware_flops
     assert 1.32 < ratio < 4 / 3  # the output layer does not run again
 
 
-@pytest.mark.parametrize(("zero", "each"), [(0, 16), (1, 4 + 12 / 64), (2, 2 + 14 / 64), (3, 16 / 64)])
-def test_states_a_parameter_are_those_of_the_zero_paper(zero: int, each: float) -> None:
-    made = make(find_preset("llama-2-7b"), Layout(data=64, zero=zero), "mixed", batch_size=1)
-    states = made.ledger.total(Kind.WEIGHTS, Kind.GRADIENTS, Kind.OPTIMIZER)
-    assert states / 6_738_415_616 == pytest.approx(each, rel=1e-5)  # of 7.5e9 parameters 120, 31.4, 16.6 and 1.9 GB
+@pytest.mark.parametrize(("zero", "bytes_each"), [(0, 16), (1, 4 + 12 / 64), (2, 2 + 14 / 64), (3, 16 / 64)])
+def test_bytes_of_states_per_parameter_are_those_of_the_zero_paper(zero: int, bytes_each: float) -> None:
+    plan = make(find_preset("llama-2-7b"), Layout(data=64, zero=zero), "mixed", batch_size=1)
+    states = plan.ledger.total(Kind.WEIGHTS, Kind.GRADIENTS, Kind.OPTIMIZER)
+    # For the paper's 7.5e9 parameters, these are 120, 31.4, 16.6 and 1.9 GB.
+    assert states / 6_738_415_616 == pytest.approx(bytes_each, rel=1e-5)
 
 
-def test_bytes_a_parameter_with_a_distributed_optimizer_are_megatrons() -> None:
-    made = make(find_preset("llama-2-7b"), Layout(data=8, zero=1), "mixed-fp32-grad", batch_size=1)
-    states = made.ledger.total(Kind.WEIGHTS, Kind.GRADIENTS, Kind.OPTIMIZER)
+def test_bytes_per_parameter_with_a_distributed_optimizer_are_those_of_megatron() -> None:
+    plan = make(find_preset("llama-2-7b"), Layout(data=8, zero=1), "mixed-fp32-grad", batch_size=1)
+    states = plan.ledger.total(Kind.WEIGHTS, Kind.GRADIENTS, Kind.OPTIMIZER)
     assert states / 6_738_415_616 == pytest.approx(6 + 12 / 8, rel=1e-5)
 
 
 # ------------------------------------------------------------------------------------------------------------- estimate
-def test_parts_add_up_and_a_slower_link_shows() -> None:
+def test_parts_of_the_estimate_add_up_and_a_slower_link_costs_time() -> None:
     layout = Layout(data=128, zero=3, tensor=8, sequence_parallel=True)
     fast = make(find_preset("llama-3-70b"), layout, "mixed", batch_size=1)
     slow = make(find_preset("llama-3-70b"), layout, "mixed", batch_size=1, per_node=4)
@@ -357,7 +357,7 @@ def test_parts_add_up_and_a_slower_link_shows() -> None:
     ("ranks", "stride", "per_node", "world", "ports"),
     [
         (8, 1, 8, 64, None),  # a node: NVLink
-        (64, 1, 8, 64, 8),  # eight rings, one through each port
+        (64, 1, 8, 64, 8),  # eight rings, one per port
         (8, 8, 8, 64, 1),  # one rank in each node
         (4, 4, 8, 64, 2),
         (6, 1, 8, 12, 2),  # the second six: two in one node, four in the next
@@ -368,17 +368,17 @@ def test_parts_add_up_and_a_slower_link_shows() -> None:
         (144, 1, 72, 144, 9),  # as many ports as NVLink carries
     ],
 )
-def test_a_ring_is_as_fast_as_its_worst_group(
+def test_a_ring_has_the_bandwidth_of_its_slowest_group(
     ranks: int, stride: int, per_node: int, world: int, ports: int | None
 ) -> None:
     h100 = HARDWARE["h100"]
     assert h100.bandwidth(ranks, stride, per_node, world) == (h100.nvlink if ports is None else ports * h100.network)
 
 
-def test_a_lone_gpu_reaches_what_is_assumed_but_for_the_update() -> None:
-    made = make(find_preset("gpt2"), Layout(), "mixed", batch_size=8, efficiency=0.4)
-    step = made.estimate
-    assert step.compute == pytest.approx(made.flops / (0.4 * 989e12))
+def test_a_single_gpu_reaches_the_assumed_efficiency_except_in_the_update() -> None:
+    plan = make(find_preset("gpt2"), Layout(), "mixed", batch_size=8, efficiency=0.4)
+    step = plan.estimate
+    assert step.compute == pytest.approx(plan.flops / (0.4 * 989e12))
     assert step.seconds == step.compute + step.update
 
 
@@ -388,7 +388,7 @@ def run(*arguments: str) -> tuple[int, str]:
     return result.exit_code, " ".join(result.output.split())
 
 
-def test_the_command_plans_and_counts() -> None:
+def test_the_command_prints_plan_and_counts() -> None:
     code, output = run("gpt2", "--shard", "64", "--seq", "64", "--simulate")
     assert code == 0, output
     for words in (
@@ -402,24 +402,24 @@ def test_the_command_plans_and_counts() -> None:
         assert words in output
 
 
-def test_json_has_every_part(tmp_path: Path) -> None:
+def test_json_has_every_part_of_the_plan(tmp_path: Path) -> None:
     picture = tmp_path / "plan.png"
     code, output = run(
         "gpt2", "--data", "2", "--pipeline", "4", "--micro-batches", "2", "--json", "--plot", str(picture)
     )
-    found = json.loads(output)
+    printed = json.loads(output)
     assert code == 0
-    assert found["ranks"] == 8
-    assert len(found["stages"]) == 4
-    assert found["bubble"] == pytest.approx(3 / 5)
+    assert printed["ranks"] == 8
+    assert len(printed["stages"]) == 4
+    assert printed["bubble"] == pytest.approx(3 / 5)
     assert (
         "4 pipeline stages are more than can be filled by 2 micro-batches: 60% of each rank's time is bubble."
-        in found["warnings"]
+        in printed["warnings"]
     )
     assert picture.stat().st_size > 10_000
     assert run("gpt2", "--plot", str(picture)) == (
         2,
-        f"rankzero: {picture} is there already: give another name, or --overwrite.",
+        f"rankzero: {picture} exists already: give another name, or --overwrite.",
     )
     assert run("gpt2", "--plot", str(picture), "--overwrite")[0] == 0
 
@@ -437,7 +437,7 @@ def test_json_has_every_part(tmp_path: Path) -> None:
         ),
         (["gpt2", "--pipeline", "3", "--interleave", "2", "--micro-batches", "4"], "in groups of 3: 4 are none"),
         (["gpt2", "--interleave", "2"], "use 2 pipeline ranks or more"),
-        (["gpt2", "--zero", "2"], "--zero 2 says what the --shard ranks share: give --shard 2 or more."),
+        (["gpt2", "--zero", "2"], "--zero 2 needs ranks to shard over: give --shard 2 or more."),
         (["gpt2", "--keep"], "--keep is about gathered weights"),
         (["gpt2", "--shard", "2", "--zero", "2", "--simulate"], "ZeRO-2 is computed only"),
         (["gpt2", "--tensor", "2", "--simulate"], "a GPT over tensor ranks is computed only"),
@@ -463,17 +463,17 @@ def test_mistakes_get_one_sentence(arguments: list[str], sentence: str) -> None:
     assert code == 2
     assert sentence in output
     assert "Traceback" not in output
-    assert "ONE RANK HOLDS" not in output  # before any work
+    assert "ONE RANK HOLDS" not in output  # refused before any work
 
 
-def test_a_vocabulary_that_does_not_divide_is_padded_and_said() -> None:
-    made = make(find_preset("gpt2"), Layout(tensor=4), batch_size=1)
-    assert made.warnings == [
-        "a vocabulary of 50,257 does not divide by 4 tensor ranks: the first ones hold 12,565 rows."
+def test_a_vocabulary_that_does_not_divide_gets_a_warning() -> None:
+    plan = make(find_preset("gpt2"), Layout(tensor=4), batch_size=1)
+    assert plan.warnings == [
+        "a vocabulary of 50,257 does not divide by 4 tensor ranks: the first ranks hold 12,565 rows."
     ]
 
 
-def test_padding_that_is_gathered_too_is_said() -> None:
+def test_gathered_padding_gets_a_warning() -> None:
     (warning,) = make(find_preset("gpt2"), Layout(data=1024, zero=3), batch_size=1).warnings
     assert warning == "rows do not divide by 1,024 shards: 14% of what is gathered is padding."
     assert make(find_preset("gpt2"), Layout(data=64, zero=3), batch_size=1).warnings == []
@@ -481,10 +481,11 @@ def test_padding_that_is_gathered_too_is_said() -> None:
 
 def test_the_largest_batch_fits_on_every_stage() -> None:
     layout = Layout(data=8, pipeline=4, micro_batches=8)
-    made = make(find_preset("llama-3-8b"), layout, "mixed", batch_size=1, seq_len=1024)
-    assert made.stage == 3  # the fullest with one sequence; with more it is the first, which holds four micro-batches
-    best = made.largest_batch()
-    assert replace(made, batch_size=best).room >= 0 > replace(made, batch_size=best + 1).room
+    plan = make(find_preset("llama-3-8b"), layout, "mixed", batch_size=1, seq_len=1024)
+    # Stage 3 is the fullest with one sequence; with more, it is stage 0, which holds four micro-batches.
+    assert plan.stage == 3
+    best = plan.largest_batch()
+    assert replace(plan, batch_size=best).room >= 0 > replace(plan, batch_size=best + 1).room
 
 
 def test_the_plot_shows_memory_and_time() -> None:
@@ -495,6 +496,6 @@ def test_the_plot_shows_memory_and_time() -> None:
     assert plot_plan(make(PRESETS["gpt2"], Layout(), batch_size=1)).axes[1].get_xlabel() == "ms of one step, at least"
 
 
-def test_what_cannot_be_simulated_is_said() -> None:
+def test_a_layout_that_cannot_be_simulated_is_refused() -> None:
     with pytest.raises(UserError, match="ZeRO-1 is computed only"):
         count(make(GPT_TINY, Layout(data=2, zero=1)), 0)

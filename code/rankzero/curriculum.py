@@ -1,4 +1,4 @@
-"""Curriculum: which labs exist, where their files are, and what their `lab.toml` says.
+"""Curriculum: the labs, the paths of their files, and the contents of their `lab.toml`.
 
 A lab is a folder `code/lab-NN-name` with a `lab.toml`; no list of labs is kept anywhere else.
 """
@@ -29,12 +29,12 @@ class LatePolicy:
 
     percent_per_day: Annotated[float, Interval(ge=0, le=100)] = 0  # of the lab's points, per day begun after the grace
     max_days: Annotated[int, Interval(ge=0, le=366)] | None = None  # later submissions get no points
-    grace_hours: Annotated[float, Interval(ge=0, le=8784)] = 0  # these cost nothing and count for no day
+    grace_hours: Annotated[float, Interval(ge=0, le=8784)] = 0  # lateness without loss of points, not counted in days
 
 
 @dataclass(frozen=True)
 class Grading:
-    """How a class is graded in a lab: a manifest's table [grading]. Every key has a default."""
+    """The rules of grading a class in a lab: a manifest's table [grading]. Every key has a default."""
 
     late: LatePolicy = LatePolicy()
     visibility: Literal["visible", "hidden", "after_due_date", "after_published"] = "visible"  # on Gradescope
@@ -47,7 +47,7 @@ class Manifest:
     title: str
     part: Part
     summary: str
-    starter: str  # a file beside it
+    starter: str  # name of a file in the same folder
     chapters: list[str]  # handbook chapters, by file name without .md
     minutes: Annotated[int, Interval(ge=1)]
     difficulty: Literal["beginner", "intermediate", "hard"]
@@ -66,9 +66,9 @@ class Lab:
     summary: str
     starter: Path
     chapters: tuple[Path, ...]  # handbook chapters to read with it
-    minutes: int  # to read, run and do
+    minutes: int  # to read the page, run the starter and solve the exercises
     difficulty: str
-    needs: tuple[str, ...]  # "cpu", "cuda" or "ranks": what it cannot run without
+    needs: tuple[str, ...]  # "cpu", "cuda" or "ranks": required to run the lab
     root: Path
     grading: Grading = Grading()
 
@@ -129,7 +129,7 @@ class Lab:
 
     @property
     def attacks(self) -> Path:
-        """The folder of files that try to look right to this lab's checks."""
+        """The folder of attacks, files that try to pass this lab's checks without solving the exercises."""
         return self.tests / "attacks"
 
     @property
@@ -187,10 +187,10 @@ def validate(kind: type[T], table: Any, source: Path | str, key: str = "") -> T:
 
     UserError names the source, the first wrong key, its value and what is expected.
     """
-    from pydantic import TypeAdapter, ValidationError  # here: no starter or notebook pays for its import
+    from pydantic import TypeAdapter, ValidationError  # here, so that starters and notebooks do not import it
 
     try:
-        # Strict validation makes dataclasses of JSON objects, and not of dictionaries.
+        # Strict validation accepts a JSON object as a dataclass, but not a dictionary.
         return TypeAdapter(kind).validate_json(json.dumps(table, default=str), strict=True, extra="forbid")
     except ValidationError as error:
         mistake = error.errors()[0]

@@ -100,11 +100,11 @@ def page_of(file: Path) -> str:
             return f"handbook/{chapter.replace('_', '-')}.md"
         case ("tests", lab, "claims"):
             return f"labs/{lab}.md"
-    raise UserError(f"{file}: claims lie in handbook/claims/ or in tests/lab-NN-name/claims.py.")
+    raise UserError(f"{file}: claims must be in handbook/claims/ or in tests/lab-NN-name/claims.py.")
 
 
 def text_of(value: Value | None) -> str:
-    """Returns a value as people read it."""
+    """Returns a value as text for readers."""
     if value is None:
         return "not measured"
     if isinstance(value, bool):

@@ -22,7 +22,7 @@ FOLDER = ROOT / "handbook" / "measurements"
 
 @dataclass(frozen=True)
 class Measurement:
-    """A claim's value as one machine measured it."""
+    """A claim's value, measured on one machine."""
 
     measured: Value
     seconds: float

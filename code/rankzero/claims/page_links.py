@@ -4,7 +4,7 @@ A figure is a number with a unit. It is covered if its paragraph, list item or t
 outside the project, if a program in the same section printed it, or if a recorded run on the same page did. A premise
 ("suppose 80 GB") is marked with the comment `<!-- given -->` in its paragraph.
 
-A number in the text of a link to a claim must be one of the claim's: typed once more on the page, but held against it.
+A number in the text of a link to a claim is typed again on the page, so it is compared with the claim's numbers.
 """
 
 import itertools
@@ -26,7 +26,7 @@ UNITS = (
     "ns|µs|us|ms|s|seconds?|nats?"
 )
 FIGURE = re.compile(rf"(?<![\w.,^/-])({NUMBER})[ \u00a0]?({UNITS})(?![\w/])")
-# No exponent, no part of a name or formula.
+# A number by itself: no exponent, and no part of a name or a formula.
 ALONE = re.compile(rf"(?<![\w.,^/·-])(?<!Lab )(?:{NUMBER})(?![\w/⁰¹²³⁴-⁹⁻·])")
 SCALES = (60, *(2**power for power in (10, 20, 30)), *(10**power for power in (3, 6, 9, 12)))  # minutes, MiB, GB
 MATH = re.compile(r"\$[^$]+\$")

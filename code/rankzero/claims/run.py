@@ -46,7 +46,7 @@ def _prepare_worker() -> None:
 
 
 def run_claims(slugs: Iterable[str], jobs: int) -> Iterator[Outcome]:
-    """Measures claims in `jobs` processes of one thread each; yields outcomes as they come."""
+    """Measures claims in `jobs` processes of one thread each; yields each outcome as soon as it is measured."""
     context = multiprocessing.get_context("spawn")
     pool = concurrent.futures.ProcessPoolExecutor(max_workers=jobs, mp_context=context, initializer=_prepare_worker)
     with pool:

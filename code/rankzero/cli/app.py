@@ -75,7 +75,7 @@ def list_labs(as_json: Json = False) -> None:
     for lab in labs:
         table.add_row(lab.number, lab.title, str(lab.minutes), lab.difficulty, lab.summary)
     Console().print(table)
-    console.print("\nrankzero run NUMBER starts one. The page to read beside it is in labs/.")
+    console.print("\nrankzero run NUMBER starts a lab. The page of each lab is in labs/.")
 
 
 @app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []})
@@ -125,7 +125,7 @@ def sync(
 @app.command()
 def site(
     out: Annotated[Path, typer.Option(help="The folder to write; an earlier build in it is replaced.")] = ROOT / "site",
-    serve: Annotated[bool, typer.Option("--serve", help="Open it in a browser and rebuild as files change.")] = False,
+    serve: Annotated[bool, typer.Option("--serve", help="Show the site in a browser; rebuild on change.")] = False,
     port: Annotated[int, typer.Option(min=1, max=65535, help="The port of --serve.")] = 8000,
 ) -> None:
     """Builds the site from pages, notebooks and sources. It opens from the file system, without a network."""
@@ -151,6 +151,6 @@ app.add_typer(authoring)  # new-lab, verify-lab
 
 def _next(lab: Lab) -> None:
     console.print("\n[bold]Open next[/]")
-    console.print(f"  {path_from_here(lab.page)}   what you just saw, line by line")
+    console.print(f"  {path_from_here(lab.page)}   the code of this run, line by line")
     console.print(f"  {path_from_here(lab.notebook)}   predict, run, explain")
     console.print(f"  {path_from_here(lab.chapters[0])}   the chapter behind it")

@@ -24,12 +24,12 @@ def new_lab(
         lab, files = authoring.new_lab(number, name)
     for file in files:
         console.print(f"wrote  {path_from_here(file)}")
-    console.print(f"\nWhat to write next: rankzero verify-lab {lab.number}   (the steps are in CONTRIBUTING.md)")
+    console.print(f"\nNext: rankzero verify-lab {lab.number}   (the steps are in CONTRIBUTING.md)")
 
 
 @commands.command("verify-lab")
 def verify_lab(number: Annotated[str, typer.Argument(metavar="NUMBER", help="A lab's number, such as 02.")]) -> None:
-    """Runs one lab's gates and says what to write or correct next. Exit code 0 only if all pass."""
+    """Runs one lab's gates and lists what to write or correct next. Exit code 0 only if all pass."""
     from rankzero.authoring import verify_lab as authoring
 
     failed = 0

@@ -25,10 +25,10 @@ commands = typer.Typer()
 
 @commands.command()
 def claims(
-    slug: Annotated[str | None, typer.Argument(metavar="SLUG", help="One claim: measure it and show how.")] = None,
+    slug: Annotated[str | None, typer.Argument(metavar="SLUG", help="Measure one claim and show its code.")] = None,
     page: Annotated[str | None, typer.Option(help="Only claims of this page, such as memory.")] = None,
     jobs: Annotated[
-        int, typer.Option(min=1, help="Claims measured at the same time, each in a process.")
+        int, typer.Option(min=1, help="Claims measured at the same time, each in its own process.")
     ] = os.cpu_count() or 1,
     bare_figures: Annotated[
         bool, typer.Option("--bare-figures", help="List figures on pages that no claim or source backs.")
@@ -43,7 +43,7 @@ def claims(
         if bare_figures:
             raise typer.Exit(_list_bare_figures())
         if slug:
-            raise typer.Exit(_show_one(slug, as_json=as_json))
+            raise typer.Exit(_show_claim(slug, as_json=as_json))
         raise typer.Exit(_measure_all(page, jobs, as_json=as_json))
 
 
@@ -56,8 +56,8 @@ def _list_bare_figures() -> int:
     return int(bool(figures))
 
 
-def _show_one(slug: str, *, as_json: bool) -> int:
-    """Measures one claim and prints how; returns the exit code. UserError if no claim has that slug."""
+def _show_claim(slug: str, *, as_json: bool) -> int:
+    """Measures one claim and prints value and method; returns the exit code. UserError if no claim has that slug."""
     from rankzero.claims.claim import text_of
     from rankzero.claims.measurements import read_measurements
     from rankzero.claims.registry import find_claim

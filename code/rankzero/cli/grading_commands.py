@@ -48,7 +48,7 @@ def grade(
     ] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Grade with the random inputs of an earlier run.")] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with OUT, its seed, roster and deadline: new or changed files.")
+        bool, typer.Option("--resume", help="Continue the run in OUT: grade new or changed files only.")
     ] = False,
     trusted: Annotated[
         bool, typer.Option("--trusted", help="No sandbox: for submissions that you would run yourself.")
@@ -89,7 +89,7 @@ def grade(
 
 
 def _rules(due: str | None, late: dict[str, float], roster: Path | None) -> dict[str, Any]:
-    """Returns the rules among these options, such that they mean the same on another day and in another folder."""
+    """Returns the rules among these options, with absolute times and paths: --resume may run elsewhere and later."""
     from rankzero.grading.intake.timestamps import parse_time
 
     rules = {
@@ -113,7 +113,7 @@ def _grade_class(
     executor: str,
     quiet: bool,
 ) -> "tuple[list[Grade], float]":
-    """Returns all grades, which lie with the reports in `out`, and the seconds that grading took."""
+    """Writes grades and reports to `out`. Returns all grades, and the seconds that grading took."""
     from rankzero.grading import batch
     from rankzero.grading.grader import GradingSettings
     from rankzero.grading.intake.collect import collect
@@ -182,8 +182,8 @@ def _verify(labs: list[str] | None, jobs: int) -> None:
 
 @contextmanager
 def _progress(total: int, quiet: bool) -> "Iterator[Callable[[Grade, bool], None]]":
-    """Shows a bar with rate and time left. Yields the function to call with each grade, and whether it was kept from
-    an earlier run. After Ctrl-C it prints how to go on.
+    """Shows a bar with rate and time left. Yields the function to call with each grade and with whether that grade was
+    kept from an earlier run. After Ctrl-C, prints the command that continues the run.
     """
     columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[rate]}"), TimeRemainingColumn())
     began, graded = time.monotonic(), 0
@@ -199,8 +199,8 @@ def _progress(total: int, quiet: bool) -> "Iterator[Callable[[Grade, bool], None
         try:
             yield advance
         except KeyboardInterrupt:
-            done = int(bar.tasks[0].completed)
-            console.print(f"Stopped: {done} of {total} are graded and kept; the same command with --resume goes on.")
+            count = int(bar.tasks[0].completed)
+            console.print(f"Stopped: {count} of {total} are graded and kept; the same command with --resume goes on.")
             raise
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:  # torch takes seconds to load
 commands = typer.Typer()
 
 
-CUT, STEP, CLUSTER, RESULT = "How ranks share the work", "The step", "The cluster", "What comes out"
+RANKS, STEP, CLUSTER, OUTPUT = "Division of the model among ranks", "The step", "The cluster", "Output"
 
 
 def _count(text: str, panel: str, metavar: str = "N") -> Any:
@@ -30,58 +30,58 @@ def _option(text: str, panel: str, *names: str, metavar: str | None = None, **li
 @commands.command()
 def plan(
     preset: Annotated[str, typer.Argument(metavar="PRESET", help="gpt2, llama-2-7b, llama-3-8b or llama-3-70b.")],
-    data: Annotated[int, _count("Replicas that see different batches and sum up gradients.", CUT)] = 1,
-    shard: Annotated[int, _count("Ranks that share one replica's weights, gradients, state.", CUT)] = 1,
+    data: Annotated[int, _count("Replicas with different batches; their gradients are summed.", RANKS)] = 1,
+    shard: Annotated[int, _count("Ranks that share one replica's training state.", RANKS)] = 1,
     zero: Annotated[
         int | None,
         _option(
-            "State that those ranks share: 1 optimizer's, 2 also gradients, 3 all.", CUT, metavar="1|2|3", min=1, max=3
+            "ZeRO stage: shard optimizer state (1), also gradients (2), all (3).", RANKS, metavar="1|2|3", min=1, max=3
         ),
     ] = None,
-    keep: Annotated[bool, _option("Keep gathered weights until backward: no second gather.", CUT, "--keep")] = False,
-    tensor: Annotated[int, _count("Ranks that share each matrix product.", CUT)] = 1,
+    keep: Annotated[bool, _option("Keep gathered weights from forward until backward.", RANKS, "--keep")] = False,
+    tensor: Annotated[int, _count("Ranks that share each matrix product.", RANKS)] = 1,
     sequence_parallel: Annotated[
-        bool, _option("Split the tokens among tensor ranks between products.", CUT, "--sequence-parallel")
+        bool, _option("Split tokens among tensor ranks outside products.", RANKS, "--sequence-parallel")
     ] = False,
-    pipeline: Annotated[int, _count("Stages, each with its own blocks.", CUT)] = 1,
-    interleave: Annotated[int, _count("Runs of blocks on each stage.", CUT, "V")] = 1,
+    pipeline: Annotated[int, _count("Stages, each with its own blocks.", RANKS)] = 1,
+    interleave: Annotated[int, _count("Runs of consecutive blocks on each stage.", RANKS, "V")] = 1,
     micro_batches: Annotated[int, _count("Micro-batches per rank and step.", STEP, "M")] = 1,
     micro_batch: Annotated[int, _count("Sequences per micro-batch.", STEP, "B")] = 1,
-    seq: Annotated[int | None, _count("Tokens per sequence; by default the preset's most.", STEP, "T")] = None,
-    recipe: Annotated[str, _option("Which dtype plays which role: fp32, amp, mixed, bf16 ...", STEP)] = "mixed",
+    seq: Annotated[int | None, _count("Tokens per sequence; by default the preset's maximum.", STEP, "T")] = None,
+    recipe: Annotated[str, _option("The dtype of each role: fp32, amp, mixed, bf16 ...", STEP)] = "mixed",
     optimizer: Annotated[str, _option("sgd, momentum, adamw or adam8bit.", STEP)] = "adamw",
-    checkpointing: Annotated[str, _option("none, or block: keep block inputs, run blocks again.", STEP)] = "none",
+    checkpointing: Annotated[str, _option("none; or block, to recompute blocks in backward.", STEP)] = "none",
     hardware: Annotated[str, _option("a100, h100 or h200.", CLUSTER)] = "h100",
-    nodes_of: Annotated[int, _count("GPUs that NVLink connects.", CLUSTER)] = 8,
+    nodes_of: Annotated[int, _count("GPUs per node, connected by NVLink.", CLUSTER)] = 8,
     efficiency: Annotated[
-        float, _option("Share of the peak that products reach, assumed.", CLUSTER, metavar="SHARE", min=0.01, max=1.0)
+        float, _option("Assumed share of the peak that products reach.", CLUSTER, metavar="SHARE", min=0.01, max=1.0)
     ] = 0.5,
     simulate: Annotated[
-        bool, _option("Also run the step as one rank of a fake cluster, and count.", RESULT, "--simulate")
+        bool, _option("Also simulate one rank of a fake cluster, and count.", OUTPUT, "--simulate")
     ] = False,
-    plot: Annotated[Path | None, _option("Draw memory and time (.png, .svg, .pdf).", RESULT, metavar="FILE")] = None,
-    overwrite: Annotated[bool, _option("Replace FILE if it is there.", RESULT, "--overwrite")] = False,
+    plot: Annotated[Path | None, _option("Draw memory and time (.png, .svg, .pdf).", OUTPUT, metavar="FILE")] = None,
+    overwrite: Annotated[bool, _option("Replace FILE if it exists.", OUTPUT, "--overwrite")] = False,
     as_json: Json = False,
 ) -> None:
-    """Plans a training step on a cluster: what each rank holds, what it sends, how long it takes.
+    """Plans a training step on a cluster: memory of each rank, its communication, and the time of the step.
 
     Ranks in all: data x shard x tensor x pipeline. Tensor ranks are neighbors in a node, then shards, replicas, stages.
 
     \b
     rankzero plan gpt2                             one GPU
-    rankzero plan llama-3-8b --shard 8             8 ranks share all: ZeRO-3
+    rankzero plan llama-3-8b --shard 8             ZeRO-3 over 8 ranks
     rankzero plan llama-3-70b --data 8 --shard 128 --simulate
     rankzero plan llama-3-70b --shard 128 --tensor 8 --sequence-parallel
     rankzero plan llama-3-70b --data 16 --tensor 8 --pipeline 8 --micro-batches 32
 
-    The chapter handbook/planning.md says where the numbers come from and what they leave out.
+    The chapter handbook/planning.md gives the source of each number and what the plan leaves out.
     """
     from rankzero.ledger.plan.layout import Layout
     from rankzero.ledger.plan.plan import make_plan
 
     with sentences():
         if zero and shard == 1:
-            raise UserError(f"--zero {zero} says what the --shard ranks share: give --shard 2 or more.")
+            raise UserError(f"--zero {zero} needs ranks to shard over: give --shard 2 or more.")
         if keep and (shard == 1 or zero in (1, 2)):
             raise UserError("--keep is about gathered weights: it needs --shard 2 or more, with ZeRO-3.")
         layout = Layout(
@@ -96,7 +96,7 @@ def plan(
             micro_batches=micro_batches,
             interleave=interleave,
         )
-        made = make_plan(
+        cluster_plan = make_plan(
             preset,
             layout,
             batch_size=micro_batch,
@@ -110,37 +110,37 @@ def plan(
         if simulate:
             from rankzero.ledger.plan.simulate import check
 
-            check(made.config, made.recipe, layout)
+            check(cluster_plan.config, cluster_plan.recipe, layout)
         if plot:
             _check_plot(plot, overwrite)
-        agrees = _show(made, simulate, as_json)
+        agrees = _show(cluster_plan, simulate, as_json)
         if plot:
             from rankzero.ledger.plot import plot_plan
 
-            plot_plan(made).savefig(plot, dpi=110)
+            plot_plan(cluster_plan).savefig(plot, dpi=110)
             if not as_json:
                 console.print(f"\nas a picture  {path_from_here(plot)}", markup=False)
     if not agrees:
-        fail("the plan is wrong: what was counted differs. Please report it, with the command.", code=1)
+        fail("the plan differs from the counts of the simulated step: please report this, with the command.", code=1)
 
 
-def _show(made: "Plan", simulate: bool, as_json: bool) -> bool:
+def _show(plan: "Plan", simulate: bool, as_json: bool) -> bool:
     """Prints the plan and the counts of a simulated step; returns whether they agree. Errors come before any output."""
     from rankzero.ledger.plan.plan_text import counted_text, plan_text
     from rankzero.ledger.plan.simulate import simulate as run
 
-    planned = made.as_json()
+    planned = plan.as_json()
     if not as_json:
-        console.print(plan_text(made), markup=False)
+        console.print(plan_text(plan), markup=False)
     agrees = True
     if simulate:
-        sizes = {"batch_size": made.batch_size, "seq_len": made.seq_len, "stage": made.stage}
+        sizes = {"batch_size": plan.batch_size, "seq_len": plan.seq_len, "stage": plan.stage}
         with console.status("running the step as one rank of a fake cluster"):
-            counted = run(made.config, made.recipe, made.optimizer, made.layout, **sizes)
-        agrees = counted.agrees(made.ledger, made.collectives)
+            counted = run(plan.config, plan.recipe, plan.optimizer, plan.layout, **sizes)
+        agrees = counted.agrees(plan.ledger, plan.collectives)
         planned |= {"counted": counted.as_json(), "agrees": agrees}
         if not as_json:
-            console.print("\n" + counted_text(made, counted), markup=False)
+            console.print("\n" + counted_text(plan, counted), markup=False)
     if as_json:
         print(json.dumps(planned, indent=2))
     return agrees
@@ -154,7 +154,7 @@ def _check_plot(file: Path, overwrite: bool) -> None:
         raise UserError(f"there is no folder {file.parent}: make it, or give another name.")
     exists = file.exists()
     if exists and not overwrite:
-        raise UserError(f"{file} is there already: give another name, or --overwrite.")
+        raise UserError(f"{file} exists already: give another name, or --overwrite.")
     try:
         file.open("ab").close()
     except OSError as error:

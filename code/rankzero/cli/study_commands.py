@@ -45,7 +45,7 @@ def start(
         file, new, before = workspace.start(lab, folder)
     console.print(f"{'Made' if new else 'You have started already; nothing was changed:'} {path_from_here(file)}")
     if before:
-        console.print(f"You now work on this copy; the one before is {path_from_here(before)}")
+        console.print(f"You now work on this copy; the earlier copy is {path_from_here(before)}")
     console.print(f"Write the functions in it, then: rankzero check {lab.number}   (or rankzero watch {lab.number})")
 
 
@@ -134,13 +134,13 @@ def status(as_json: Json = False) -> None:
         print(json.dumps({number: vars(lab) for number, lab in progress.items()}, indent=2))
         return
     for lab in labs:
-        known, most = progress.get(lab.number, LabProgress()), totals[lab.number]
-        best, last = sum(known.points.values()), sum(known.last.values())
-        state = f"{best} of {most} points" if lab.number in progress else "not started"
-        bar = "#" * round(20 * best / most)
+        lab_progress, total = progress.get(lab.number, LabProgress()), totals[lab.number]
+        best, last = sum(lab_progress.points.values()), sum(lab_progress.last.values())
+        state = f"{best} of {total} points" if lab.number in progress else "not started"
+        bar = "#" * round(20 * best / total)
         console.print(f"{lab.number}  {escape(f'[{bar:<20}]')}  {state:<18}  {lab.title}")
-        if known.last and last < best:
-            text = f"Your file had {last} points when it was last checked; the best of each exercise counts."
+        if lab_progress.last and last < best:
+            text = f"Your file had {last} points when it was last checked; the best result of each exercise counts."
             console.print(f"    {text}")
     if not progress:
         console.print("\nBegin with: rankzero start 02")
@@ -151,7 +151,7 @@ def reset(
     number: Number,
     yes: Annotated[bool, typer.Option("--yes", help="Replace without asking; the backup is still made.")] = False,
 ) -> None:
-    """Replaces your copy of a lab's exercises by the untouched ones, after asking; a backup of your copy stays.
+    """Replaces your copy of a lab's exercises by the untouched stubs, after asking; a backup of your copy stays.
 
     Example: rankzero reset 02
     """
@@ -165,7 +165,7 @@ def reset(
             console.print("Nothing was changed.")
             return
         backup = workspace.reset(lab)
-    console.print(f"Yours is kept as {path_from_here(backup)}.")
+    console.print(f"Your copy is kept as {path_from_here(backup)}.")
 
 
 def _exercises(number: str, name: str | None) -> "tuple[Lab, tuple[Exercise, ...]]":

@@ -16,7 +16,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON, for a program to
 
 @contextlib.contextmanager
 def sentences() -> Iterator[None]:
-    """Turns the mistakes of a user into one sentence and exit code 2."""
+    """Ends the command with one sentence and exit code 2 on a UserError in the context."""
     try:
         yield
     except UserError as error:

@@ -72,7 +72,7 @@ def attacks() -> tuple[Attack, ...]:
 
 
 def _read(file: Path, lab: Lab | None = None) -> Attack:
-    """Reads one attack. `lab` is the lab whose checks it attacks, if it is an attack on one lab's checks."""
+    """Reads one attack; `lab` is given for an attack on the checks of one lab."""
     tree = ast.parse(file.read_text(encoding="utf-8"))
     constants: dict[str, Any] = {}
     for node in tree.body:
@@ -105,7 +105,7 @@ def attack_failure(attack: Attack, grade: Grade) -> str:
         return f"it cannot be graded ({grade.trouble})"
     texts = "\n".join(f"{result.text}\n{result.printed}" for result in grade.report.results)
     if won := [line for line in texts.splitlines() if WON in line]:
-        return f"it got what it must not get ({won[0]})"
+        return f"it succeeded ({won[0]})"
     if grade.points != attack.earns:
         return f"it got {grade.points} points; it earns {attack.earns}"
     first = next((result.status for result in grade.report.results if result.status != "pass"), "pass")

@@ -29,7 +29,7 @@ from rankzero.grading.scan.code_similarity import similarity_flags
 from rankzero.grading.scan.static_scan import scan
 
 EXECUTORS = {"local": run_locally, "ray": run_on_ray}
-MAX_FIRST_FAILURES = 4  # without one grade before them: then the machine is the cause
+MAX_FIRST_FAILURES = 4  # after as many failures and no grade, the machine is taken to be the cause
 RUN_FILE, LOCK_FILE = "run.json", ".lock"
 DISK_FULL = {errno.ENOSPC, errno.EDQUOT}
 
@@ -59,12 +59,12 @@ def lock_folder(out: Path, resume: bool) -> Iterator[dict[str, Any]]:
         except OSError as error:
             if error.errno not in DISK_FULL:
                 raise
-            sentence = f"cannot write {out} ({error.strerror}): make room. What is graded is kept; --resume goes on."
+            sentence = f"cannot write {out} ({error.strerror}): make room. Grades so far are kept; --resume goes on."
             raise UserError(sentence) from None
         finally:
             (out / LOCK_FILE).unlink(missing_ok=True)
             with contextlib.suppress(OSError):
-                out.rmdir()  # it stays unless it is empty
+                out.rmdir()  # fails, as intended, unless the folder is empty
 
 
 def _read_run(run_file: Path) -> dict[str, Any]:
@@ -81,7 +81,7 @@ def _read_run(run_file: Path) -> dict[str, Any]:
 
 
 def choose_seed(earlier_run: Mapping[str, Any], requested: int | None) -> int:
-    """Returns the seed of the run to resume, or else the requested seed, or else one that nobody can predict."""
+    """Returns the seed of the run to resume, or else the requested seed, or else an unpredictable seed."""
     if "seed" not in earlier_run:
         return new_seed() if requested is None else requested
     seed = int(earlier_run["seed"])

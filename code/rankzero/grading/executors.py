@@ -16,7 +16,7 @@ from rankzero.grading.sandbox.probe_routing import TrustedClient
 
 
 def run_locally(submissions: Sequence[Submission], settings: GradingSettings, jobs: int) -> Iterator[Grade]:
-    """Grades on `jobs` threads, each with its own sandbox server. Yields each grade when it is there.
+    """Grades on `jobs` threads, each with its own sandbox server. Yields each grade as soon as it is ready.
 
     The threads are daemons: Ctrl-C does not wait for them, and a sandbox server ends with the thread that started it.
     """

@@ -24,7 +24,7 @@ class Student:
 
     @property
     def full_name(self) -> str:
-        """Returns the first name and the last name, as far as they are known."""
+        """Returns the first name and the last name; an unknown name is left out."""
         return f"{self.first_name} {self.last_name}".strip()
 
 
@@ -58,10 +58,10 @@ class Grade:
     version: str  # of rankzero
     isolation: str  # "sandbox" or "trusted"
     graded_at: str  # ISO 8601, UTC
-    seconds: float  # that grading it took
+    seconds: float  # taken by grading
     max_points: int
     report: Report | None = None
-    trouble: str = ""  # why grading itself failed: then this is no grade, and no zero
+    trouble: str = ""  # the reason, if grading itself failed: then the submission has no grade, not a zero
     late_days: int = 0
     late_penalty: float = 0.0  # points taken away
     flags: tuple[Flag, ...] = ()

@@ -27,7 +27,7 @@ MIB = 2**20
 
 @dataclass(frozen=True)
 class GradingSettings:
-    """How a class is graded: plain values, which can be sent to other machines."""
+    """The settings for grading a class: plain values, which can be sent to other machines."""
 
     labs: tuple[str, ...]
     seed: int
@@ -77,7 +77,7 @@ class Grader:
                     self._end_untrusted()
                 except UserError:
                     raise
-                except Exception as error:  # a file that trips the grader must not keep the class from its grades
+                except Exception as error:  # one file that breaks the grader must not stop the class
                     trouble = f"the grader itself failed ({type(error).__name__}: {error})"
         return Grade(
             submission,
@@ -97,7 +97,7 @@ class Grader:
             if self.settings.trusted:
                 client = self._unsandboxed = self._unsandboxed or _client_as_nobody() or LocalProbeClient()
                 copy = Path(stack.enter_context(tempfile.TemporaryDirectory())) / file.name
-                copy.parent.chmod(0o755)  # nobody may not enter every folder of root's
+                copy.parent.chmod(0o755)  # the user `nobody` cannot enter all of root's folders
                 copy.write_bytes(file.read_bytes())
                 stack.callback(client.forget, copy)
                 file, router = copy, ProbeRouter(copy, client, self.trusted_client)
@@ -120,7 +120,7 @@ class Grader:
 
 
 def _client_as_nobody() -> LocalProbeClient | None:
-    """Returns a client of the user nobody; None if this user is not root, or if nobody may not run Python."""
+    """Returns a client of the user `nobody`; None if this user is not root, or if `nobody` cannot run Python."""
     if os.getuid() == 0:
         with ExitStack() as stack, suppress(OSError, ProbeServerError):
             client = stack.enter_context(LocalProbeClient(NOBODY_UID))

@@ -73,8 +73,8 @@ def verify(labs: Sequence[Lab], jobs: int, console: Console) -> int:
 
 
 def _cases(lab: Lab, seed: int, trusted_client: TrustedClient, canaries: Canaries) -> Iterator[Case]:
-    reference, full = lab.reference.read_bytes(), sum(exercise.points for exercise in exercises_of(lab))
-    yield Case(lab, "references", "its reference", reference, partial(_points_fault, full))
+    reference, all_points = lab.reference.read_bytes(), sum(exercise.points for exercise in exercises_of(lab))
+    yield Case(lab, "references", "its reference", reference, partial(_points_fault, all_points))
     yield Case(lab, "stubs", "its stubs", lab.stubs.read_bytes(), partial(_points_fault, 0))
     for wrong in known_wrong(lab).values():
         yield Case(lab, "known mistakes", wrong.name, wrong_source(lab, wrong).encode(), partial(_mistake_fault, wrong))
@@ -95,7 +95,7 @@ def _points_fault(points: int, grade: Grade) -> str:
 def _mistake_fault(wrong: KnownWrong, grade: Grade) -> str:
     if grade.trouble or grade.report is None:
         return f"it cannot be graded ({grade.trouble})"
-    # Exercises that use the wrong one may fail too.
+    # Exercises that use the wrong exercise may fail too, which is no fault.
     results = [result for result in grade.report.results if result.exercise == wrong.exercise]
     failed = {result.check for result in results if result.status not in ("pass", "skipped")}
     if failed != set(wrong.fails):

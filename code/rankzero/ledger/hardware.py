@@ -30,9 +30,9 @@ class Hardware:
     def bandwidth(self, ranks: int, stride: int, per_node: int, world_size: int) -> float:
         """Returns the bytes/s, one way, of a rank in a ring of `ranks`, `stride` apart, on nodes of `per_node` GPUs.
 
-        A ring within a node has NVLink. One that leaves the node crosses the network; k ranks of it in each node make
-        k rings, each through another port, so that together they have k ports, and never more than NVLink. Where
-        groups and nodes do not divide each other, that is the worst group, with the fewest ranks in some node.
+        A ring within a node uses NVLink. A ring that leaves the node crosses the network: k ranks of the ring in each
+        node make k rings through k ports, whose bandwidths add up, at most to NVLink's. If groups and nodes do not
+        divide each other, this is the bandwidth of the worst group, with the fewest ranks in some node.
         """
         span = ranks * stride
         if world_size <= per_node or per_node % span == 0:

@@ -33,7 +33,7 @@ BYTES_TO_DTYPE = {2: torch.bfloat16, 4: torch.float32}
 
 @contextlib.contextmanager
 def default_dtype(recipe: Recipe) -> Iterator[None]:
-    """New tensors have the dtype of the recipe's weights."""
+    """Gives new tensors in the context the dtype of the recipe's weights."""
     before = torch.get_default_dtype()
     torch.set_default_dtype(BYTES_TO_DTYPE[recipe.weight])
     try:
@@ -177,11 +177,11 @@ class RecipeOptimizer:
     def step(self) -> None:
         """Takes one update; the gradients of the model's own dtype stay until `zero_grad`."""
         updated = self.masters or self.parameters
-        own = [parameter.grad for parameter in self.parameters]
-        for target, gradient in zip(updated, self.accumulators or own, strict=True):
+        gradients = [parameter.grad for parameter in self.parameters]
+        for target, gradient in zip(updated, self.accumulators or gradients, strict=True):
             target.grad = None if gradient is None else gradient.to(target.dtype)
         self.torch.step()
-        for parameter, gradient in zip(self.parameters, own, strict=True):
+        for parameter, gradient in zip(self.parameters, gradients, strict=True):
             parameter.grad = gradient
         with torch.no_grad():
             for master, parameter in zip(self.masters, self.parameters, strict=False):

@@ -52,7 +52,7 @@ def plot_plan(plan: Plan) -> Figure:
     left, right = figure.subplots(1, 2, width_ratios=(1.45, 1))
     draw_ledgers(left, plan.ledger)
     memory, peak = plan.hardware.memory / 1e9, plan.ledger.peak()[1] / 1e9
-    if peak > memory / 4:  # else the line would press the bars flat
+    if peak > memory / 4:  # otherwise the line would compress the bars
         left.axhline(memory, color="black", linestyle="--", linewidth=1)
         left.text(-0.45, memory, f"{plan.hardware.name}: {memory:g} GB", va="bottom", fontsize=8)
         left.set_ylim(top=1.12 * max(memory, peak))

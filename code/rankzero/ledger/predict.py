@@ -2,7 +2,7 @@
 
 Weights, gradients, optimizer state, KV cache and activations are exact for the models of `learn` on the CPU
 (`tests/test_ledger.py` holds them against measurements, to the byte). Temporary and communication buffers depend on the
-implementation; their rows say which one they mean.
+implementation; their rows name the implementation.
 """
 
 from dataclasses import replace
@@ -69,14 +69,14 @@ def backward_rows(
     if layout.zero < 3 or layout.data == 1:
         return [*activations, *temporary, *communication_rows(weights, recipe, layout)]
     buffers = buffers_of(weights, recipe, layout)
-    again = block_again(config, recipe, batch_size, seq_len, layout)
+    rerun = block_again(config, recipe, batch_size, seq_len, layout)
     ends = {kept.name for kept in kept_tensors(config, recipe) if kept.where == "last"}
     loss = Row(Kind.TEMPORARY, "loss: two gradients", loss_bytes(config, recipe, *sizes), "2·B·T·V·bytes")
     in_loss = loss.bytes + sum(row.bytes for row in activations if row.name in ends)
-    if in_loss >= sum(row.bytes for row in (*buffers.in_block, again)):
+    if in_loss >= sum(row.bytes for row in (*buffers.in_block, rerun)):
         return [*activations, loss, *temporary[1:], *buffers.always, *buffers.at_end]
     activations = [replace(row, phases=(FORWARD,)) if row.name in ends else row for row in activations]
-    return [*activations, again, *temporary[1:], *buffers.always, *buffers.in_block, *buffers.at_end]
+    return [*activations, rerun, *temporary[1:], *buffers.always, *buffers.in_block, *buffers.at_end]
 
 
 def held(weight: Weight, layout: Layout, stage: int) -> int:
@@ -133,7 +133,7 @@ def optimizer_rows(weights: list[Weight], recipe: Recipe, optimizer: Optimizer, 
             size = sum(_eight_bit(held(weight, layout, 1) // weight.copies) * weight.copies for weight in weights)
             rows.append(Row(Kind.OPTIMIZER, moment, size, f"1 + 4/{EIGHT_BIT_BLOCK} B per parameter"))
         elif moment == "velocity" and layout.zero == 0 and not recipe.accumulator:
-            size = sum(held_gradient(weight, layout) for weight in weights) * recipe.state  # it begins as the gradient
+            size = sum(held_gradient(weight, layout) for weight in weights) * recipe.state  # first velocity = gradient
             rows.append(Row(Kind.OPTIMIZER, moment, size, f"{recipe.state} B per parameter"))
         else:
             rows.append(Row(Kind.OPTIMIZER, moment, numbers * recipe.state, f"{recipe.state} B per parameter"))
@@ -219,12 +219,12 @@ def temporary_rows(
     largest = max(n // weight.copies for n, weight in zip(numbers, weights, strict=True))
     buffers, formula = (2, "2·largest·bytes") if optimizer.counts_steps else (0, "")  # SGD updates in place
     updated, source = recipe.master or recipe.weight, recipe.accumulator or recipe.gradient
-    converted = sum(numbers) * updated if updated != source else 0  # the update wants gradients in its own dtype
+    converted = sum(numbers) * updated if updated != source else 0  # the update reads gradients in the weights' dtype
     loss = loss_bytes(config, recipe, batch_size, seq_len, layout, stage)
     backward = Row(Kind.TEMPORARY, "loss: two gradients", loss, "2·B·T·V·bytes")
-    again = block_again(config, recipe, batch_size, seq_len, layout).bytes - loss // 2  # log-probabilities go
-    if again > loss:
-        backward = Row(Kind.TEMPORARY, "one block, run again", again, "all it keeps, less B·T·V·bytes")
+    rerun = block_again(config, recipe, batch_size, seq_len, layout).bytes - loss // 2  # log-probabilities are freed
+    if rerun > loss:
+        backward = Row(Kind.TEMPORARY, "one block, run again", rerun, "all it keeps, less B·T·V·bytes")
     return [
         backward,
         Row(Kind.TEMPORARY, "gradients, converted", converted, f"{updated} B per parameter", (UPDATE,)),
@@ -250,7 +250,7 @@ def communication_rows(weights: list[Weight], recipe: Recipe, layout: Layout) ->
 
 
 def kv_cache_row(config: Config, batch_size: int, seq_len: int, size: int, tensor_ranks: int = 1) -> Row:
-    """Returns the keys and values of `seq_len` tokens, which generation keeps so as not to compute them again."""
+    """Returns the keys and values of `seq_len` tokens, which generation keeps instead of computing them again."""
     heads = getattr(config, "n_kv_head", config.n_head) // tensor_ranks
     head_dim = config.hidden_dim // config.n_head
     total = 2 * config.n_layer * heads * head_dim * size * batch_size * seq_len

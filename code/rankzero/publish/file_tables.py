@@ -25,7 +25,7 @@ def fill(page: Path, text: str, root: Path) -> str:
     return fill_blocks(page, text, "files", table)
 
 
-def _row(file: Path, folder: Path, here: Path) -> str:
+def _row(file: Path, folder: Path, page_folder: Path) -> str:
     first_line = (ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or "").split("\n")[0]
     name = file.relative_to(folder).as_posix()
-    return f"| [`{name}`]({file.relative_to(here).as_posix()}) | {first_line.replace('|', chr(92) + '|')} |"
+    return f"| [`{name}`]({file.relative_to(page_folder).as_posix()}) | {first_line.replace('|', chr(92) + '|')} |"

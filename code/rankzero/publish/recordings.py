@@ -61,7 +61,7 @@ def run_again(lab: Lab, recording: Path) -> str:
 def _run(command: list[str], folder: Path, recording: Path, fails: bool = False) -> str:
     """Returns the command's output, with its errors if it may fail and does. UserError for another failure."""
     environment = {**os.environ, "COLUMNS": "100"}
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=TIME_LIMIT_S, env=environment)
-    if done.returncode and not fails:
-        raise UserError(f"{recording}: `{shlex.join(command)}` ended with {done.returncode}: {done.stderr.strip()}")
-    return done.stdout + done.stderr if done.returncode else done.stdout
+    result = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=TIME_LIMIT_S, env=environment)
+    if result.returncode and not fails:
+        raise UserError(f"{recording}: `{shlex.join(command)}` ended with {result.returncode}: {result.stderr.strip()}")
+    return result.stdout + result.stderr if result.returncode else result.stdout

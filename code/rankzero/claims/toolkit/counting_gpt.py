@@ -25,7 +25,7 @@ def excess(
     make: Callable[[list[nn.Parameter]], Optimizer] = lambda p: AdamW(p),
     seed: int = 0,
 ) -> float:
-    """Nats a token above the best possible on new text, after 100 steps; `rate` gives the rate of step 0, 1, ..."""
+    """Nats per token above the lowest loss on new text, after 100 steps; `rate` gives the rate of step 0, 1, ..."""
     model = tiny_gpt(seed)
     optimizer = make(list(model.parameters()))
     for step, batch in enumerate(synthetic_batches(STEPS, seed=1 + seed)):

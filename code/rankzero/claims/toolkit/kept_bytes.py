@@ -1,4 +1,4 @@
-"""Tensors that stay in memory: kept by autograd, or alive at any operation; and modules that recompute theirs."""
+"""Tensors that stay in memory: kept by autograd, or alive at any operation; and modules that recompute them."""
 
 import weakref
 from collections.abc import Callable, Iterable

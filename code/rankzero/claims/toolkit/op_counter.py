@@ -32,7 +32,7 @@ def calls_of(action: Callable[[], object]) -> Calls:
 
 
 def raises(action: Callable[[], object], error: type[Exception] = RuntimeError) -> int:
-    """1 if an action ends in such an error, else 0."""
+    """Returns 1 if the action raises such an error, otherwise 0."""
     try:
         action()
     except error:

@@ -43,7 +43,7 @@ def list_of(form: Form) -> Form:
 
 
 def row_of(*forms: Form) -> Form:
-    """A list of as many values as there are forms, each of its own form."""
+    """A list with one value per form, in the order of `forms`."""
 
     def fits(value: Any) -> bool:
         return (
@@ -68,7 +68,7 @@ def none(value: Any) -> bool:
 def has_form(name: str, form: Form, depth: int = 0) -> Judge:
     """Passes if the answer `name` has this form.
 
-    With `depth`, values of this form lie in that many nested lists, each as long as the reference's.
+    With `depth`, the answer is that many nested lists of such values, each as long as the reference's.
     """
 
     def judge(got: Answers, expected: Answers) -> str | None:

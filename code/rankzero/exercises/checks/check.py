@@ -8,21 +8,21 @@ from rankzero.curriculum import Lab
 from rankzero.exercises.probes.answers import Answers
 from rankzero.exercises.probes.loader import load
 
-# (what the learner's code answered, what the reference answered) -> None if right, or what is wrong, in a sentence.
+# (the learner's answers, the reference's answers) -> None if right, otherwise a sentence about the mistake.
 Judge = Callable[[Answers, Answers], str | None]
 
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that an exercise's code must do.
+    """One requirement on the code of an exercise.
 
-    `probe` names a function of the lab's probes.py: it takes the learner's module and a seed, and returns answers. The
-    same probe on the reference gives what `judge` compares them with. `requires` are checks that must pass first;
-    otherwise this one is skipped, not failed.
+    `probe` names a function of the lab's probes.py: it takes the learner's module and a seed, and returns answers.
+    `judge` compares them with the answers of the same probe on the reference. `requires` are checks that must pass
+    first; otherwise this check is skipped, not failed.
     """
 
     name: str
-    says: str  # what is true when it passes
+    says: str  # follows the exercise's name: a statement that is true if the check passes
     points: int
     probe: str
     judge: Judge
@@ -38,13 +38,13 @@ class Exercise:
     functions: tuple[str, ...]
     minutes: int
     difficulty: str
-    proves: str  # what someone who has done it can do
+    proves: str  # follows "proves that": a statement about the learner
     hints: tuple[str, ...]  # from a nudge to nearly the answer
     checks: tuple[Check, ...] = field(default=())
 
     @property
     def points(self) -> int:
-        """The most points to be had."""
+        """The points of all checks."""
         return sum(check.points for check in self.checks)
 
 

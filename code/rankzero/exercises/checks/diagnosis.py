@@ -41,7 +41,7 @@ def diagnose(
     }
     explanations: list[KnownWrong] = []
     while possible:
-        # The solution that explains the most checks; of equals, the solution that fails the fewest.
+        # The solution that explains the most checks; among equals, the solution that fails the fewest checks.
         best = max(possible, key=lambda candidate: (len(explains[candidate.name] & names), -len(candidate.fails)))
         if not explains[best.name] & names:
             break
@@ -59,7 +59,7 @@ def same_answers(reply: Reply, other: Reply, names: set[str] | None = None) -> b
         if reply.cause or other.cause:
             return reply.cause == other.cause
         return reply.text.split(": ", 1)[-1] == other.text.split(": ", 1)[-1]
-    if not names and reply.answers.keys() != other.answers.keys():  # before the loop: there may be many forged answers
+    if not names and reply.answers.keys() != other.answers.keys():  # before the loop: a forgery may have many answers
         return False
     return all(
         name in reply.answers and name in other.answers and equal(reply.answers[name], other.answers[name], TOLERANCE)

@@ -1,6 +1,6 @@
 """Judges that many checks need: each compares a probe's answers with the reference's and describes the first mistake.
 
-Answers may be forged and hold anything: a judge neither fails on them nor repeats them at length.
+Answers may be forged and hold any value: a judge raises no error on them, and shortens them in its sentences.
 """
 
 from collections.abc import Callable
@@ -10,8 +10,8 @@ import numpy as np
 from rankzero.exercises.checks.check import Judge
 from rankzero.exercises.probes.answers import Answers, equal, same_form
 
-# In float64 two right ways to compute differ by some 1e-13 in the labs' small models (a few hundred operations of
-# 1e-16, amplified by a few steps of training); the smallest known mistake differs by more than 1e-7.
+# Two correct float64 computations differ by about 1e-13 in the labs' small models (a few hundred rounding errors of
+# 1e-16, amplified by a few steps of training). The smallest known mistake differs by more than 1e-7.
 TOLERANCE = 1e-9
 
 
@@ -39,8 +39,8 @@ def has_reference_form(*names: str) -> Judge:
     """Passes if these answers have the reference's types and sizes, for answers of a fixed form."""
 
     def judge(got: Answers, expected: Answers) -> str | None:
-        odd = next((name for name in names if not same_form(got.get(name), expected[name])), None)
-        return odd and f"the answer `{odd}` does not have the form that the probe gives it."
+        malformed = next((name for name in names if not same_form(got.get(name), expected[name])), None)
+        return malformed and f"the answer `{malformed}` does not have the form that the probe gives it."
 
     return judge
 
@@ -55,23 +55,23 @@ def same_length(name: str) -> Judge:
     return judge
 
 
-def number_equals(name: str, what: str, tolerance: float = TOLERANCE) -> Judge:
-    """Passes if the number `name` equals the reference's. `what` is the subject of the failure's sentence."""
-    return equals_reference(name, tolerance, lambda got, expected: f"{what} {mismatch_text(got, expected)}")
+def number_equals(name: str, subject: str, tolerance: float = TOLERANCE) -> Judge:
+    """Passes if the number `name` equals the reference's. `subject` begins the failure's sentence."""
+    return equals_reference(name, tolerance, lambda got, expected: f"{subject} {mismatch_text(got, expected)}")
 
 
-def numbers_equal(name: str, *what: str, tolerance: float = TOLERANCE) -> Judge:
-    """Passes if each number of the list `name` equals the reference's; `what` names each number, for the failure."""
+def numbers_equal(name: str, *subjects: str, tolerance: float = TOLERANCE) -> Judge:
+    """Passes if each number of the list `name` equals the reference's; `subjects` name the numbers."""
 
     def judge(got: Answers, expected: Answers) -> str | None:
         numbers = got.get(name)
         numbers = numbers if isinstance(numbers, list) else []
-        for place, reference in enumerate(expected[name]):
-            number = numbers[place] if place < len(numbers) else None
+        for index, reference in enumerate(expected[name]):
+            number = numbers[index] if index < len(numbers) else None
             if not equal(number, reference, tolerance):
-                return f"{what[place]} {mismatch_text(number, reference)}"
-        more = len(numbers) - len(expected[name])
-        return f"{more} more came back than {what[-1]}." if more else None
+                return f"{subjects[index]} {mismatch_text(number, reference)}"
+        surplus = len(numbers) - len(expected[name])
+        return f"{len(numbers)} numbers came back; expected {len(expected[name])}." if surplus else None
 
     return judge
 
@@ -96,22 +96,22 @@ def same_weights(when: str) -> Judge:
 
 def ran_on_the_batches() -> Judge:
     """Passes if the model ran on exactly the probe's batches, by the mean of its logits; see forward_recorder.py."""
-    what = "the model did not run on all of the batches, and nothing else: the mean of its logits"
-    return equals_reference("logits", TOLERANCE, lambda got, expected: f"{what} {mismatch_text(got, expected)}")
+    subject = "the model did not run on exactly the probe's batches: the mean of its logits"
+    return equals_reference("logits", TOLERANCE, lambda got, expected: f"{subject} {mismatch_text(got, expected)}")
 
 
-def is_of_type(kind: str, what: str, hint: str = "") -> Judge:
+def is_of_type(kind: str, form: str, hint: str = "") -> Judge:
     """Passes if the answer `type` is `kind`, a type's name."""
 
     def judge(got: Answers, expected: Answers) -> str | None:
         name = got.get("type")
-        return None if equal(name, kind) else f"what came back is of type {shorten(name)}; {what} was expected{hint}."
+        return None if equal(name, kind) else f"what came back is of type {shorten(name)}; {form} was expected{hint}."
 
     return judge
 
 
 def mismatch_text(got: object, expected: object) -> str:
-    """Returns 'is 0.929465; expected 0.929466.', with as many digits as it takes to tell the numbers apart."""
+    """Returns 'is 0.929465; expected 0.929466.', with enough digits that the numbers differ."""
     for digits in (6, 9, 12, 15):
         got_text, expected_text = _value_text(got, digits), _value_text(expected, digits)
         if got_text != expected_text:
@@ -125,10 +125,10 @@ def shorten(value: object, length: int = 80) -> str:
     return text if len(text) <= length else f"{text[:length]} ..."
 
 
-def _value_text(got: object, digits: int) -> str:
-    if isinstance(got, list):
-        first = [_value_text(item, digits) if not isinstance(item, list) else shorten(item, 40) for item in got[:6]]
-        return "[" + ", ".join(first + ["..."] * (len(got) > 6)) + "]"
-    if isinstance(got, float):
-        return f"{got:.{digits}f}" if abs(got) < 1e15 else f"{got:.{digits}g}"
-    return "no number" if got is None else shorten(got, 40)
+def _value_text(value: object, digits: int) -> str:
+    if isinstance(value, list):
+        first = [_value_text(item, digits) if not isinstance(item, list) else shorten(item, 40) for item in value[:6]]
+        return "[" + ", ".join(first + ["..."] * (len(value) > 6)) + "]"
+    if isinstance(value, float):
+        return f"{value:.{digits}f}" if abs(value) < 1e15 else f"{value:.{digits}g}"
+    return "no number" if value is None else shorten(value, 40)

@@ -3,8 +3,8 @@
 `solutions/lab-NN-name/known_wrong.py` holds KNOWN_WRONG, solutions with the misconception behind each, in the order of
 the exercises and their checks, and HURRIED, changes that must not get all points: {exercise: {name: change}}.
 
-A change is what `git diff` prints for an edit of the exercise's functions, with as few lines as tell the place: lines
-that begin with "-" become those that begin with "+", and lines that begin with a space stay::
+A change is what `git diff` prints for an edit of the exercise's functions, with just enough lines to identify it:
+lines that begin with "-" are replaced by lines that begin with "+", and lines that begin with a space stay::
 
     KnownWrong(
         "clear_at_the_end",
@@ -80,7 +80,7 @@ def wrong_file(lab: Lab, wrong: KnownWrong) -> Path:
     return file
 
 
-_writing = threading.Lock()  # a batch grader's threads need the same files
+_writing = threading.Lock()  # threads of a batch grader share these files
 
 
 @functools.cache
@@ -134,6 +134,6 @@ def _functions(lab: Lab) -> Mapping[str, list[range]]:
 def _hunks(change: str) -> Iterator[tuple[list[str], list[str]]]:
     """Yields the old and the new lines of each hunk."""
     for hunk in re.split(r"^@@.*\n", change.strip("\n"), flags=re.MULTILINE):
-        lines = [line or " " for line in hunk.splitlines()]  # editors take the space off an empty line
+        lines = [line or " " for line in hunk.splitlines()]  # editors strip the space of an empty line
         if lines:
             yield [line[1:] for line in lines if line[0] != "+"], [line[1:] for line in lines if line[0] != "-"]

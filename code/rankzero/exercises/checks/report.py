@@ -13,8 +13,8 @@ class Result:
     status: str
     points: int  # earned
     max_points: int
-    text: str = ""  # what is wrong, in a sentence
-    printed: str = ""  # the beginning of what the learner's code printed
+    text: str = ""  # a sentence about the mistake
+    printed: str = ""  # the beginning of the output of the learner's code
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Report:
     seed: int
     results: tuple[Result, ...]
     diagnoses: tuple[Diagnosis, ...]
-    unusable: str = ""  # why the file does not load, if it does not
+    unusable: str = ""  # the error, if the file does not load
 
     @property
     def points(self) -> int:

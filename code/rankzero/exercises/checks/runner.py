@@ -23,7 +23,7 @@ class ProbeRunner(Protocol):
 
 
 def new_seed() -> int:
-    """Returns a seed that nobody can predict."""
+    """Returns an unpredictable seed."""
     return random.SystemRandom().randrange(2**31)
 
 
@@ -76,7 +76,7 @@ class _Run:
     seed: int
     client: ProbeRunner
     progress: Callable[[str], None]
-    unusable: str = ""  # why the file does not load
+    unusable: str = ""  # the error, if the file does not load
     status: dict[str, str] = field(default_factory=dict)  # of each check so far
     blocked: dict[str, str] = field(default_factory=dict)  # by check that requires a failed check: the reason
     late: set[str] = field(default_factory=set)  # checks that ran out of time, or that require such a check
@@ -125,7 +125,7 @@ class _Run:
         return "fail" if failure else "pass", failure or "", reply.printed
 
     def _says(self, name: str) -> str:
-        """Returns the sentence that is true when the check called `name` passes."""
+        """Returns the statement of the check called `name`, which is true if it passes."""
         checks = ((exercise, check) for exercise in exercises_of(self.lab) for check in exercise.checks)
         return next(f"{exercise.name} {check.says}" for exercise, check in checks if check.name == name)
 
@@ -136,8 +136,8 @@ class _Run:
         answers = RecordedAnswers(reply.answers)
         try:
             failure = check.judge(answers, reference.answers)
-        except Exception:  # forged answers: every judge is tested on the reference's
-            failure = "what came back does not have the form of an answer."
+        except Exception:  # the answers are forged: tests run every judge on the reference's answers
+            failure = "the answers do not have the form that the probe gives them."
         self.read[check.name] = answers.names
         return failure
 

@@ -52,8 +52,8 @@ def show(report: Report, exercises: tuple[Exercise, ...], console: Console) -> N
 def _show_exercise(exercise: Exercise, results: list[Result], console: Console) -> None:
     console.print(f"{exercise.name}  {sum(result.points for result in results)}/{exercise.points}", style="bold")
     says = {check.name: check.says for check in exercise.checks}
-    for (status, text), alike in itertools.groupby(results, lambda result: (result.status, result.text)):
-        group = list(alike)
+    for (status, text), consecutive in itertools.groupby(results, lambda result: (result.status, result.text)):
+        group = list(consecutive)
         if text and len(group) == len(results):  # one cause of all failures, such as an unwritten function
             _line(status, text.removeprefix("blocked "), console)
             continue

@@ -20,7 +20,7 @@ from rankzero.exercises.study import progress
 from rankzero.exercises.study import report_display as display
 
 POLL_S = 0.1
-GONE_S = 0.5  # without a file until it counts as gone: an editor may delete the file and write another
+GONE_S = 0.5  # after which a missing file counts as gone: an editor may delete the file and write it again
 
 
 @dataclass
@@ -32,7 +32,7 @@ class Session:
     file: Path
     client: LocalProbeClient
     remember: bool  # whether the points count as progress
-    seed: int = field(default_factory=new_seed)  # the same for all checks: the reference answers once
+    seed: int = field(default_factory=new_seed)  # the same for all checks, so that the reference runs once
     report: Report | None = None
 
     def run(self) -> None:
@@ -85,24 +85,24 @@ class Session:
 def follow(
     file: Path, on_save: Callable[[], None], on_gone: Callable[[], None], on_key: dict[str, Callable[[], None]]
 ) -> None:
-    """Calls `on_save` now and after every save of `file`; `on_key[key]` when that key is pressed; `q` returns.
+    """Calls `on_save` now and after every save of `file`; `on_key[key]` when that key is pressed; returns at `q`.
 
     `on_gone` is called once when the file is gone. Without a terminal there are no keys: Ctrl-C ends the watch.
     """
-    seen: tuple[int, int] | None = None
+    checked_stamp: tuple[int, int] | None = None
     last_present = time.monotonic()
-    with _keys() as key:
+    with _keys() as wait_for_key:
         while True:
             stamp = _stamp(file)
-            if stamp and stamp != seen:
-                seen = stamp
+            if stamp and stamp != checked_stamp:
+                checked_stamp = stamp
                 on_save()
             if stamp:
                 last_present = time.monotonic()
-            elif seen and time.monotonic() - last_present > GONE_S:
-                seen = None
+            elif checked_stamp and time.monotonic() - last_present > GONE_S:
+                checked_stamp = None
                 on_gone()
-            pressed = key(POLL_S)
+            pressed = wait_for_key(POLL_S)
             if pressed == "q":
                 return
             if pressed in on_key:

@@ -13,7 +13,7 @@ def start(lab: Lab, folder: Path | None = None) -> tuple[Path, bool, Path | None
     """Copies the stubs to `folder/lab-NN/exercises.py` and records the place; points and hints stay.
 
     Without a folder, the place is that of the last start, or `work/` before the first. Returns the file, whether it is
-    new (an existing file is left as it is), and the copy of the last start if that is another file.
+    new (an existing file is not changed), and the copy of the last start if that copy is another file.
     """
     progress = of_lab(lab)
     before = Path(progress.file) if progress.file else None

@@ -44,7 +44,7 @@ def archive_stem(name: str) -> str:
 
 
 class Archive:
-    """The archive `root/place`. An archive of many students may hold `times` as much as one student's.
+    """The archive `root/place`. `times` multiplies the limits of one student's archive, for an archive of a class.
 
     A zip archive of many students stays open until `close`.
     """
@@ -62,7 +62,7 @@ class Archive:
     def entries(self, max_bytes: Callable[[tuple[str, ...]], int]) -> list[Entry]:
         """Returns its files in their order. Of a .tar.gz, only files with `max_bytes(path)` above 0 can be read.
 
-        RefusedError for an archive that is corrupt, too large, or built to expand.
+        RefusedError for an archive that is corrupt, too large, or a decompression bomb.
         """
         name = self.place[-1].lower()
         try:
@@ -128,11 +128,11 @@ class Archive:
     def _tar_entries(self, max_bytes: Callable[[tuple[str, ...]], int], packed: bool) -> Iterator[Entry]:
         """Reads once from front to end, and keeps files with a size limit above 0 in memory."""
         with open_plain(self.root, self.place, MAX_PACKED * self.times) as file:
-            most = min(MAX_UNPACKED * self.times, max(MIB, os.fstat(file.fileno()).st_size * MAX_RATIO))
-            stream = _ForwardOnly(cast(BinaryIO, gzip.GzipFile(fileobj=file)) if packed else file, CHUNK, most)
+            limit = min(MAX_UNPACKED * self.times, max(MIB, os.fstat(file.fileno()).st_size * MAX_RATIO))
+            stream = _ForwardOnly(cast(BinaryIO, gzip.GzipFile(fileobj=file)) if packed else file, CHUNK, limit)
             with tarfile.open(fileobj=cast(BinaryIO, stream), mode="r:") as tar:
                 for count, info in enumerate(tar, start=1):
-                    tar.members.clear()  # type: ignore[attr-defined]  # without this it keeps all members
+                    tar.members.clear()  # type: ignore[attr-defined]  # otherwise tarfile keeps all members
                     self._count(count)
                     path, reason = _path_of(info.name)
                     if info.isdir() and not (path and path[-1].lower().endswith(".py")):
@@ -152,7 +152,7 @@ class Archive:
 
 
 class _LimitedReads:
-    """A file that refuses reads of more than `at_once` bytes, since a member's table may claim any size."""
+    """A file that refuses reads of more than `at_once` bytes, since an archive's table may state any size."""
 
     def __init__(self, file: BinaryIO, at_once: int) -> None:
         self.file, self.at_once = file, at_once
@@ -167,36 +167,36 @@ class _LimitedReads:
 
 
 class _ForwardOnly(_LimitedReads):
-    """A file that is read forward only, `most` bytes in all, since an unpacked stream may have no end."""
+    """A file that is read forward only, up to `limit` bytes, since an unpacked stream may have no end."""
 
-    def __init__(self, file: BinaryIO, at_once: int, most: int) -> None:
+    def __init__(self, file: BinaryIO, at_once: int, limit: int) -> None:
         super().__init__(file, at_once)
-        self.place, self.most = 0, most
-        self.seek, self.tell = self._seek, lambda: self.place
+        self.position, self.limit = 0, limit
+        self.seek, self.tell = self._seek, lambda: self.position
 
     def read(self, size: int = -1) -> bytes:
         """As `read` of any file."""
         data = super().read(size)
-        self.place += len(data)
-        if self.place > self.most:
-            raise RefusedError(f"unpacks to more than {self.most:,} bytes")
+        self.position += len(data)
+        if self.position > self.limit:
+            raise RefusedError(f"unpacks to more than {self.limit:,} bytes")
         return data
 
-    def _seek(self, place: int, whence: int = io.SEEK_SET) -> int:
-        if whence != io.SEEK_SET or place < self.place:
-            raise RefusedError("is an archive that leads backward")
-        while self.place < place and self.read(min(CHUNK, place - self.place)):
+    def _seek(self, position: int, whence: int = io.SEEK_SET) -> int:
+        if whence != io.SEEK_SET or position < self.position:
+            raise RefusedError("is an archive that cannot be read in one pass")
+        while self.position < position and self.read(min(CHUNK, position - self.position)):
             pass
-        return self.place
+        return self.position
 
 
 def _read(file: BinaryIO, cap: int) -> bytes:
     """Reads at most `cap` + 1 bytes, in chunks."""
     parts: list[bytes] = []
-    left = cap + 1
-    while left and (part := file.read(min(CHUNK, left))):
+    remaining = cap + 1
+    while remaining and (part := file.read(min(CHUNK, remaining))):
         parts.append(part)
-        left -= len(part)
+        remaining -= len(part)
     return b"".join(parts)
 
 
@@ -226,7 +226,7 @@ def _path_of(name: str) -> tuple[tuple[str, ...], str | None]:
 
 
 def _zip_time(info: zipfile.ZipInfo) -> float:
-    """Returns a member's time. Zip archives hold local time without a zone, which is taken for this machine's."""
+    """Returns a member's time. Zip archives hold local time without a zone, which is read as this machine's."""
     try:
         return time.mktime((*info.date_time, 0, 0, -1))
     except (ValueError, OverflowError):

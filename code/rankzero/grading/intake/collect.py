@@ -45,7 +45,7 @@ from rankzero.grading.intake.submission_source import (
 )
 from rankzero.grading.intake.untrusted_files import RefusedError
 
-CLASS = 1000  # an archive of a class may hold so many times as much as one student's archive
+CLASS = 1000  # times the limits of one student's archive: the limits of an archive of a class
 
 
 def collect(source: Path, labs: Sequence[Lab], out: Path, roster: Roster | None = None) -> list[Submission]:
@@ -53,7 +53,7 @@ def collect(source: Path, labs: Sequence[Lab], out: Path, roster: Roster | None 
     OUT/submissions.
 
     Students come in the roster's order, then students outside the roster, each with all labs. Without a roster, the
-    name of a folder or archive is the student's id. What is refused is a note on its submission. UserError, before
+    name of a folder or archive is the student's id. A refused file becomes a note on its submission. UserError, before
     anything is written, if SUBMISSIONS cannot be read, holds no submissions, or overlaps OUT.
     """
     with ExitStack() as stack:
@@ -66,13 +66,13 @@ def collect(source: Path, labs: Sequence[Lab], out: Path, roster: Roster | None 
                 by_student.setdefault(student.student_id, (student, []))[1].append(handin)
         similar_ids = _similar_id_notes(by_student)
         submissions = []
-        for student_id, (student, own) in by_student.items():
+        for student_id, (student, own_handins) in by_student.items():
             unknown = roster and student_id not in roster.by_id
-            notes = [f"{printable(handin.name)} is not in the roster." for handin in own if unknown]
+            notes = [f"{printable(handin.name)} is not in the roster." for handin in own_handins if unknown]
             notes += similar_ids.get(student_id, [])
-            group = sorted({member.student_id for handin in own for member in handin.students} - {student_id})
+            group = sorted({member.student_id for handin in own_handins for member in handin.students} - {student_id})
             notes += [f"Handed in together with {', '.join(map(printable, group))}."] if group else []
-            submissions += [_submission(student, own, lab, len(labs) == 1, out, notes) for lab in labs]
+            submissions += [_submission(student, own_handins, lab, len(labs) == 1, out, notes) for lab in labs]
         return submissions
 
 
@@ -82,7 +82,7 @@ def _read_all(source: Path, labs: Sequence[Lab], out: Path, roster: Roster | Non
     if not source_path.exists():
         raise UserError(f"{source} does not exist: name the folder or the archive that holds the submissions.")
     if source_path.is_relative_to(out_path) or out_path.is_relative_to(source_path):
-        raise UserError(f"{out} and {source} lie one in the other: choose another folder with --out.")
+        raise UserError(f"one of {out} and {source} contains the other: choose another folder with --out.")
     try:
         handins = [
             handin
@@ -96,7 +96,7 @@ def _read_all(source: Path, labs: Sequence[Lab], out: Path, roster: Roster | Non
     if not has_code and not (roster and student_ids & roster.by_id.keys()):
         raise UserError(
             f"{source} holds nothing that looks like a submission: there must be a folder or an archive for each "
-            "student, with exercises.py in it."
+            "student, which contains exercises.py."
         )
     return handins
 

@@ -27,8 +27,8 @@ class Handin:
     entries: list[Entry]
     lab: str = ""  # the lab of an exercises.py at the top, if the name or the folder above says so
     exact: bool = True  # whether the name is the student's id, letter by letter
-    serial: int = 0  # higher is newer, in systems that count
-    submitted_at: str = ""  # in systems that record it
+    serial: int = 0  # higher is newer, in systems that number the attachments
+    submitted_at: str = ""  # in systems that record the time
     timestamps: bool = False  # whether a timestamp.txt beside a file is nbgrader's, not the student's
     is_file: bool = False  # a single file: its name is the hand-in's
 
@@ -40,9 +40,9 @@ def read_handins(
     max_bytes: Callable[[tuple[str, ...]], int],
     lab: str = "",
 ) -> Iterator[Handin]:
-    """Yields every hand-in of the source. `lab` is the lab that all of them are for, if they are for one.
+    """Yields every hand-in of the source. `lab` is the number of their lab, if all of them are for one lab.
 
-    `max_bytes` returns how much of a path is read. UserError where Gradescope's metadata cannot be read.
+    `max_bytes` returns the most bytes that are read of a path. UserError where Gradescope's metadata cannot be read.
     """
     matcher = StudentMatcher([*source.folders, *(_student_part(name) for name in source.files)], labs, roster)
     metadata = read_metadata(source.files[METADATA]) if METADATA in source.files else {}
@@ -102,7 +102,7 @@ def _gradescope_handin(name: str, values: Any, matcher: StudentMatcher) -> Handi
         )
         first, last = split_name(full_name)
         unknown = Student(matcher.unknown_id(student_id or email or full_name, name), last, first, email)
-        # Id and email decide together; a name decides only where neither of them is known.
+        # Id and email identify the student together; the name is used only where neither of them is in the roster.
         identified = matcher.find([student_id]) or matcher.find([email])
         students.append(matcher.find([student_id, email] if identified else [full_name]) or unknown)
     try:

@@ -22,12 +22,12 @@ _CLASSROOM = re.compile(r"lab[-_]?0*(?P<number>\d{1,2})[-_](?P<user>.+)", re.IGN
 
 @dataclass(frozen=True)
 class StudentMatch:
-    """The student whom a name identifies, and the other facts that the name tells."""
+    """The student whom a name identifies, and the other facts in the name."""
 
     student: Student
     lab: str = ""
     exact: bool = True  # whether the name is the student's id, letter by letter
-    serial: int = 0  # higher is newer, in systems that count
+    serial: int = 0  # higher is newer, in systems that number the attachments
 
 
 @dataclass
@@ -65,7 +65,7 @@ class StudentMatcher:
         return StudentMatch(student or Student(self.unknown_id(user if lab else "", name)), lab)
 
     def find(self, names: Iterable[str]) -> Student | None:
-        """Returns the one student of the roster whom these names identify; None if they identify none or two."""
+        """Returns the student of the roster whom these names identify; None if they identify no student or several."""
         students = {student for name in names if self.roster and (student := self.roster.find(name))}
         return students.pop() if len(students) == 1 else None
 

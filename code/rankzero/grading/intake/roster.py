@@ -38,7 +38,7 @@ class Roster:
     def find(self, name: str) -> Student | None:
         """Returns the student with this id, GitHub user name, email, full name, or email up to the @, in this order.
 
-        Case matters only if two ids differ in nothing else. None for an unknown name, and for a name of two students.
+        Case matters only if two ids differ in nothing else. None for an unknown or an ambiguous name.
         """
         if student := self.by_id.get(unicodedata.normalize("NFC", name)):
             return student
@@ -94,7 +94,7 @@ def read_roster(path: Path) -> Roster:
     for line, row in rows[1:]:
         if len(row) > len(rows[0][1]):
             extra = printable(row[len(rows[0][1])])
-            raise UserError(f"{path}, line {line}: there is a value more than there are columns, {extra!r}: quote it.")
+            raise UserError(f"{path}, line {line}: more values than columns, from {extra!r} on: quote such a value.")
         cells = {key: row[place] if place < len(row) else "" for key, place in columns.items()}
         student = _student(cells)
         if not student.student_id:
@@ -167,11 +167,11 @@ def _rows(path: Path, text: str) -> list[tuple[int, list[str]]]:
 
 
 def _columns(path: Path, header: Sequence[str]) -> dict[str, int]:
-    """Returns the index of each column that is read, by its name here."""
+    """Returns the index of each column that is read, by its name in _COLUMNS."""
     names = [re.sub(r"[\s_-]", "", column).lower() for column in header]
     for column, count in Counter(names).items():
         if count > 1 and any(column in known for known in _COLUMNS.values()):
-            raise UserError(f"{path}, line 1: the column {printable(column)!r} is there twice: leave one of them out.")
+            raise UserError(f"{path}, line 1: the column {printable(column)!r} occurs twice: remove one of the two.")
     columns = {
         key: names.index(next(name for name in known if name in names))
         for key, known in _COLUMNS.items()
@@ -179,5 +179,5 @@ def _columns(path: Path, header: Sequence[str]) -> dict[str, int]:
     }
     if "student_id" not in columns:
         listed = ", ".join(repr(printable(column, 30)) for column in header[:8])
-        raise UserError(f"{path}, line 1: the column student_id is missing; there is {listed}: rename the one it is.")
+        raise UserError(f"{path}, line 1: the column student_id is missing in {listed}: rename the column of ids.")
     return columns

@@ -8,7 +8,7 @@ from rankzero.exercises.checks.escape_text import escape_text
 
 _PLAIN = re.compile(r"[a-z0-9_@][a-z0-9._@-]{0,59}", re.ASCII)
 _LOOKS_HASHED = re.compile(r".*-[0-9a-f]{8}", re.ASCII)
-_RESERVED = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?", re.ASCII)  # on Windows, whatever the ending
+_RESERVED = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?", re.ASCII)  # on Windows, with any ending
 
 
 def printable(text: str, limit: int = 80) -> str:

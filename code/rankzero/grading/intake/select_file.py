@@ -18,11 +18,11 @@ from rankzero.grading.intake.untrusted_files import MIB, Entry, RefusedError
 
 CODE_BYTES = MIB
 NOTEBOOK_BYTES = 20 * MIB
-MAX_CANDIDATES = 8  # that are read, of one student for one lab
+MAX_CANDIDATES = 8  # files of one student for one lab that are read
 MAX_NOTES = 6
 
 _LAB = re.compile(r"(?<![A-Za-z])lab[-_ ]?0*(?P<number>\d{1,2})(?!\d)", re.IGNORECASE)
-_CURRICULUM_FOLDERS = {"solutions", "solution", "tests"}  # of a clone: the student has written nothing there
+_CURRICULUM_FOLDERS = {"solutions", "solution", "tests"}  # of a clone, without files by the student
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ def is_code(path: tuple[str, ...]) -> bool:
 
 
 def max_bytes(path: tuple[str, ...]) -> int:
-    """Returns how much of a file is read at most; 0 for files that are not read."""
+    """Returns the most bytes that are read of a file; 0 for files that are not read."""
     name = path[-1].lower()
     if name.endswith(".py"):
         return CODE_BYTES if CODE.fullmatch(name) or len(path) <= 2 else 0
@@ -68,7 +68,7 @@ def label(handin: Handin, path: tuple[str, ...]) -> str:
 
 
 def select_file(handins: Sequence[Handin], lab: Lab, only_lab: bool) -> SelectedFile:
-    """Returns the exercises for `lab`. `only_lab`: whether no other lab is graded, so that no path must name it."""
+    """Returns the exercises for `lab`. `only_lab`: whether no other lab is graded; then paths need not name it."""
     notes = [
         f"{label(handin, entry.path)} {entry.why}."
         for handin in handins
@@ -79,7 +79,7 @@ def select_file(handins: Sequence[Handin], lab: Lab, only_lab: bool) -> Selected
     unclear = {candidate.entry.path[:-1] for candidate in candidates if candidate.location == _ELSEWHERE}
     if len(unclear) > 1 and len(unclear) == len({candidate.entry.path[:-1] for candidate in candidates}):
         names = ", ".join(candidate.label for candidate in candidates[:3])
-        notes.append(f"Several files could be the one for lab {lab.number}: {names}.")
+        notes.append(f"Several files could be the submission for lab {lab.number}: {names}.")
         return SelectedFile(None, notes=_few(notes))
     readable: list[tuple[_Candidate, bytes]] = []
     for candidate in candidates[:MAX_CANDIDATES]:
@@ -88,7 +88,7 @@ def select_file(handins: Sequence[Handin], lab: Lab, only_lab: bool) -> Selected
         except RefusedError as error:
             notes.append(f"{candidate.label} {error}.")
     if len(candidates) > MAX_CANDIDATES:
-        notes.append(f"{len(candidates) - MAX_CANDIDATES} more files of that name were not looked at.")
+        notes.append(f"{len(candidates) - MAX_CANDIDATES} more files with such names were not read.")
     if not readable:
         notes += [] if candidates else _missing_notes(handins, lab, only_lab)
         return SelectedFile(None, notes=_few(notes))
@@ -129,7 +129,7 @@ def _candidates(handins: Sequence[Handin], lab: Lab, only_lab: bool) -> Iterator
 
 
 def _location(handin: Handin, path: tuple[str, ...], lab: Lab, only_lab: bool) -> int:
-    """Returns how likely the lab's file lies here, 1 the most; 0 if the file is another lab's or the curriculum's."""
+    """Returns the rank of the file's location, 1 the likeliest; 0 if the file is another lab's or the curriculum's."""
     folders = path[:-1]
     if any(folder.lower() in _CURRICULUM_FOLDERS for folder in folders):
         return 0
@@ -161,7 +161,7 @@ def _rank(handin: Handin, entry: Entry, lab: Lab, location: int) -> tuple[float,
 
 
 def _missing_notes(handins: Sequence[Handin], lab: Lab, only_lab: bool) -> list[str]:
-    """Returns why there is no file; nothing if the student handed in another lab's file only."""
+    """Returns the reasons for a missing file; nothing if the student handed in another lab's file only."""
     entries = [(handin, entry) for handin in handins for entry in handin.entries if entry.path]
     notes = [
         f"{label(handin, entry.path)} {entry.why}."
@@ -174,8 +174,8 @@ def _missing_notes(handins: Sequence[Handin], lab: Lab, only_lab: bool) -> list[
         return notes[:3]
     names = ", ".join(dict.fromkeys(printable(handin.name) for handin in handins))
     labels = sorted((label(*file) for file in files), key=lambda name: not name.endswith(".py"))
-    there = f"; there is {', '.join(labels[:3])}{' and more' if len(labels) > 3 else ''}" if labels else ""
-    sentence = f"No exercises.py for lab {lab.number} was found in {names}{there}."
+    alternatives = f"; there is {', '.join(labels[:3])}{' and more' if len(labels) > 3 else ''}" if labels else ""
+    sentence = f"No exercises.py for lab {lab.number} was found in {names}{alternatives}."
     if not only_lab and any(is_code(path) and not _lab_number(handin, path) for handin, path in files):
         sentence += f" With several labs, a file's place must name its lab, as lab-{lab.number}/exercises.py does."
     return [*notes[:3], sentence]
@@ -183,7 +183,7 @@ def _missing_notes(handins: Sequence[Handin], lab: Lab, only_lab: bool) -> list[
 
 def _submission_time(handin: Handin, entry: Entry) -> tuple[str, list[str]]:
     """Returns when the file was handed in, and notes on that time."""
-    # nbgrader writes timestamp.txt into the assignment's folder; one further down is the student's claim.
+    # nbgrader writes timestamp.txt into the assignment's folder; a timestamp.txt below it is the student's claim.
     path = (*entry.path[:-1][:1], "timestamp.txt")
     timestamp = next((other for other in handin.entries if other.path == path), None)
     if handin.submitted_at or not (handin.timestamps and timestamp):
@@ -193,7 +193,7 @@ def _submission_time(handin: Handin, entry: Entry) -> tuple[str, list[str]]:
         has_zone = not re.fullmatch(r"[\d-]+[ T][\d:.]+", text)
         return parse_time(text if has_zone else f"{text} UTC").isoformat(), []
     except (RefusedError, UnicodeDecodeError, UserError):
-        note = f"{label(handin, timestamp.path)} is not understood: the time of the file itself is taken."
+        note = f"{label(handin, timestamp.path)} is not understood: the time of the file itself is used."
         return iso_utc(entry.modified), [note]
 
 
@@ -201,7 +201,7 @@ def _few(notes: Sequence[str]) -> tuple[str, ...]:
     unique = tuple(dict.fromkeys(notes))
     if len(unique) <= MAX_NOTES:
         return unique
-    return (*unique[:MAX_NOTES], f"There are {len(unique) - MAX_NOTES} notes more.")
+    return (*unique[:MAX_NOTES], f"There are {len(unique) - MAX_NOTES} more notes.")
 
 
 def _is_stub(data: bytes, lab: Lab) -> bool:

@@ -33,7 +33,7 @@ class SubmissionSource(Protocol):
 
     name: str
     folders: list[str]
-    files: dict[str, Entry]  # links and devices are among them, as refused entries
+    files: dict[str, Entry]  # with links and devices as refused entries
 
     def folder(self, name: str) -> list[Entry]:
         """Returns all files of one of the folders, by path from there. RefusedError if it cannot be listed."""
@@ -98,20 +98,20 @@ class ArchiveSource:
 
     def archive(self, path: tuple[str, ...], times: int = 1) -> Archive:
         """Raises RefusedError: no archive inside an archive is opened."""
-        raise RefusedError("is an archive inside an archive, which is not opened: unpack the outer one first")
+        raise RefusedError("is an archive inside an archive, which is not opened: unpack the outer archive first")
 
 
 def expand_archives(
     source: SubmissionSource, folder: str, entries: list[Entry], max_bytes: Callable[[tuple[str, ...]], int]
 ) -> list[Entry]:
-    """Returns a student's files with those of their archives: of three archives at most, at most one folder deep."""
+    """Returns a student's files, and the files of up to three archives that lie at most one folder deep."""
     files: list[Entry] = []
     opened = 0
     for entry in entries:
         if not archive_stem(entry.path[-1]) or len(entry.path) > 2:
             files.append(entry)
         elif opened == MAX_ARCHIVES:
-            files.append(refused(entry.path, "is the fourth archive of one student, and three are opened"))
+            files.append(refused(entry.path, "is the fourth archive of one student, and only three are opened"))
         else:
             opened += 1
             files += read_archive(source, (folder, *entry.path), entry, max_bytes, entry.path)
@@ -174,7 +174,7 @@ def _submission_files(source: SubmissionSource) -> int:
 
 
 def _has_other_submissions(source: SubmissionSource, roster: Roster | None) -> bool:
-    """Returns whether submissions lie beside `submitted`, which then is a student of that name, not nbgrader's."""
+    """Returns whether submissions lie beside `submitted`; then `submitted` is a student, not nbgrader's folder."""
     beside = [name for name in source.folders if name not in NBGRADER_FOLDERS]
     return any(archive_stem(name) for name in source.files) or any(
         (roster and roster.find(name)) or is_single_submission(source.below(name)) for name in beside

@@ -32,8 +32,8 @@ class Entry:
 
     path: tuple[str, ...]  # from the folder's or the archive's top
     modified: float  # seconds since 1970; 0 if unknown
-    read: Callable[[int], bytes]  # returns a plain file of at most so many bytes, or raises RefusedError
-    why: str = ""  # it is refused, if its path or kind says so already
+    read: Callable[[int], bytes]  # takes the size limit; returns a plain file, or raises RefusedError
+    why: str = ""  # the reason, if its path or kind is refused already
 
 
 def refused(path: tuple[str, ...], why: str, modified: float = 0.0) -> Entry:
@@ -53,34 +53,34 @@ def is_skipped(name: str) -> bool:
 def list_folder(root: Path, place: tuple[str, ...]) -> list[Entry]:
     """Returns all files below the folder `root/place`. RefusedError if it is a link or holds too many files."""
     entries: list[Entry] = []
-    left = MAX_ENTRIES
+    remaining = MAX_ENTRIES
 
     def walk(folder: int, path: tuple[str, ...]) -> None:
-        nonlocal left
+        nonlocal remaining
         with os.scandir(folder) as listing:
-            items = list(itertools.islice(listing, left + 1))
-            left -= len(items)
-            if left < 0:
+            items = list(itertools.islice(listing, remaining + 1))
+            remaining -= len(items)
+            if remaining < 0:
                 raise RefusedError(f"holds more than {MAX_ENTRIES:,} files")
             for item in sorted(items, key=lambda item: item.name):
-                here, status = (*path, item.name), item.stat(follow_symlinks=False)
+                item_path, status = (*path, item.name), item.stat(follow_symlinks=False)
                 if is_skipped(item.name):
                     continue
                 if not stat.S_ISDIR(status.st_mode):
-                    entries.append(file_entry(root, place, here, status))
+                    entries.append(file_entry(root, place, item_path, status))
                     continue
                 if item.name.lower().endswith(".py"):
-                    entries.append(refused(here, "is a folder"))
-                if len(here) > MAX_DEPTH:
-                    entries.append(refused(here, f"lies deeper than {MAX_DEPTH} folders"))
+                    entries.append(refused(item_path, "is a folder"))
+                if len(item_path) > MAX_DEPTH:
+                    entries.append(refused(item_path, f"lies deeper than {MAX_DEPTH} folders"))
                     continue
                 try:
                     inner = _open(item.name, folder, os.O_DIRECTORY)
                 except OSError as error:
-                    entries.append(refused(here, why(error)))
+                    entries.append(refused(item_path, why(error)))
                     continue
                 try:
-                    walk(inner, here)
+                    walk(inner, item_path)
                 finally:
                     os.close(inner)
 
@@ -97,7 +97,7 @@ def list_names(root: Path, place: tuple[str, ...] = ()) -> dict[str, os.stat_res
 
 @contextlib.contextmanager
 def _opened_folder(root: Path, place: tuple[str, ...]) -> Iterator[int]:
-    """Yields a file descriptor of the folder `root/place`. RefusedError for an OSError, also one in the block."""
+    """Yields a file descriptor of the folder `root/place`. RefusedError for any OSError, also in the block."""
     try:
         folder = _open_below(root, place, os.O_DIRECTORY)
         try:
@@ -109,22 +109,22 @@ def _opened_folder(root: Path, place: tuple[str, ...]) -> Iterator[int]:
 
 
 def file_entry(root: Path, place: tuple[str, ...], path: tuple[str, ...], status: os.stat_result) -> Entry:
-    """Returns the entry of `root/place/path`, which is no folder: a file, or a refused object."""
+    """Returns the entry of `root/place/path`, which is not a folder: a file, or a refused object."""
     if not stat.S_ISREG(status.st_mode):
         return refused(path, _not_plain(status, None) or "", status.st_mtime)
     return Entry(path, status.st_mtime, lambda cap: read_plain(root, place + path, cap))
 
 
 def read_plain(root: Path, place: tuple[str, ...], cap: int) -> bytes:
-    """Returns the plain file `root/place` as it is at one moment. RefusedError if it is none, or keeps changing."""
+    """Returns the plain file `root/place` as it is at one moment. RefusedError if it is not plain or keeps changing."""
     try:
         for _ in range(3):
             with open_plain(root, place, cap) as file:
                 before = os.fstat(file.fileno())
                 data = file.read(cap + 1)
                 after = os.fstat(file.fileno())
-            same = (before.st_size, before.st_mtime_ns) == (after.st_size, after.st_mtime_ns)
-            if same and len(data) == after.st_size:
+            unchanged = (before.st_size, before.st_mtime_ns) == (after.st_size, after.st_mtime_ns)
+            if unchanged and len(data) == after.st_size:
                 return data
     except OSError as error:
         raise RefusedError(why(error)) from None
@@ -141,7 +141,7 @@ def open_plain(root: Path, place: tuple[str, ...], cap: int) -> BinaryIO:
 
 
 def _open_below(root: Path, place: tuple[str, ...], flags: int) -> int:
-    """Opens one folder after another, so that none on the way is a link or can be replaced by one meanwhile."""
+    """Opens one folder after another, so that no folder on the way is a link, or is replaced by a link meanwhile."""
     at = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     for step, name in enumerate(place, start=1):
         try:
@@ -154,8 +154,8 @@ def _open_below(root: Path, place: tuple[str, ...], flags: int) -> int:
 
 def _open(name: str, at: int, flags: int) -> int:
     status = os.lstat(name, dir_fd=at)  # before opening it: opening a device may have an effect
-    wanted = stat.S_ISDIR if flags & os.O_DIRECTORY else stat.S_ISREG
-    if not wanted(status.st_mode):
+    is_expected = stat.S_ISDIR if flags & os.O_DIRECTORY else stat.S_ISREG
+    if not is_expected(status.st_mode):
         raise RefusedError(_not_plain(status, None) or "is no folder")
     try:
         return os.open(name, flags | os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=at)
@@ -175,7 +175,7 @@ def _not_plain(status: os.stat_result, cap: int | None) -> str | None:
 
 def too_large(size: int, cap: int) -> str | None:
     """Returns why a file of this size is refused, or None."""
-    return f"has {size:,} bytes, and {cap:,} are the most" if size > cap else None
+    return f"has {size:,} bytes; the limit is {cap:,}" if size > cap else None
 
 
 def why(error: OSError) -> str:

@@ -19,9 +19,9 @@ class CheckLoss:
 
     check: str
     says: str
-    failed: int  # submissions that fail it
-    waits: int  # submissions where it was skipped, because an earlier check fails
-    lost: int  # points, by both
+    failed: int  # submissions that fail the check
+    blocked: int  # submissions in which the check was skipped, because an earlier check fails
+    lost: int  # points, by failed and blocked checks
     points: int  # per submission
 
 
@@ -49,12 +49,12 @@ class LabStatistics:
     not_gradable: list[Grade]  # where grading itself failed
     unusable: list[Grade]  # of files that do not load
     late: list[Grade]  # the latest first
-    unusual: list[Grade]  # that a person should look at, for their flags or notes
+    unusual: list[Grade]  # with flags or notes, for a person to read
     slowest: list[Grade]  # the five that took longest
     scores: list[float]  # of the graded submissions
     median: float
     bins: list[int]  # the number of scores in each tenth of the points; full scores are the last bin
-    loaded: list[Report]  # of files that load: other reports tell nothing about single exercises
+    loaded: list[Report]  # of files that load: other reports contain no results of single exercises
     losses: list[ExerciseLoss]  # in the lab's order
     mistakes: list[tuple[Diagnosis, int]]  # known mistakes and their numbers of submissions, most frequent first
 
@@ -88,13 +88,13 @@ def lab_statistics(lab: Lab, grades: Sequence[Grade]) -> LabStatistics:
 
 
 def _losses(lab: Lab, reports: Sequence[Report]) -> list[ExerciseLoss]:
-    failed, waits, lost = Counter[str](), Counter[str](), Counter[str]()
+    failed, skips, lost = Counter[str](), Counter[str](), Counter[str]()
     for result in (result for report in reports for result in report.results):
         failed[result.check] += result.status not in ("pass", "skipped")
-        waits[result.check] += result.status == "skipped"
+        skips[result.check] += result.status == "skipped"
         lost[result.check] += result.max_points - result.points
 
     def loss(check: Check) -> CheckLoss:
-        return CheckLoss(check.name, check.says, failed[check.name], waits[check.name], lost[check.name], check.points)
+        return CheckLoss(check.name, check.says, failed[check.name], skips[check.name], lost[check.name], check.points)
 
     return [ExerciseLoss(exercise.name, tuple(map(loss, exercise.checks))) for exercise in exercises_of(lab)]

@@ -6,7 +6,7 @@ from rankzero.exercises.checks.escape_text import escape_text
 from rankzero.exercises.checks.report import Report, Result
 from rankzero.grading.grade import Grade
 
-NOTES, NOTE_LIMIT = 20, 500  # how many notes of the intake are shown, and how many characters of each
+NOTES, NOTE_LIMIT = 20, 500  # notes of the intake that are shown, and characters of each note
 TRUSTED = "Graded without a sandbox: the code that was graded could have changed these points."
 
 
@@ -15,8 +15,8 @@ def summary(grade: Grade) -> Iterator[str]:
     if grade.isolation != "sandbox":
         yield TRUSTED
     if not grade.gradable:
-        yield "This could not be graded, and that is no zero: grading itself failed, and it will be done again."
-        yield f"What went wrong: {escape_text(grade.trouble)}"
+        yield "This could not be graded and does not count as zero: grading itself failed, and will be repeated."
+        yield f"The error: {escape_text(grade.trouble)}"
     elif not grade.report:
         yield "Nothing to grade was handed in: there is no exercises.py for this lab."
     else:
@@ -32,7 +32,7 @@ def notes(grade: Grade) -> list[str]:
 
 
 def penalty(grade: Grade) -> Iterator[str]:
-    """Yields why the score is less than the points earned, if it is."""
+    """Yields the reason for a late penalty, if there is one."""
     if grade.gradable and grade.report and grade.late_days:
         days = "1 day" if grade.late_days == 1 else f"{grade.late_days} days"
         yield f"Handed in {days} late: {taken_off(grade):g} taken off, which leaves {grade.score:g}."
@@ -44,17 +44,17 @@ def taken_off(grade: Grade) -> float:
 
 
 def repeat(grade: Grade) -> str:
-    """Returns how to get the same results again."""
+    """Returns the command that repeats the results."""
     return f"To repeat it: rankzero check {grade.submission.lab} --file exercises.py --seed {grade.seed}"
 
 
 def first_failures(report: Report) -> set[str]:
-    """Returns the first failing check of each exercise, with which remarks on the whole exercise are shown."""
+    """Returns the first failing check of each exercise; remarks on the whole exercise are shown with that check."""
     return set({result.exercise: result.check for result in report.results[::-1] if result.status != "pass"}.values())
 
 
 def result_text(report: Report, result: Result, with_exercise: bool) -> str:
-    """Returns why a check fails, and `with_exercise` also the known mistake and the printed output of its exercise."""
+    """Returns the reason for a failure; `with_exercise` adds the exercise's known mistake and printed output."""
     parts = [escape_text(result.text)] if result.text else []
     if with_exercise:
         for mistake in report.diagnoses:

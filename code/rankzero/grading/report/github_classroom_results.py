@@ -1,9 +1,9 @@
 """GitHub Classroom's results: the JSON that autograding-grading-reporter reads from a workflow, base64-encoded.
 
-The reporter's source says what it reads (https://github.com/classroom-resources/autograding-grading-reporter, read
+The reporter's source defines its input (https://github.com/classroom-resources/autograding-grading-reporter, read
 2026-11-21): it adds up the tests' scores, and prints names, messages and test code into the log of a workflow. A line
 of that log that begins with `::` is a command to GitHub, and Classroom reads a submission's points out of the command
-`::notice title=Autograding report::`. So text of a submission must never begin a line there, nor hold the older `##[`.
+`::notice title=Autograding report::`. So text of a submission must not begin a line there, nor contain the older `##[`.
 """
 
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ VERSION = 1
 
 
 def results(grade: Grade, lab: Lab) -> dict[str, Any]:
-    """Returns the reporter's input. Where grading itself failed, `max_score` is 0: then it reports an error."""
+    """Returns the reporter's input. If grading itself failed, `max_score` is 0 and the status is "error"."""
     if not grade.gradable:
         return _result("error", 0, [_test("grading", "error", 0, "\n".join(summary(grade)))])
     if not grade.report:

@@ -15,7 +15,7 @@ SCHEMA = "rankzero-gradescope/1"
 
 
 def results(grade: Grade, lab: Lab) -> dict[str, Any]:
-    """Returns the contents of results.json. Where grading itself failed it has no score, so that nobody gets a zero."""
+    """Returns the contents of results.json, without a score if grading itself failed, so that nobody gets a zero."""
     submission = grade.submission
     output: dict[str, Any] = {
         "execution_time": round(grade.seconds, 3),
@@ -49,10 +49,10 @@ def _tests(grade: Grade, lab: Lab) -> Iterator[dict[str, Any]]:
     for number, exercise in enumerate(exercises_of(lab), start=1):
         says = {check.name: check.says for check in exercise.checks}
         results = [result for result in grade.report.results if result.exercise == exercise.name]
-        for place, result in enumerate(results, start=1):
+        for index, result in enumerate(results, start=1):
             yield {
                 "name": f"{exercise.name} {says.get(result.check, result.check)}",
-                "number": f"{number}.{place}",
+                "number": f"{number}.{index}",
                 "score": result.points,
                 "max_score": result.max_points,
                 "status": "passed" if result.status == "pass" else "failed",

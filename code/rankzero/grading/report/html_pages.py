@@ -57,8 +57,8 @@ def class_page(grades: Sequence[Grade]) -> str:
         by_lab.setdefault(grade.submission.lab, []).append(grade)
     labs = [lab_statistics(find_lab(number), lab_grades) for number, lab_grades in by_lab.items()]
     rows = [
-        {"student": _student_of(own), "by_lab": {grade.submission.lab: grade for grade in own}}
-        for own in _by_student(grades).values()
+        {"student": _student_of(of_student), "by_lab": {grade.submission.lab: grade for grade in of_student}}
+        for of_student in _by_student(grades).values()
     ]
     return _render("class.html", grades, rows=rows, labs=labs)
 
@@ -72,7 +72,7 @@ class LabOfStudent:
 
     @property
     def report(self) -> Report | None:
-        """Returns the report, or None where nothing was judged."""
+        """Returns the report, or None if no check was judged."""
         return self.grade.report if self.grade.gradable else None
 
     def results(self, exercise: Exercise) -> list[Result]:

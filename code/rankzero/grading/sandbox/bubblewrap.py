@@ -9,7 +9,7 @@ from rankzero.exercises.checks.probe_client import INSTRUCTION_SETS
 
 NOBODY_UID = 65534
 IN_VENV = sys.prefix != sys.base_prefix
-MOUNT = "/lab"  # of the repository, inside
+MOUNT = "/lab"  # path of the repository in the sandbox
 # The library's files that probes and submissions import. The judges, in exercises/checks/, stay outside.
 VISIBLE_FILES = (
     *("__init__.py", "atomic_write.py", "errors.py", "learn"),
@@ -28,7 +28,7 @@ SANDBOX_ENVIRONMENT = {
 
 
 def path_inside(path: Path) -> str:
-    """Returns the path that a file of the repository has inside: never below /tmp, wherever the repository is."""
+    """Returns the path that a file of the repository has in the sandbox, which is never below /tmp."""
     return f"{MOUNT}/{path.relative_to(ROOT)}"
 
 
@@ -36,37 +36,37 @@ def bubblewrap_command(probes: list[Path], passwd: int, hosts: int, control: int
     """Returns the command that starts the sandbox server in bubblewrap, with `probes` and all that Python needs.
 
     `passwd`, `hosts` and `control` are file descriptors: the contents of /etc/passwd and /etc/hosts, and the server's
-    control socket. Limits count per user, and none counts for root. So where root grades, a first bubblewrap lays out
-    the files that root can read, and a second one inside it runs as nobody.
+    control socket. The kernel counts limits per user and applies none to root. So if root grades, an outer bubblewrap
+    mounts the files, which only root may be able to read, and an inner bubblewrap runs as the user `nobody`.
     """
     files = _file_options(probes, passwd, hosts)
     isolation = ["--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL", "--clearenv"]
-    own = ["--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--chdir", "/tmp"]
-    own += ["--remount-ro", "/", "--remount-ro", "/dev"]
+    private = ["--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--chdir", "/tmp"]
+    private += ["--remount-ro", "/", "--remount-ro", "/dev"]
     instruction_sets = {name: os.environ[name] for name in INSTRUCTION_SETS if name in os.environ}
     environment = SANDBOX_ENVIRONMENT | instruction_sets
-    own += [word for name, value in environment.items() for word in ("--setenv", name, value)]
+    private += [word for name, value in environment.items() for word in ("--setenv", name, value)]
     python = f"{MOUNT}/venv/bin/{Path(sys.executable).name}" if IN_VENV else sys.executable
     run = [python, "-u", "-s", "-P", "-m", "rankzero.grading.sandbox.sandbox_server", str(control)]
     if os.getuid():
-        return ["bwrap", *isolation, *files, *own, *run]
+        return ["bwrap", *isolation, *files, *private, *run]
     become_nobody = ["setpriv", f"--reuid={NOBODY_UID}", f"--regid={NOBODY_UID}", "--clear-groups"]
     outer = ["bwrap", "--die-with-parent", *files, "--bind", "/proc", "/proc", "--dev", "/dev"]
-    return [*outer, *become_nobody, "bwrap", *isolation, "--ro-bind", "/", "/", *own, *run]
+    return [*outer, *become_nobody, "bwrap", *isolation, "--ro-bind", "/", "/", *private, *run]
 
 
 def _file_options(probes: list[Path], passwd: int, hosts: int) -> list[str]:
-    """Returns the options that lay out the files inside."""
+    """Returns the options that mount the files in the sandbox."""
     library = [path for pattern in VISIBLE_FILES for path in (ROOT / "code" / "rankzero").glob(pattern)]
     binds = [(path, path_inside(path)) for path in (*library, *probes)]
     binds += [(Path(sys.prefix), f"{MOUNT}/venv")] * IN_VENV
     system = [Path(path) for path in ("/lib", "/lib64", "/lib32", "/bin", "/sbin") if Path(path).exists()]
-    same = [path for path in system if not path.is_symlink()]
-    same += [Path("/etc/ld.so.cache"), Path(sys.base_prefix).resolve()]
-    binds += [(path, str(path)) for path in same if path.exists() and not path.is_relative_to("/usr")]
+    same_paths = [path for path in system if not path.is_symlink()]
+    same_paths += [Path("/etc/ld.so.cache"), Path(sys.base_prefix).resolve()]
+    binds += [(path, str(path)) for path in same_paths if path.exists() and not path.is_relative_to("/usr")]
     options = ["--ro-bind", "/usr", "/usr", "--dir", "/tmp"]
     options += [word for path in system if path.is_symlink() for word in ("--symlink", os.readlink(path), str(path))]
     for folder in sorted({folder for _, target in binds for folder in Path(target).parents[:-1]}):
-        options += ["--perms", "0755", "--dir", str(folder)]  # without it only root may enter
+        options += ["--perms", "0755", "--dir", str(folder)]  # otherwise only root may enter the folder
     options += [word for path, target in binds for word in ("--ro-bind", str(path), target)]
     return [*options, "--ro-bind-data", str(passwd), "/etc/passwd", "--ro-bind-data", str(hosts), "/etc/hosts"]

@@ -1,7 +1,7 @@
 """Linux namespaces: isolates one forked process by system calls, with an empty /tmp and without capabilities.
 
-bubblewrap does the same for a program that it starts. A process that has imported torch already must do it to itself
-after a fork. It runs inside bubblewrap, without any privilege.
+bubblewrap does the same for a program that it starts. A process that has already imported torch must isolate itself
+after a fork. The process runs inside bubblewrap, without any privilege.
 """
 
 import contextlib
@@ -19,9 +19,9 @@ from rankzero.grading.sandbox.seccomp_filter import seccomp_filter
 MAX_PROCESSES = 256  # threads count too; eight ranks with gloo's threads are about 100
 MAX_OPEN_FILES = 256
 TMP_MIB = 256  # the size of /tmp and of /dev/shm, each
-TMP_FILES = 16384  # each takes a kilobyte of kernel memory that no limit counts
-SOCKET_BYTES = 425984  # the largest buffer of a socket, which is no process's memory
-USER_ID = 1000  # of a submission, inside
+TMP_FILES = 16384  # files and folders; each takes a kilobyte of kernel memory, which no limit counts
+SOCKET_BYTES = 425984  # the largest buffer of a socket, which counts as the memory of no process
+USER_ID = 1000  # of a submission, in the sandbox
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -40,7 +40,7 @@ _SECCOMP_MODE_FILTER = 2
 
 
 def enter_namespaces() -> None:
-    """Moves this process, which must have one thread, into a new user namespace, and its next child into all others."""
+    """Moves this process, which must have one thread, and its next child into new namespaces of all kinds."""
     user, group = os.getuid(), os.getgid()
     _call("unshare", _ALL_NAMESPACES)
     Path("/proc/self/setgroups").write_text("deny")
@@ -55,10 +55,10 @@ def set_up_namespaces() -> None:
     size = f"size={TMP_MIB}m,nr_inodes={TMP_FILES},mode=700".encode()
     for folder in (b"/tmp", b"/dev/shm"):
         _call("mount", b"tmpfs", folder, b"tmpfs", _MS_NOSUID | _MS_NODEV, size)
-    _call("mount", b"/dev/null", b"/dev/zero", None, _MS_BIND, None)  # mapped shared, it is memory of no process
+    _call("mount", b"/dev/null", b"/dev/zero", None, _MS_BIND, None)  # shared mappings of it count for no process
     with socket.socket() as interface:
         fcntl.ioctl(interface, _SIOCSIFFLAGS, struct.pack("16sh", b"lo", _IFF_UP_RUNNING))
-    for buffer in ("tcp_rmem", "tcp_wmem"):  # without a limit they grow to megabytes
+    for buffer in ("tcp_rmem", "tcp_wmem"):  # buffers without a limit grow to megabytes
         Path(f"/proc/sys/net/ipv4/{buffer}").write_text(f"4096 131072 {SOCKET_BYTES}")
     socket.sethostname("sandbox")
     Path("/proc/sys/user/max_user_namespaces").write_text("0")  # a new user namespace would bring capabilities
@@ -67,7 +67,7 @@ def set_up_namespaces() -> None:
 def drop_privileges() -> None:
     """Drops every capability for good, sets limits and installs the seccomp filter. Forked processes inherit them."""
     for capability in range(64):
-        _libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0)  # fails for those that this kernel lacks
+        _libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0)  # fails for capabilities that this kernel lacks
     header = struct.pack("Ii", 0x20080522, 0)  # version 3, this process
     _call("capset", header, bytes(24))
     _call("prctl", _PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
@@ -85,7 +85,7 @@ def drop_privileges() -> None:
 
 
 def set_hidden(hidden: bool = True) -> None:
-    """Sets whether the memory and files of this process are closed to other processes of the same user."""
+    """Sets whether other processes of the same user are refused the memory and the files of this process."""
     _call("prctl", _PR_SET_DUMPABLE, int(not hidden), 0, 0, 0)
 
 

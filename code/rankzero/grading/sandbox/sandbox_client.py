@@ -23,11 +23,11 @@ from rankzero.exercises.probes.answers import MESSAGE_BYTES
 from rankzero.grading.sandbox.bubblewrap import bubblewrap_command, path_inside
 
 INSTALL = "sudo apt-get install bubblewrap"
-FILE = "/tmp/exercises.py"  # the submission, inside
-# A probe that ran out of time runs once more if it computed for less than the first share of that time and waited for
-# a core for more than the second share: then the machine was busy.
+FILE = "/tmp/exercises.py"  # path of the submission in the sandbox
+# A probe that ran out of time runs once more if the machine was busy: if the probe computed for less than STARVED_SHARE
+# of its time limit, and waited for a core for more than DELAYED_SHARE of it.
 STARVED_SHARE, DELAYED_SHARE = 0.5, 0.2
-MARGIN_S = 10.0  # the supervisor limits the time itself; if it exceeds the limit by so much, it is broken
+MARGIN_S = 10.0  # beyond the time limit, which the supervisor enforces; a later reply means a broken supervisor
 
 
 class SandboxError(RuntimeError):
@@ -83,7 +83,7 @@ class SandboxServer:
     def sandbox(self, memory: int) -> Iterator[socket.socket]:
         """Opens a sandbox whose processes may take `memory` bytes together. Yields the socket to its supervisor.
 
-        SandboxError if it cannot be opened.
+        SandboxError if the sandbox cannot be opened.
         """
         channel, supervisor_end = socket.socketpair()
         with channel:
@@ -100,7 +100,7 @@ class SandboxServer:
                     raise SandboxError(opened["trouble"])
                 yield channel
             finally:
-                with contextlib.suppress(OSError):  # then `_receive` says why
+                with contextlib.suppress(OSError):  # then `_receive` raises the error
                     self._control.send(b"close")
                 self._receive()
 
@@ -112,7 +112,7 @@ class SandboxServer:
         raise SandboxError(errors[-1] if errors else f"it ended with exit code {self._process.returncode}")
 
     def _end(self) -> bytes:
-        """Kills the process. Returns what it wrote to stderr, the first time."""
+        """Kills the process. Returns its stderr at the first call."""
         self._control.close()
         self._process.kill()
         assert self._process.stderr is not None
@@ -163,7 +163,7 @@ class _SharedLock:
                 self._changed.notify_all()
 
 
-_machine = _SharedLock()  # exclusive while a probe that was starved runs again
+_machine_lock = _SharedLock()  # exclusive while a probe that was starved runs again
 
 
 class Sandbox(ProbeClient):
@@ -179,17 +179,17 @@ class Sandbox(ProbeClient):
             raise SandboxError(f"the sandbox does not take the submission: {error}") from None
 
     def _exchange(self, request: dict[str, Any]) -> dict[str, Any]:
-        with _machine.shared():
+        with _machine_lock.shared():
             reply = self._send_request(request)
         late = any(probe.get("status") == "timeout" for probe in reply["replies"])
         cpu, delay = float(reply.get("cpu", math.inf)), float(reply.get("delay", math.inf))
         if late and cpu < STARVED_SHARE * request["seconds"] and delay > DELAYED_SHARE * request["seconds"]:
-            with _machine.exclusive():
+            with _machine_lock.exclusive():
                 reply = self._send_request(request)
         return reply
 
     def _send_request(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Returns the reply. Only this time counts for the submission, not judging or waiting for other sandboxes."""
+        """Returns the reply. This time counts for the submission; judging and waiting for other sandboxes do not."""
         if self._left <= 0:
             late = {"status": "timeout", "text": f"the submission had used its {self._seconds:g} s"}
             return {"replies": [late] * len(request["probes"]), "printed": "", "cpu": math.inf}

@@ -26,7 +26,7 @@ from rankzero.grading.sandbox import namespaces
 
 MIB = 2**20
 # Processes that may share memory with the supervisor, from which they were forked; a lab with eight ranks has the most.
-# A process that has freed the shared memory and taken as much of its own cannot be told from one that still shares it.
+# The number is limited, because a process that has replaced shared memory by private memory looks as if it shared it.
 MAX_SHARING_PROCESSES = 12
 FILE = Path("/tmp/exercises.py")
 
@@ -102,9 +102,9 @@ def _supervise(channel: int, failure: int, settings: dict[str, Any]) -> NoReturn
             reply = run_supervised(request, (channel,), memory_excess, namespace_init=True)
             client.send_bytes(json.dumps(reply).encode())
     except BaseException as error:
-        where = traceback.extract_tb(error.__traceback__)[-1]
+        frame = traceback.extract_tb(error.__traceback__)[-1]
         if failure >= 0:
-            os.write(failure, f"the sandbox could not be set up: {error} ({where.name})".encode())
+            os.write(failure, f"the sandbox could not be set up: {error} ({frame.name})".encode())
     finally:
         os._exit(0)
 

@@ -37,8 +37,8 @@ REFUSED_CALLS = {
     "ioprio_set": (251, 30),
     "setsid": (112, 157),
 }
-# Calls that depend on one argument: their numbers, the argument's place, the bits that matter, the values, and whether
-# these values are the allowed ones or the refused ones.
+# Calls that depend on one argument: their numbers, the argument's index, its relevant bits, values of these bits, and
+# whether these values are allowed (True) or refused (False).
 CONDITIONAL_CALLS = (
     ((302, 261), 0, ~0, (0,), True),  # prlimit64: only of the process itself, not of pid 1
     ((41, 198), 0, ~0, (1, 2, 10, 16), True),  # socket: unix, inet, inet6, netlink; no namespace isolates vsock
@@ -52,7 +52,7 @@ _ALLOW, _REFUSE, _KILL = 0x7FFF0000, 0x00050001, 0x80000000  # _REFUSE: the call
 
 def seccomp_filter(machine: str) -> list[bytes]:
     """Returns the filter's instructions for a machine such as "x86_64": a refused call fails with EPERM, and a call of
-    another architecture kills the process. OSError for a machine whose calls are not listed.
+    another architecture kills the process. OSError for a machine that ARCHITECTURES lacks.
     """
     if machine not in ARCHITECTURES:
         raise OSError(f"no list of system calls for {machine}")
@@ -61,9 +61,9 @@ def seccomp_filter(machine: str) -> list[bytes]:
     program += [(_IF_AT_LEAST, 0, 1, 0x40000000), (_RETURN, 0, 0, _REFUSE)]  # the numbers of x32
     for number in sorted(numbers[column] for numbers in REFUSED_CALLS.values()):
         program += [(_IF_EQUAL, 0, 1, number), (_RETURN, 0, 0, _REFUSE)]
-    for numbers, place, bits, values, allowed in CONDITIONAL_CALLS:
+    for numbers, index, bits, values, allowed in CONDITIONAL_CALLS:
         listed, other = (_ALLOW, _REFUSE) if allowed else (_REFUSE, _ALLOW)
-        test = [(_LOAD, 0, 0, 16 + 8 * place), (_AND, 0, 0, bits & 0xFFFFFFFF)]  # only the lower half counts
+        test = [(_LOAD, 0, 0, 16 + 8 * index), (_AND, 0, 0, bits & 0xFFFFFFFF)]  # only the lower half counts
         for value in values:
             test += [(_IF_EQUAL, 0, 1, value), (_RETURN, 0, 0, listed)]
         test += [(_RETURN, 0, 0, other)]

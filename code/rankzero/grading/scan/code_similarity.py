@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from rankzero.grading.grade import Flag
 from rankzero.grading.intake.safe_names import printable
 
-FREE_NODES = 20  # of a function: below this, all right answers look alike
-MIN_SHARED_NODES = 120  # beyond the free ones, over all functions that two students share
+FREE_NODES = 20  # of a function, not counted: correct functions this short all look alike
+MIN_SHARED_NODES = 120  # beyond FREE_NODES, over all functions that two students share
 COMMON_SHARE = 0.1  # a function of more than this share of a class, and of more than three, is the usual form
 
 _Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
@@ -31,10 +31,10 @@ def similarity_flags(
 ) -> dict[str, tuple[Flag, ...]]:
     """Returns flags of kind "identical", by student id, for code of one lab that several students share.
 
-    A flag means that functions are the same code up to names, and too long to be so by chance. It does not say who
-    copied, nor that anybody did. Functions of the `stub` are left out, and so are functions that more than a tenth of
+    A flag means that functions are the same code up to names, and too long to be so by chance. It does not prove
+    that a student copied. Functions of the `stub` are left out, and so are functions that more than a tenth of
     the class (and more than three students) wrote alike. A function counts with the nodes of its syntax tree beyond 20,
-    since shorter code has one reasonable form, and a pair of students is flagged from 120 nodes on: of six right
+    since shorter code has one reasonable form, and a pair of students is flagged from 120 nodes on: of six correct
     answers to Lab 02's loop and schedule in tests/test_grading_scan.py, no two share more than 26. The `published`
     solution is compared too and named as such.
     """
@@ -105,14 +105,14 @@ def shapes(source: str | bytes) -> dict[str, CodeShape]:
 
 def _shape(function: _Definition, modules: Mapping[str, str]) -> CodeShape:
     """Returns the shape, node by node without recursion. Names that are not imported become numbers."""
-    places: dict[str, int] = {}
+    numbers: dict[str, int] = {}
     parts: list[str] = []
     waiting = _without_strings(function.body)[::-1]
     if not isinstance(function, ast.ClassDef):
         waiting.append(function.args)  # in their order, so that swapped arguments differ
 
     def name(text: str) -> str:
-        return modules.get(text) or f"#{places.setdefault(text, len(places))}"
+        return modules.get(text) or f"#{numbers.setdefault(text, len(numbers))}"
 
     count = 0
     while waiting:

@@ -169,7 +169,7 @@ class _CodeScanner:
             self.constant(node)
 
     def attribute(self, name: str, node: ast.AST) -> None:
-        """Flags an attribute by its name, whatever its object."""
+        """Flags an attribute by its name, on any object."""
         if kind := ATTRIBUTES.get(name):
             self.flag(kind, f"uses {name}", node)
 

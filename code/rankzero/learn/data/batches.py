@@ -16,7 +16,7 @@ from rankzero.errors import UserError
 def random_batch(tokens: Tensor, *, step: int, seed: int, batch_size: int, block_size: int) -> tuple[Tensor, Tensor]:
     """Returns the training batch of `step`: inputs and targets, both int64 [batch_size, block_size].
 
-    `tokens` is int64 [N]. Each row starts at a random position of its own; the target of each token is the next token.
+    `tokens` is int64 [N]. Each row starts at its own random position; the target of each token is the next token.
     """
     check_length(tokens, block_size)
     # default_rng hashes the pair, so neighboring steps and seeds give unrelated draws.

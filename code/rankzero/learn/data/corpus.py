@@ -61,8 +61,8 @@ class Corpus:
 def load_corpus(spec: str = "embedded") -> Corpus:
     """Loads the corpus that `spec` names.
 
-    `embedded`: the Python language reference from the standard library, always there. `tinyshakespeare`: downloaded
-    once, its digest checked. Any other `spec` is the path of a UTF-8 text file. UserError where it cannot be used.
+    `embedded`: the Python language reference from the standard library, always available. `tinyshakespeare`: downloaded
+    once, its digest checked. Any other `spec` is the path of a UTF-8 text file. UserError for an unusable text.
     """
     if spec == "embedded":
         return make_corpus(spec, _embedded_text(), PRINTABLE_ASCII)
@@ -96,7 +96,7 @@ def _embedded_text() -> str:
         raise UserError(
             "this Python lacks pydoc_data, the embedded text: pass a text file with --corpus PATH."
         ) from None
-    # In an order that mixes the subjects, so that the last tenth reads like the rest.
+    # In an order that mixes the subjects, so that the last tenth reads like the other nine.
     names = sorted(topics, key=lambda name: hashlib.sha256(name.encode()).digest())
     text = "\n\n".join(topics[name] for name in names).translate(_TYPOGRAPHY)
     return "".join(character for character in text if character in PRINTABLE_ASCII)

@@ -14,7 +14,7 @@ _SCHEMAS = (
     "nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
     "qnms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
 )
-_declared: list[torch.library.Library] = []  # a Library object that is collected takes its schemas with it
+_declared: list[torch.library.Library] = []  # a Library object unregisters its schemas when it is collected
 
 
 def import_torchvision() -> tuple[ModuleType, bool]:

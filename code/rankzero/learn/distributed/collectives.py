@@ -86,9 +86,9 @@ class CollectiveCounter(TorchDispatchMode):
         if func.namespace in ("c10d", "_c10d_functional"):
             operation = OPERATIONS.get(func._schema.name.split("::")[1])
             if operation:
-                collective, place = operation
-                functional = func.namespace == "_c10d_functional" and place is None
-                message = _tensors(result if functional else args[place] if place is not None else None)
+                collective, index = operation
+                functional = func.namespace == "_c10d_functional" and index is None
+                message = _tensors(result if functional else args[index] if index is not None else None)
                 size = sum(tensor.numel() * tensor.element_size() for tensor in message)
                 dtype = str(message[0].dtype).removeprefix("torch.") if message else ""
                 self.records.append(Record(collective, size, dtype, _ranks(args)))

@@ -1,7 +1,7 @@
 """Preload of the fork server: modules that ranks share, and the handling of Ctrl-C in the server.
 
-A fork server can be told only names of modules to import before it forks (`set_forkserver_preload` in world.py), no
-function to call. So this file, alone in the library, does its work when it is imported, and no other file imports it.
+A fork server imports modules by name before it forks (`set_forkserver_preload` in world.py), but calls no function. So
+this file, unlike all others in the library, does its work when it is imported, and no other file imports it.
 """
 
 import gc

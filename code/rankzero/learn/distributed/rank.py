@@ -12,7 +12,7 @@ import torch.distributed as dist
 
 from rankzero.errors import UserError
 
-# A collective that has waited this long fails. NCCL's first one may compile and connect for a minute.
+# A collective that has waited this long fails. NCCL's first collective may compile and connect for a minute.
 COLLECTIVE_SECONDS = {"gloo": 10.0, "nccl": 120.0}
 
 _steps: MutableSequence[int] | None = None  # of every rank, shared with the process that started them
@@ -25,7 +25,7 @@ def launched_by_torchrun() -> bool:
 
 
 def note_step(step: int) -> None:
-    """Notes the step that begins, so that the report of a failure can name it. Costs nothing."""
+    """Notes the step that begins, so that the report of a failure can name that step. Takes no measurable time."""
     if _steps is not None:
         _steps[dist.get_rank()] = step
 
@@ -51,7 +51,7 @@ def join(
 ) -> torch.device:
     """Joins the default process group; returns the device of this rank.
 
-    `device` is "auto", "cpu" or "cuda"; each rank of a machine has a CUDA device of its own. Without `store`, `rank`
+    `device` is "auto", "cpu" or "cuda"; each rank of a machine has its own CUDA device. Without `store`, `rank`
     and `ranks`, they come from torchrun's environment variables. With `debug`, c10d compares the ranks' calls before
     each collective. UserError where there are too few devices.
     """
@@ -63,13 +63,13 @@ def join(
         torch.cuda.set_device(own_device)
     elif store is not None and "GLOO_SOCKET_IFNAME" not in os.environ:
         os.environ["GLOO_SOCKET_IFNAME"] = "lo" if sys.platform == "linux" else "lo0"  # all ranks are on this machine
-    # torch 2.13 announces other names for all_gather_into_tensor and reduce_scatter_tensor; 2.11 has only these.
+    # torch 2.13 announces other names for all_gather_into_tensor and reduce_scatter_tensor; 2.11 lacks them.
     warnings.filterwarnings("ignore", message=r".*_single.*", category=FutureWarning)
     backend = backend_of(own_device)
     limit = datetime.timedelta(seconds=COLLECTIVE_SECONDS[backend])
     if debug:
         dist.set_debug_level(dist.DebugLevel.DETAIL)  # type: ignore[attr-defined]
-    # No rank goes on before all have joined: a rank that is done at once would leave while another still connects.
+    # No rank continues before all ranks have joined: a rank that is done at once would leave while another connects.
     os.environ["TORCH_DIST_INIT_BARRIER"] = "1"
     dist.init_process_group(backend, store=store, rank=rank, world_size=ranks, timeout=limit)
     del os.environ["TORCH_DIST_INIT_BARRIER"]  # a group that a rank makes later may have a shorter limit
@@ -85,7 +85,7 @@ def device_of_rank(name: str, local_rank: int, local_ranks: int) -> torch.device
     if name == "auto":
         name = "cuda" if devices >= local_ranks else "cpu"
     if name not in ("cpu", "cuda"):
-        raise UserError(f"device {name!r} is not for ranks: use auto, cpu or cuda; each rank takes one of its own.")
+        raise UserError(f"device {name!r} is not for ranks: use auto, cpu or cuda; each rank takes its own device.")
     if name == "cuda" and devices < local_ranks:
         raise UserError(
             f"{local_ranks} ranks need {local_ranks} CUDA devices, and this machine has {devices}: "

@@ -43,10 +43,10 @@ def summary_of(error: BaseException) -> str:
     ]
     if calls:
         return "the ranks called different collectives: " + ", ".join(sorted(set(calls)))
-    if late := re.search(r"Ranks? ([\d, ]+) failed to pass monitoredBarrier", text):
-        return f"{MISSED} {late[1].strip()} did not call"
-    if late := re.search(r"Timed out waiting (\d+)ms", text):
-        return f"waited {int(late[1]) / 1000:g} s for another rank in a collective"
+    if missed := re.search(r"Ranks? ([\d, ]+) failed to pass monitoredBarrier", text):
+        return f"{MISSED} {missed[1].strip()} did not call"
+    if waited := re.search(r"Timed out waiting (\d+)ms", text):
+        return f"waited {int(waited[1]) / 1000:g} s for another rank in a collective"
     if "gloo" in text and ("Connection" in text or "Read error" in text or "Write error" in text):
         return LOST
     if name := re.search(r"gloo.*Unable to find address for: (\S+)", text):
@@ -73,7 +73,7 @@ def place_in_dump(dump: str) -> tuple[str, bool]:
     if "_work" not in names:
         return "sending its value" if "_reply" in names else "", False
     if any(file.endswith("distributed/rank.py") and name == "join" for file, _, name in frames):
-        return "joining the others", True
+        return "joining the process group", True
     del frames[names.index("_work") :]  # frames of rank_process.py
     for number, (file, line, name) in enumerate(frames):
         if is_users(file):

@@ -42,27 +42,27 @@ def run_rank(
     place, consequence). `prints` takes what the rank writes to stdout and stderr.
     """
     if not settings["forked"]:
-        os.setpgid(0, 0)  # Ctrl-C goes to the parent process, which passes it on once
+        os.setpgid(0, 0)  # Ctrl-C goes to the parent process, which passes the signal on once
         threading.Thread(target=_end_with_parent, args=(folder,), daemon=True).start()
         os.environ.clear()
         os.environ.update(QUIET_LOGS | settings["environment"])
-    received, wakes = os.pipe()  # the numbers of all signals, whichever handler is set
+    received, wakeup = os.pipe()  # the numbers of all signals, with any handler
     os.set_blocking(received, False)
-    os.set_blocking(wakes, False)
-    signal.set_wakeup_fd(wakes, warn_on_full_buffer=False)
+    os.set_blocking(wakeup, False)
+    signal.set_wakeup_fd(wakeup, warn_on_full_buffer=False)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     steps[number] = NO_STEP
     os.dup2(prints.fileno(), 1)
     os.dup2(prints.fileno(), 2)
     sys.stdout = os.fdopen(1, "w", buffering=1, encoding="utf-8", errors="replace", closefd=False)
     sys.stderr = os.fdopen(2, "w", buffering=1, encoding="utf-8", errors="replace", closefd=False)
-    with (folder / f"rank-{number}").open("w") as where:
-        faulthandler.register(WHERE_SIGNAL, file=where, all_threads=False)
-        faulthandler.enable(file=where, all_threads=False)  # also at a crash
+    with (folder / f"rank-{number}").open("w") as stack_file:
+        faulthandler.register(WHERE_SIGNAL, file=stack_file, all_threads=False)
+        faulthandler.enable(file=stack_file, all_threads=False)  # also at a crash
         try:
             value = _work(number, payload, folder, steps, settings)
             signal.signal(signal.SIGINT, signal.SIG_IGN)
-            reply: tuple[Any, ...] = ("done", value, _has_come(signal.SIGINT, received))
+            reply: tuple[Any, ...] = ("done", value, _was_received(signal.SIGINT, received))
         except BaseException as error:
             signal.signal(signal.SIGINT, signal.SIG_IGN)
             reply = _failure(error)
@@ -74,7 +74,7 @@ def run_rank(
         os._exit(0)  # without the clean-up of libraries, which may wait for other ranks
 
 
-def _has_come(number: int, received: int) -> bool:
+def _was_received(number: int, received: int) -> bool:
     with contextlib.suppress(BlockingIOError):
         return number in os.read(received, 65536)
     return False
@@ -105,7 +105,7 @@ def _work(number: int, payload: Any, folder: Path, steps: Any, settings: dict[st
 
 
 def _reply(replies: Connection, reply: tuple[Any, ...]) -> None:
-    """Sends the reply to the parent process; if it cannot be pickled, an error that states so."""
+    """Sends the reply to the parent process, or an error if the reply cannot be pickled."""
     try:
         data = cloudpickle.dumps(reply)
     except Exception as error:

@@ -55,7 +55,7 @@ def on_rank_0(action: Callable[[], T]) -> T:
 def any_rank(flag: object, device: torch.device) -> bool:
     """Returns whether `flag` is true on any rank; the same answer on all ranks.
 
-    A rank that stopped by its own flag would leave the others waiting in their next collective.
+    A rank that stopped by its own flag would leave the other ranks waiting in their next collective.
     """
     raised = torch.tensor(float(bool(flag)), device=device)
     dist.all_reduce(raised, op=dist.ReduceOp.MAX)

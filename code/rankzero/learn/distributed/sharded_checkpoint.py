@@ -39,7 +39,7 @@ def finish_folder(partial: Path, **facts: Any) -> Path:
     for old in final.parent.iterdir():
         if (NAME.fullmatch(old.name) and old != final) or old.name.endswith(PARTIAL):
             doomed = old if old.name.endswith(PARTIAL) else old.rename(old.with_name(old.name + PARTIAL))
-            shutil.rmtree(doomed, ignore_errors=True)  # under this name no run resumes from it
+            shutil.rmtree(doomed, ignore_errors=True)  # if killed here, no run resumes from a partial folder
     return final
 
 

@@ -40,17 +40,17 @@ def _python() -> Finding:
 
 def _libraries() -> Iterator[Finding]:
     pins = [re.fullmatch(r"(\S+)==(\S+)", line) for line in importlib.metadata.requires("rankzero") or []]
-    wrong = []
+    mismatches = []
     for name, pinned in [(pin[1], pin[2]) for pin in pins if pin]:
         try:
             installed = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
-            wrong.append(f"{name} is missing")
+            mismatches.append(f"{name} is missing")
             continue
         if installed.split("+")[0] != pinned:
-            wrong.append(f"{name} is {installed}, tested with {pinned}")
-    if wrong:
-        yield Finding("libraries", "limit", f"{'; '.join(wrong)}. `pip install -r requirements.txt` fixes it.")
+            mismatches.append(f"{name} is {installed}, tested with {pinned}")
+    if mismatches:
+        yield Finding("libraries", "limit", f"{'; '.join(mismatches)}. `pip install -r requirements.txt` fixes it.")
     else:
         yield Finding("libraries", "ok", f"torch {torch.__version__} and all others as pinned in requirements.txt")
 
@@ -91,8 +91,8 @@ def _accelerator() -> Finding:
         return Finding("GPU", "limit", text)
     count = torch.cuda.device_count() if device.type == "cuda" else 1
     peak = peak_flops(device)
-    known = f"fp32 peak {peak / 1e12:g} TFLOP/s" if peak else "its peak FLOP/s is not known here, so no MFU is shown"
-    return Finding("GPU", "ok", f"{count} x {device_name(device)}; {known}")
+    rate = f"fp32 peak {peak / 1e12:g} TFLOP/s" if peak else "its peak FLOP/s is not known here, so no MFU is shown"
+    return Finding("GPU", "ok", f"{count} x {device_name(device)}; {rate}")
 
 
 def _ranks() -> Finding:
@@ -101,7 +101,7 @@ def _ranks() -> Finding:
     try:
         run_world(_all_reduce, 2)
     except WorldError as error:
-        text = f"two processes here cannot talk to each other over gloo, so labs with ranks will not run: {error}"
+        text = f"two processes here cannot communicate over gloo, so labs with ranks will not run: {error}"
         return Finding("ranks", "problem", text)
     backends = ["gloo"] * torch.distributed.is_gloo_available() + ["nccl"] * torch.distributed.is_nccl_available()
     text = f"two processes have just exchanged a message over gloo; backends of this torch: {', '.join(backends)}"

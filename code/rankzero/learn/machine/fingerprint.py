@@ -39,8 +39,8 @@ def git_commit(folder: Path = Path(__file__).parent) -> dict[str, object]:
     """Returns `commit`, and whether tracked files differ from it (`dirty`); both None outside a git checkout."""
 
     def git(*arguments: str) -> str:
-        done = subprocess.run(["git", *arguments], cwd=folder, capture_output=True, text=True, check=True, timeout=10)
-        return done.stdout.strip()
+        result = subprocess.run(["git", *arguments], cwd=folder, capture_output=True, text=True, check=True, timeout=10)
+        return result.stdout.strip()
 
     try:
         return {"commit": git("rev-parse", "HEAD"), "dirty": bool(git("status", "--porcelain", "--untracked-files=no"))}

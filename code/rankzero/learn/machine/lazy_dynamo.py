@@ -2,8 +2,8 @@
 
 The first optimizer of a process imports `torch._dynamo` to call two of its functions, which do nothing outside compiled
 code. A process group that starts calls a third function, DDP a fourth, and checkpointing reads the compiler's settings.
-A stand-in has these. It becomes the real module when any other attribute or submodule is needed: by `torch.compile`,
-`torch.export`, `fully_shard`, or an import of a part.
+A stand-in has these functions and settings. It becomes the real module when any other attribute or submodule is
+needed: by `torch.compile`, `torch.export`, `fully_shard`, or an import of a submodule.
 """
 
 import importlib

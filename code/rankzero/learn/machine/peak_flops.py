@@ -11,8 +11,8 @@ def reference_peak(device: torch.device, given: float | None = None) -> tuple[fl
     """Returns the FLOP/s of dense fp32 products and their source in words; None where this device has none."""
     if given:
         return given, "given"
-    if known := peak_flops(device):
-        return known, "data sheet"
+    if listed := peak_flops(device):
+        return listed, "data sheet"
     if device.type == "cpu":
         return measured_peak(), f"measured: large products, threads: {torch.get_num_threads()}"
     return None

@@ -38,19 +38,19 @@ class GPTConfig:
             raise UserError(f"dropout is {self.dropout}: it must be at least 0 and below 1.")
 
     def parameter_count(self) -> int:
-        """Learned numbers in a GPT of this shape, without making one."""
+        """Returns the number of parameters of a GPT of this shape, without making the model."""
         C = self.hidden_dim
         return (self.vocab_size + self.block_size + 1) * C + self.n_layer * (12 * C**2 + 2 * C)
 
     def training_bytes(self, batch_size: int) -> int:
-        """About what training in fp32 with AdamW holds at its peak: 16 bytes per parameter, and the activations."""
+        """Returns the approximate peak bytes of fp32 training with AdamW: 16 per parameter, plus activations."""
         kept = (
             self.n_layer * 16 * self.hidden_dim + 3 * self.vocab_size
-        )  # numbers a token; see handbook/forward-pass.md
+        )  # numbers per token; see handbook/forward-pass.md
         return 16 * self.parameter_count() + 4 * batch_size * self.block_size * kept
 
     def summary(self) -> str:
-        """The shape in words."""
+        """Returns the shape in words."""
         blocks = f"{self.n_layer} layers of {self.n_head} heads, {self.hidden_dim} wide"
         return f"{blocks}, {self.block_size} tokens per sequence"
 
@@ -75,7 +75,7 @@ class CausalSelfAttention(nn.Module):
 
 
 class MLP(nn.Module):
-    """Works on each token alone: widen fourfold, bend, narrow."""
+    """Works on each token alone: widens it fourfold, applies GELU, narrows it."""
 
     def __init__(self, config: GPTConfig) -> None:
         super().__init__()
@@ -144,11 +144,11 @@ class GPT(nn.Module):
         return x
 
     def parameter_count(self) -> int:
-        """Learned numbers in the model; the tied matrix counts once."""
+        """Returns the number of parameters in the model; the tied matrix counts once."""
         return sum(p.numel() for p in self.parameters())
 
     def flops_per_token(self) -> int:
-        """FLOPs of forward and backward for one token, by PaLM's formula 6N + 12LHQT (arXiv 2204.02311, appendix B).
+        """Returns FLOPs of forward and backward per token, by PaLM's 6N + 12LHQT (arXiv 2204.02311, appendix B).
 
         N leaves out the position embedding, which is looked up and added, never multiplied.
         """
@@ -160,7 +160,7 @@ class GPT(nn.Module):
     def generate(self, tokens: Tensor, count: int, generator: torch.Generator | None = None) -> Tensor:
         """Samples `count` tokens after `tokens` [B, T], one at a time; returns [B, T + count].
 
-        `generator` lives on the CPU, so that a seed gives the same draws whatever the device.
+        `generator` lives on the CPU, so that a seed gives the same draws on every device.
         """
         training = self.training
         self.eval()

@@ -1,7 +1,7 @@
 """A Llama that reads in one sitting: what changed in decoder-only models after GPT-2.
 
 RMSNorm instead of LayerNorm, rotary positions instead of learned ones, a gated MLP (SwiGLU), fewer heads for keys and
-values than for queries (grouped-query attention), an output layer of its own. Shapes in comments: B sequences in a
+values than for queries (grouped-query attention), an untied output layer. Shapes in comments: B sequences in a
 batch, T tokens in a sequence, C = hidden_dim, H heads, K heads of keys and values, D = C / H, V tokens.
 """
 
@@ -44,7 +44,7 @@ class LlamaConfig:
 
     @property
     def head_dim(self) -> int:
-        """Numbers a head."""
+        """The width of one head."""
         return self.hidden_dim // self.n_head
 
 
@@ -81,7 +81,7 @@ def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
 
 
 class MLP(nn.Module):
-    """SwiGLU: one branch decides how much of the other passes."""
+    """SwiGLU: one branch, after SiLU, scales the other branch."""
 
     def __init__(self, config: LlamaConfig) -> None:
         super().__init__()

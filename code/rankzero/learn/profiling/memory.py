@@ -1,7 +1,7 @@
 """Memory that training holds, by phase of a step.
 
-Two views. `memory_now` asks the allocator or the operating system. `PhaseMemory` counts bytes of tensors by their role,
-which is exact and does not depend on the allocator.
+Two views. `memory_now` reads the counters of the allocator or the operating system. `PhaseMemory` counts the bytes of
+tensors by their role, which is exact and does not depend on the allocator.
 """
 
 import resource
@@ -41,7 +41,7 @@ def memory_now(device: torch.device) -> dict[str, int]:
 
 
 def check_fits(needed: int, device: torch.device, first: str = "") -> None:
-    """UserError if `needed` bytes are more than the device, or this machine, has in all.
+    """UserError if `needed` bytes are more than the total memory of the device, or of this machine.
 
     `first`, as in "--micro-batch, ", is the option to lower before the others.
     """
@@ -75,7 +75,7 @@ class PhaseRow:
 
     @property
     def total(self) -> int:
-        """Bytes over the four roles."""
+        """Returns the sum of the four roles, in bytes."""
         return self.weights + self.gradients + self.optimizer + self.activations
 
 
@@ -88,7 +88,7 @@ class PhaseMemory:
             loss = model(x).sum()
             memory.record("forward")
 
-    `peak_activations` is the most that autograd kept at any moment; tensors recomputed in backward count.
+    `peak_activations` is the most that autograd kept at any moment; tensors that are recomputed in backward count too.
     """
 
     def __init__(self, model: nn.Module, optimizer: torch.optim.Optimizer, device: torch.device) -> None:
@@ -126,14 +126,14 @@ class PhaseMemory:
         )
 
     def table(self) -> str:
-        """Returns the rows as text, in MiB (2^20 bytes). Of more than 16 rows, the first 6 and the last 3."""
+        """Returns the rows as text, in MiB (2^20 bytes); of more than 16 rows, only the first 6 and the last 3."""
         roles = ("weights", "gradients", "optimizer", "activations", "total")
         system = [name for name in self.rows[0].system if name != "peak"]
         lines = ["MiB after" + "".join(f"{name:>12}" for name in (*roles, *system))]
         left_out = range(6, len(self.rows) - 3) if len(self.rows) > 16 else range(0)
-        for place, row in enumerate(self.rows):
-            if place in left_out:
-                if place == left_out[0]:
+        for index, row in enumerate(self.rows):
+            if index in left_out:
+                if index == left_out[0]:
                     lines.append(f"...      {len(left_out)} rows are left out")
                 continue
             numbers = [getattr(row, role) for role in roles] + [row.system[name] for name in system]

@@ -43,8 +43,8 @@ def record_spans() -> Iterator[list[Span]]:
     """Records the spans of this rank in the context. The list is filled when the context ends.
 
     Compute is every phase that the code has named with `record_function`: data, forward, backward, optimizer; on CUDA,
-    the time in which the GPU worked on the phase. Communication is the work of the backend, in a thread or a stream of
-    its own.
+    the time in which the GPU worked on the phase. Communication is the work of the backend, in its own
+    thread or stream.
     """
     spans: list[Span] = []
     with torch.profiler.profile() as profiler:
@@ -87,15 +87,15 @@ def plot_rank_timeline(ranks: list[list[Span]], title: str = "") -> Figure:
     colors = PHASES | COLLECTIVES
     labels = []
     for number, spans in enumerate(ranks):
-        for place, lane in enumerate((COMPUTE, COMMUNICATION)):
-            row = 2.3 * number + place
+        for offset, lane in enumerate((COMPUTE, COMMUNICATION)):
+            row = 2.3 * number + offset
             labels.append((row, f"rank {number}: {lane}"))
             for span in spans:
                 if span.lane == lane:
                     bar = ((span.start - begin) / 1000, (span.end - span.start) / 1000)
                     axes.broken_barh([bar], (row - 0.4, 0.8), color=colors[span.name], edgecolor="white", linewidth=0.4)
-    seen = {span.name for spans in ranks for span in spans}
-    patches = [Patch(color=color, label=name) for name, color in colors.items() if name in seen]
+    drawn = {span.name for spans in ranks for span in spans}
+    patches = [Patch(color=color, label=name) for name, color in colors.items() if name in drawn]
     axes.set_yticks([row for row, _ in labels], [text for _, text in labels])
     axes.invert_yaxis()
     axes.set(xlabel="ms", xlim=(0, None), title=title)

@@ -49,12 +49,12 @@ class MeasuredStep:
 def measure(step: Step, model: nn.Module, optimizer: Optimizer, x: Tensor, y: Tensor) -> MeasuredStep:
     """Runs `step(model, optimizer, x, y, after=...)` and counts; `step` must call `after(phase)` as each phase ends."""
     calls: dict[str, Counter[str]] = {}
-    held: list[int] = []
+    whole_bytes: list[int] = []
 
     def after(phase: str) -> None:
         before = sum(calls.values(), Counter())
         calls[phase] = counter.calls - before
-        held.append(local_bytes(p for p in model.parameters() if not isinstance(p, DTensor)))
+        whole_bytes.append(local_bytes(p for p in model.parameters() if not isinstance(p, DTensor)))
 
     with CollectiveCounter() as counter:
         step(model, optimizer, x, y, after=after)
@@ -65,7 +65,7 @@ def measure(step: Step, model: nn.Module, optimizer: Optimizer, x: Tensor, y: Te
         gradients=local_bytes(p.grad for p in model.parameters()),
         averages=local_bytes(averages),
         calls=calls,
-        whole=held[0],
+        whole=whole_bytes[0],
         messages=sum(record.bytes for record in until_update),
     )
 
@@ -73,7 +73,7 @@ def measure(step: Step, model: nn.Module, optimizer: Optimizer, x: Tensor, y: Te
 def table_of_ranks(ways: Mapping[str, MeasuredStep]) -> str:
     """Returns a table: bytes on each rank after a step of each way to train, and the step's collectives.
 
-    In MiB (2^20 bytes). Every rank must call it. Where all ranks hold the same, one row stands for all.
+    In MiB (2^20 bytes). Every rank must call this function. If the rows of all ranks are equal, only one row is shown.
     """
     lines = ["MiB after a step        weights  gradients   averages      total"]
     for name, step in ways.items():

@@ -80,7 +80,7 @@ def _own_times(events: list[Event]) -> dict[str, list[float]]:
 
 
 def plot_timeline(events: list[Event], steps: int = 3) -> Figure:
-    """Draws the first steps of a trace: a row per phase, one for time that no phase covers, one for operations."""
+    """Draws the first steps of a trace: a row per phase, a row for time without a phase, and a row for operations."""
     named = ranges(events)
     shown = [(start, end) for start, end, name in named if name.startswith("ProfilerStep#")][:steps]
     begin, end = shown[0][0], shown[-1][1]

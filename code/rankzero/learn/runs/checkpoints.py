@@ -45,7 +45,7 @@ def read_checkpoint(path: Path, *, settings: Collection[str]) -> dict[str, Any]:
         checkpoint = torch.load(io.BytesIO(_verified(path)), map_location="cpu", weights_only=True)
     except FileNotFoundError:
         raise UserError(f"checkpoint {path} does not exist.") from None
-    except Exception:  # a damaged file can make its readers raise anything
+    except Exception:  # on a damaged file, torch and zipfile raise errors of any type
         raise UserError(
             f"checkpoint {path} is damaged, or is not a checkpoint: resume from another, or start a new run."
         ) from None
@@ -66,10 +66,10 @@ def check_same_run(saved: dict[str, Any], options: argparse.Namespace, corpus: C
     """UserError unless the checkpoint `saved` is of this model and this text, and has steps left to train."""
     path = saved["path"]
     for name in MODEL_SHAPE:
-        saved_value, asked, option = saved["settings"][name], getattr(options, name), "--" + name.replace("_", "-")
-        if saved_value != asked:
+        saved_value, value, option = saved["settings"][name], getattr(options, name), "--" + name.replace("_", "-")
+        if saved_value != value:
             raise UserError(
-                f"checkpoint {path} holds a model of {option} {saved_value!r}, not {asked}: leave {option} out."
+                f"checkpoint {path} holds a model of {option} {saved_value!r}, not {value}: leave {option} out."
             )
     if saved["corpus_sha256"] != corpus.sha256:
         raise UserError(f"checkpoint {path} was trained on another text than {corpus.name}: pass the same --corpus.")

@@ -32,7 +32,7 @@ class StarterParser(argparse.ArgumentParser):
 
 class _Help(argparse.ArgumentDefaultsHelpFormatter):
     def _get_help_string(self, action: argparse.Action) -> str | None:
-        # "(default: None)" informs nobody; the help of such an option states its default in words.
+        # "(default: None)" is useless: the help of such an option states its default in words.
         return action.help if action.default is None else super()._get_help_string(action)
 
 

@@ -12,9 +12,9 @@ from rankzero.learn.runs.step_meter import StepMeter
 class PhaseTimer:
     """Times the phases of some steps on this rank.
 
-    All ranks leave backward together, since each waits there for the gradients of all. So a slow rank does not show in
-    the step time, which is the same on all ranks: the slow rank has the longest forward, and the others have the
-    longest backward.
+    All ranks leave backward together, since each rank waits there for the gradients of all ranks. So a slow rank does
+    not show in the step time, which is the same on all ranks: the slow rank has the longest forward, and the other
+    ranks have the longest backward.
     """
 
     def __init__(self, device: torch.device) -> None:

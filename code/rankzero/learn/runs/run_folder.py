@@ -18,8 +18,8 @@ def new_run_folder(parent: Path, name: str) -> Path:
 
     UserError where `parent` cannot be written.
     """
-    taken = [int(path.name.removeprefix(f"{name}-")) for path in _runs(parent, name)]
-    number = max(taken, default=0) + 1
+    numbers = [int(path.name.removeprefix(f"{name}-")) for path in _runs(parent, name)]
+    number = max(numbers, default=0) + 1
     while True:
         folder = parent / f"{name}-{number:03d}"
         try:

@@ -26,11 +26,11 @@ from rankzero.learn.profiling.memory import MIB, memory_now
 class StepMeter:
     """Times training steps and reports them in windows of `every` steps.
 
-    The first step is a window of its own: its loss is the loss before training, and its time, which includes one-off
+    The first step is a separate window: its loss is the loss before training, and its time, which includes one-off
     work, stays out of the overall rate.
 
-    Call `step` after each step. Losses stay on the device until a window ends: reading one earlier would make the host
-    wait for the device. Use the meter as a context, so that the last window is written.
+    Call `step` after each step. Losses stay on the device until a window ends: reading a loss earlier would make the
+    host wait for the device. Use the meter as a context, so that the last window is written.
 
     `log` is the JSONL file, one event per line: `run`, `step` (loss, lr, further measured values), `window` (mean loss,
     tokens_per_s, step_ms, memory in bytes, gpu_util in percent and mfu where known), `eval` (val_loss).
@@ -169,10 +169,10 @@ class StepMeter:
         return rates
 
     def _line(self, means: dict[str, float], window: dict[str, float], memory: dict[str, int]) -> str:
-        held = ", ".join(f"{name} {number / MIB:,.0f}" for name, number in memory.items())
-        more = [f"{name.replace('_', ' ')} {mean:.3f}" for name, mean in means.items()]
-        words = [f"step {self.done:>5}/{self.last_step}", f"loss {self.loss:.4f}", *more, *_rate_words(window)]
-        words.append(f"{held} MiB")
+        memory_text = ", ".join(f"{name} {number / MIB:,.0f}" for name, number in memory.items())
+        mean_words = [f"{name.replace('_', ' ')} {mean:.3f}" for name, mean in means.items()]
+        words = [f"step {self.done:>5}/{self.last_step}", f"loss {self.loss:.4f}", *mean_words, *_rate_words(window)]
+        words.append(f"{memory_text} MiB")
         return "  ".join(words)
 
 

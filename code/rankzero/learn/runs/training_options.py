@@ -120,7 +120,7 @@ def run_starter(
         first = "--micro-batch, " if "micro_batch" in settings else ""
         parser.error(f"out of memory: use a smaller {first}--batch-size, --block-size, --hidden-dim or --layers.")
     except KeyboardInterrupt:
-        print("\nStopped by Ctrl-C at once: what was saved before is kept.", file=sys.stderr)
+        print("\nStopped by Ctrl-C at once: files that were saved before are kept.", file=sys.stderr)
         return 130
 
 

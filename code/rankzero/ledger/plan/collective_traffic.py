@@ -2,7 +2,7 @@
 
 As in PyTorch: `DistributedDataParallel` (ZeRO 0), `fully_shard` on each block and then on the model (ZeRO 3, on a
 two-dimensional mesh with replicas), DTensor's tensor and sequence parallelism, point-to-point pipelines. ZeRO 1 and 2
-are the paper's: gradients reduce-scattered, updated weights all-gathered; no PyTorch class does just that.
+are the paper's: gradients reduce-scattered, updated weights all-gathered; no PyTorch class does exactly this.
 """
 
 from collections.abc import Iterable, Iterator
@@ -37,7 +37,7 @@ class Collective:
     calls: int
     bytes: int  # of all calls
     formula: str
-    hides: Window = ""  # the computation that can run meanwhile
+    hides: Window = ""  # the computation that can run at the same time
 
     @property
     def sent(self) -> int:
@@ -75,8 +75,8 @@ def totals(collectives: Iterable[Collective]) -> Totals:
 def ddp_buckets(gradients: Iterable[int], first: int = FIRST_BUCKET, then: int = BUCKET) -> list[int]:
     """Returns the bytes of DDP's buckets for gradients of these bytes, in the order in which backward makes them.
 
-    A bucket is closed by the gradient that fills it: the cap is no maximum. Holds from the second step on; in the first
-    step the order is the reversed order of the parameters.
+    A bucket is closed by the gradient that fills it, so a bucket may exceed the cap. Valid after the first step; in the
+    first step the order is the reversed order of the parameters.
     """
     buckets, filling, cap = [], 0, first
     for size in gradients:
@@ -170,7 +170,7 @@ def _of_tensor(config: Config, recipe: Recipe, layout: Layout, part: Part, token
         return
     m, blocks, sizes = layout.micro_batches, part.blocks, sizes_of(recipe)
     stream = tokens * config.hidden_dim * sizes.compute
-    again = layout.checkpointing == "block"  # the second run stops at the last tensor that backward needs
+    recompute = layout.checkpointing == "block"  # recomputation stops at the last tensor that backward needs
 
     def make(operation: Operation, purpose: str, times: int, size: int, formula: str) -> Collective:
         return Collective(
@@ -179,8 +179,8 @@ def _of_tensor(config: Config, recipe: Recipe, layout: Layout, part: Part, token
 
     symbols = f"B·T·C·{sizes.compute}"
     if layout.sequence_parallel:
-        gathers = blocks * (4 + 2 * again) + part.first + part.last
-        scatters = blocks * (4 + again) + part.first + part.last
+        gathers = blocks * (4 + 2 * recompute) + part.first + part.last
+        scatters = blocks * (4 + recompute) + part.first + part.last
         yield make("all_gather", "activations into products", gathers, stream, symbols)
         yield make("reduce_scatter", "activations after products", scatters, stream, symbols)
         size = recipe.gradient or recipe.weight
@@ -190,7 +190,7 @@ def _of_tensor(config: Config, recipe: Recipe, layout: Layout, part: Part, token
             f"{norms} · C·{size}",
         )  # fmt: skip
     else:
-        times = blocks * (4 + again) + part.first + part.last
+        times = blocks * (4 + recompute) + part.first + part.last
         yield make("all_reduce", "activations", times, stream, symbols)
     if part.last:
         yield make("all_reduce", "loss: maximum", 1, tokens * sizes.loss, f"B·T·{sizes.loss}")

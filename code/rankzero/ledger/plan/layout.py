@@ -19,8 +19,8 @@ class Layout:
     gradients too, 3 the weights too, which are gathered before use and dropped after it (`reshard`) or kept until
     backward. `shard` is the number of data ranks that share one copy; None means all. More copies are replicas (hybrid
     sharding).
-    `tensor` ranks share every matrix product. `pipeline` ranks have blocks of their own, in `interleave` runs each,
-    and pass `micro_batches` on. Without a pipeline the micro-batches follow one another, and gradients add up.
+    `tensor` ranks share every matrix product. `pipeline` ranks each have other blocks, in `interleave` runs, and
+    pass `micro_batches` on. Without a pipeline the micro-batches follow one another, and gradients add up.
     `checkpointing` "block" keeps each block's input only and runs the block again in backward.
     """
 

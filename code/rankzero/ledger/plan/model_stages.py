@@ -33,7 +33,7 @@ class NoPositions(nn.Module):
     """Replaces the position embedding on stages after the first, which adds the positions."""
 
     def forward(self, positions: Tensor) -> float:
-        """0, whatever the positions."""
+        """Returns 0 for any positions."""
         return 0.0
 
 
@@ -79,7 +79,7 @@ def _in_block(stream: Any, sequence: bool) -> dict[str, ParallelStyle]:
     """Returns the styles of a block: columns, then rows, so that two products need one collective before and after."""
     norms: dict[str, ParallelStyle] = {"norm1": SequenceParallel(), "norm2": SequenceParallel()} if sequence else {}
     return norms | {
-        # Made a DTensor once, so that the gradients of q, k, v are summed before they are reduced, and not after.
+        # The input is made a DTensor once, so that the gradients of q, k, v are summed before they are reduced.
         "attention": PrepareModuleInput(
             input_layouts=(stream, None, None), desired_input_layouts=(Replicate(), None, None)
         ),
@@ -95,9 +95,9 @@ def shard_weights(model: nn.Module, mesh: DeviceMesh, layout: Layout, recipe: Re
     """Applies `fully_shard` to each block, then to the model; `mesh` has one dimension, or two: replicas, shards.
 
     In backward PyTorch prefetches the unit that ran before the present unit in forward. A pipeline mixes the forwards
-    of several micro-batches, so some of those guesses are wrong; with `prefetch` each unit names its predecessor.
+    of several micro-batches, so some of these predictions are wrong; with `prefetch` each unit names its predecessor.
     """
-    # A recipe without gradients in the dtype of its weights wants their sum over ranks in fp32 as well.
+    # A recipe that stores no gradients in the dtype of its weights also reduces gradients over ranks in fp32.
     policy = MixedPrecisionPolicy(reduce_dtype=None if recipe.gradient else torch.float32)
     blocks = list(model.get_submodule("blocks").children())
     units = [fully_shard(block, mesh=mesh, reshard_after_forward=layout.reshard, mp_policy=policy) for block in blocks]

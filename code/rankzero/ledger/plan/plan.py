@@ -68,9 +68,9 @@ class Plan:
     @cached_property
     def estimate(self) -> Estimate:
         """Time of a step, part by part."""
-        how: dict[str, Any] = {"stage": self.stage, "efficiency": self.efficiency, "per_node": self.per_node}
-        how |= self._sizes
-        return estimate(self.config, self.recipe, self.optimizer, self.layout, self.collectives, self.hardware, **how)
+        args: dict[str, Any] = {"stage": self.stage, "efficiency": self.efficiency, "per_node": self.per_node}
+        args |= self._sizes
+        return estimate(self.config, self.recipe, self.optimizer, self.layout, self.collectives, self.hardware, **args)
 
     @property
     def tokens(self) -> int:
@@ -111,7 +111,7 @@ class Plan:
             padded = -(-self.config.vocab_size // layout.tensor)
             warnings.append(
                 f"a vocabulary of {self.config.vocab_size:,} does not divide by {layout.tensor} tensor ranks: "
-                f"the first ones hold {padded:,} rows."
+                f"the first ranks hold {padded:,} rows."
             )
         weights = weights_of(self.config, layout.part(self.config, self.stage))
         gathered = sum(unit.numbers * unit.copies for unit in units_of(weights, layout))
@@ -123,7 +123,7 @@ class Plan:
         if 0 <= self.room < self.hardware.memory / 10:
             warnings.append(
                 "less than a tenth of the memory is left; the CUDA context, NCCL's buffers and fragmentation, which no "
-                "plan knows, may take that."
+                "plan includes, may take that."
             )
         if layout.world_size > self.per_node and self.per_node % layout.tensor:
             warnings.append(

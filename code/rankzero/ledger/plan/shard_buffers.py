@@ -1,7 +1,7 @@
 """Buffers of `fully_shard`: the weights and gradients that are gathered and reduced together.
 
 The units are those of the usual calls: on each block, then on the model, whose unit ("root") holds all weights outside
-blocks. The time at which each buffer is held was read off PyTorch's `FSDPMemTracker`: see handbook/planning.md.
+blocks. The time at which each buffer is held was read from PyTorch's `FSDPMemTracker`: see handbook/planning.md.
 """
 
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ class Unit:
 
     name: str
     copies: int
-    numbers: int  # elements of one copy, padded so that every rank's part is as large as the first one's
+    numbers: int  # elements of one copy, padded so that all ranks' parts are as large as the first part
 
 
 def units_of(weights: list[Weight], layout: Layout) -> list[Unit]:

@@ -89,7 +89,7 @@ class Counted:
 def fake_world(ranks: int, rank: int = 0) -> Iterator[None]:
     """Makes a process group of `ranks` of which only this rank exists: collectives return at once."""
     hook = sys.excepthook  # replaced by init_process_group
-    _clear_sharding_prop_cache()  # it may name groups of an earlier world
+    _clear_sharding_prop_cache()  # the cache may name groups of an earlier world
     dist.init_process_group("fake", rank=rank, world_size=ranks, store=FakeStore())
     try:
         yield
@@ -108,7 +108,7 @@ def check(config: Config, recipe: Recipe, layout: Layout) -> None:
     """UserError for layouts that can be planned and not run."""
     layout.check(config)
     if layout.zero in (1, 2):
-        raise UserError(f"ZeRO-{layout.zero} is computed only: no class of PyTorch does just that. Simulate 0 or 3.")
+        raise UserError(f"ZeRO-{layout.zero} is computed only: no class of PyTorch does exactly this. Simulate 0 or 3.")
     if recipe.copy and layout.tensor > 1:
         raise UserError("autocast over tensor ranks is computed only: simulate another recipe, such as mixed.")
     if isinstance(config, GPTConfig) and layout.tensor > 1:
@@ -142,11 +142,11 @@ def count_step(
     fake: bool = False,
 ) -> Counted:
     """Counts one optimizer step of this rank of the process group, fake or real; weights are uninitialized."""
-    mesh = mesh_of(layout)  # before there are fake tensors: init_device_mesh reads a real tensor
+    mesh = mesh_of(layout)  # before fake tensors are made: init_device_mesh reads a real tensor
     stage = dist.get_rank() // (layout.data * layout.tensor)
     with default_dtype(recipe), torch.device("meta"):
         runs = parallelize(config, recipe, layout, mesh, stage)
-    with FakeTensorMode(allow_non_fake_inputs=True) if fake else contextlib.nullcontext():  # these are the meta tensors
+    with FakeTensorMode(allow_non_fake_inputs=True) if fake else contextlib.nullcontext():  # non-fake: meta tensors
         off_meta(runs)
         return _Step(config, recipe, layout, runs, mesh, batch_size, seq_len, stage).count(optimizer)
 
@@ -220,7 +220,7 @@ class _Step:
         if not part.last:
             self._send(out.detach(), 1)
         self.under_way[action.micro_batch, action.chunk] = x, out, Counter(saved.by_module)
-        total: Counter[str] = sum((left for _, _, left in self.under_way.values()), Counter())
+        total: Counter[str] = sum((saved_bytes for _, _, saved_bytes in self.under_way.values()), Counter())
         if total.total() > self.most.total():
             self.most = total
 
@@ -242,7 +242,7 @@ class _Step:
         return (self.stage + step) % self.layout.pipeline
 
     def _send(self, tensor: Tensor, step: int) -> None:
-        # Does not wait for the receiver: two ranks that both send first would wait forever.
+        # Without waiting for the receiver: two ranks that both send first would wait forever.
         tensor = tensor.contiguous()
         work = dist.isend(tensor, group=self.mesh["pipeline"].get_group(), group_dst=self._peer(step))
         self.sending.append((work, tensor))
@@ -265,8 +265,8 @@ class _Step:
 def _reduce_partial_gradients(updater: RecipeOptimizer) -> None:
     """Reduces gradients that are still partial sums: those of norms whose tokens are split over tensor ranks.
 
-    Gradients under `fully_shard` or in fp32 sums are reduced by now. The optimizer would reduce them at
-    each read.
+    Gradients under `fully_shard` or in fp32 sums are reduced already. Without this function, the optimizer would reduce
+    the partial sums at each read.
     """
     for parameter in [] if updater.accumulators else updater.parameters:
         gradient = parameter.grad

@@ -1,8 +1,8 @@
 """Step time: a lower bound with its parts, from FLOPs, bytes, data sheets and one assumption.
 
-The assumption is the share of the peak that products reach when nothing is in their way (`efficiency`). All else
-is division. What overlaps is taken to overlap wholly, links are taken to carry what their sheets say, and no kernel
-takes time to launch: a real step is slower.
+The assumption is the share of the peak that matrix products reach (`efficiency`). Every other number is a quotient of
+a count and a rate. Overlap is taken to be complete, links to reach the rates on their data sheets, and kernels to
+launch in no time: a real step is slower.
 """
 
 from dataclasses import dataclass
@@ -46,7 +46,7 @@ HIDDEN = "hidden communication"
 
 @dataclass(frozen=True)
 class Estimate:
-    """Seconds of one optimizer step, part by part. `hidden` communication takes place meanwhile, and adds nothing."""
+    """Seconds of one optimizer step, part by part. `hidden` communication overlaps computation and adds no time."""
 
     compute: float
     recompute: float
@@ -63,7 +63,7 @@ class Estimate:
 
     @property
     def seconds(self) -> float:
-        """All parts but the hidden one."""
+        """Returns the sum of all parts except hidden communication."""
         return self.compute + self.recompute + self.tensor + self.data + self.pipeline + self.bubble + self.update
 
     @property
@@ -98,7 +98,7 @@ def seconds_of(collective: Collective, layout: Layout, hardware: Hardware, per_n
     """Returns the seconds of a collective: its bytes over the bandwidth of its ring."""
     stride = stride_of(collective.group, layout)
     if collective.operation == "send" and layout.world_size > per_node:
-        return collective.sent / hardware.network  # one port, its own
+        return collective.sent / hardware.network  # through the rank's own port
     return collective.sent / hardware.bandwidth(collective.ranks, stride, per_node, layout.world_size)
 
 
@@ -122,41 +122,41 @@ def estimate(
     parts = [layout.part(config, number) for number in {0, layout.pipeline - 1}]
     effective = rate * efficiency * layout.tensor
     work = max(model_flops(config, tokens, seq_len, part) for part in parts) / effective
-    again = max(recomputed_flops(config, layout, tokens, seq_len, part) for part in parts) / effective
-    room: dict[Window, float] = {
+    recompute = max(recomputed_flops(config, layout, tokens, seq_len, part) for part in parts) / effective
+    available: dict[Window, float] = {
         "": 0.0,
         "forward": m * work / 3,
-        "backward": m * (2 / 3 * work + again),
-        "last backward": 2 / 3 * work + again,
+        "backward": m * (2 / 3 * work + recompute),
+        "last backward": 2 / 3 * work + recompute,
     }
-    taken = dict.fromkeys(room, 0.0)
+    used = dict.fromkeys(available, 0.0)
     exposed = {"tensor": 0.0, "data": 0.0, "pipeline": 0.0}
     for collective in sent:
         seconds = seconds_of(collective, layout, hardware, per_node)
-        where = collective.group if collective.group in exposed else "data"
+        part = collective.group if collective.group in exposed else "data"
         if collective.hides:
-            taken[collective.hides] += seconds
+            used[collective.hides] += seconds
         else:
-            exposed[where] += seconds
-    over = {window: max(0.0, taken[window] - room[window]) for window in room}
-    exposed["data"] += sum(over.values())
+            exposed[part] += seconds
+    excess = {window: max(0.0, used[window] - available[window]) for window in available}
+    exposed["data"] += sum(excess.values())
     weights = weights_of(config, layout.part(config, stage))
     numbers = sum(held(weight, layout, 1) for weight in weights)
     moved = 2 * recipe.state * len(optimizer.moments) + 2 * (recipe.master or recipe.weight)
     moved += (recipe.accumulator or recipe.gradient) + (recipe.weight if recipe.master else 0)
-    everything = tokens * m * layout.data
-    flops = model_flops(config, everything, seq_len)
+    step_tokens = tokens * m * layout.data
+    flops = model_flops(config, step_tokens, seq_len)
     return Estimate(
         compute=m * work,
-        recompute=m * again,
+        recompute=m * recompute,
         tensor=exposed["tensor"],
         data=exposed["data"],
         pipeline=exposed["pipeline"],
-        bubble=(layout.pipeline - 1) / layout.interleave * (work + again),
+        bubble=(layout.pipeline - 1) / layout.interleave * (work + recompute),
         update=numbers * moved / hardware.hbm,
-        hidden=sum(taken.values()) - sum(over.values()),
-        tokens=everything,
+        hidden=sum(used.values()) - sum(excess.values()),
+        tokens=step_tokens,
         flops=flops,
-        hardware_flops=flops + recomputed_flops(config, layout, everything, seq_len),
+        hardware_flops=flops + recomputed_flops(config, layout, step_tokens, seq_len),
         peak=rate * layout.world_size,
     )
