@@ -1,9 +1,9 @@
-"""Lab 02's exercises as an nbgrader notebook that asks the same of a submission as `rankzero grade` does.
+"""Lab 02's exercises as an nbgrader notebook that checks a submission exactly as `rankzero grade` does.
 
-A solution cell for each exercise, cut out of the submission's exercises.py; for each check a test cell with the check's
-points, which runs the check's probe on the notebook's functions and on the reference's, and judges. So the reference
-and the judges are inside the process that they judge, as they must be in a notebook grader: a cell of a submission can
-read or replace them. The points come out the same for whoever does not.
+Each exercise has a solution cell, cut out of the submission's exercises.py. Each check has a test cell with the check's
+points, which runs the check's probe on the notebook's functions and on the reference's functions, and compares. As in
+every notebook grader, the reference and the judges are inside the process that they judge, so a submission's cell could
+read or replace them. A submission that leaves them alone gets the same points from both graders.
 """
 
 import ast
@@ -15,8 +15,8 @@ from nbformat.notebooknode import NotebookNode
 from rankzero.curriculum import Lab
 from rankzero.exercises.checks.check import Check, exercises_of
 
-# The first of the locked cells. Answers are kept for the checks that share a probe, as `check_file` keeps them.
-JUDGING = """
+# The first of the locked cells. Checks that share a probe share its answers, as in `check_file`.
+JUDGING_CELL = """
 import __main__
 import functools
 import torch
@@ -39,29 +39,29 @@ def answers(probe, module):
 def passes(name):
     check = checks[name]
     missing = set(check.requires) - passed
-    assert not missing, f"waits for {{missing}}"
-    said = check.judge(answers(check.probe, __main__), answers(check.probe, reference))
-    assert not said, said
+    assert not missing, f"blocked by {{missing}}"
+    failure = check.judge(answers(check.probe, __main__), answers(check.probe, reference))
+    assert not failure, failure
     passed.add(name)
 """
 
 
 def notebook(lab: Lab, solution: str, seed: int) -> NotebookNode:
-    """The notebook with the answers of `solution`, an exercises.py."""
-    head, pieces = cut(lab, solution)
-    cells = [cell("head", head), cell("judging", JUDGING.format(number=lab.number, seed=seed))]
+    """Returns the notebook with the answers of `solution`, the text of an exercises.py."""
+    head, pieces = split_by_exercise(lab, solution)
+    cells = [cell("head", head), cell("judging", JUDGING_CELL.format(number=lab.number, seed=seed))]
     for exercise in exercises_of(lab):
         cells.append(cell(exercise.name, pieces[exercise.name], solution=True))
         cells += [test_cell(check) for check in exercise.checks]
-    made = nbformat.v4.new_notebook(cells=cells)
-    made.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
-    for number, one in enumerate(made.cells):
-        one["id"] = f"cell-{number}"
-    return made
+    filled = nbformat.v4.new_notebook(cells=cells)
+    filled.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    for number, numbered_cell in enumerate(filled.cells):
+        numbered_cell["id"] = f"cell-{number}"
+    return filled
 
 
-def cut(lab: Lab, source: str) -> tuple[str, dict[str, str]]:
-    """What comes before the first exercise, and each exercise's part of the file, by its name."""
+def split_by_exercise(lab: Lab, source: str) -> tuple[str, dict[str, str]]:
+    """Returns the text before the first exercise, and each exercise's part of the file by the exercise's name."""
     starts = [(line, name) for name, line in first_lines(lab, source)]
     lines = source.splitlines(keepends=True)
     ends = [line for line, _ in starts[1:]] + [len(lines)]
@@ -70,22 +70,22 @@ def cut(lab: Lab, source: str) -> tuple[str, dict[str, str]]:
 
 
 def first_lines(lab: Lab, source: str) -> Iterator[tuple[str, int]]:
-    """Each exercise with the line, from 0, on which its first function begins."""
+    """Yields each exercise's name and the line, counted from 0, on which its first function begins."""
     lines = [(node.name, node.lineno - 1) for node in ast.parse(source).body if isinstance(node, ast.FunctionDef)]
     for exercise in exercises_of(lab):
         yield exercise.name, min(line for name, line in lines if name in exercise.functions)
 
 
 def test_cell(check: Check) -> NotebookNode:
-    """The autograded test of one check. Its body is hidden from the version that students get."""
+    """Returns the autograded test of one check. Its body is hidden from the version that students get."""
     source = f'### BEGIN HIDDEN TESTS\npasses("{check.name}")\n### END HIDDEN TESTS'
     return cell(check.name.replace("/", "--"), source, points=check.points)
 
 
 def cell(name: str, source: str, *, solution: bool = False, points: int = 0) -> NotebookNode:
-    """A code cell with nbgrader's metadata: locked unless it is a solution, a test if it gives points."""
-    made = nbformat.v4.new_code_cell(source)
-    made.metadata["nbgrader"] = {
+    """Returns a code cell with nbgrader's metadata: locked unless it is a solution, a test if it gives points."""
+    code_cell = nbformat.v4.new_code_cell(source)
+    code_cell.metadata["nbgrader"] = {
         "schema_version": 3,
         "grade_id": name,
         "solution": solution,
@@ -94,4 +94,4 @@ def cell(name: str, source: str, *, solution: bool = False, points: int = 0) -> 
         "task": False,
         **({"points": points} if points else {}),
     }
-    return made
+    return code_cell

@@ -1,10 +1,10 @@
-"""How long does grading Lab 02 take, with `rankzero grade` and with nbgrader?
+"""Time that grading Lab 02 takes, with `rankzero grade` and with nbgrader.
 
-The same submissions as exercises.py for the one and as a notebook for the other (see equivalent_notebook.py): the
-reference, the stubs, and a class of known-wrong solutions. Both commands are timed whole, one after the other, one
-submission and core at a time and with OMP_NUM_THREADS=1, which suits the small models. Prints the median of several
-turns, which share of it is start-up (all but probing and judging; of nbgrader, all but cells of exercises and tests),
-and a class's seconds a submission. Fails if the two give a submission different points.
+Both grade the same submissions: the reference, the stubs, and a class of known-wrong solutions. `rankzero grade` gets
+them as exercises.py, nbgrader as notebooks (see equivalent_notebook.py). Each command is timed from start to exit, one
+after the other, with one submission and one core at a time and with OMP_NUM_THREADS=1, which suits the small models.
+Prints the median of several turns, the share of it that is start-up (all but probing and judging; for nbgrader, all but
+the cells of exercises and tests), and a class's seconds per submission. Fails if the points of a submission differ.
 
     pip install -e '.[benchmark]' && python benchmarks/grading.py
 """
@@ -38,32 +38,32 @@ SEED = 20261121
 
 @dataclass
 class Side:
-    """One grader: its command lines, and where it works."""
+    """One of the two graders that are compared: its command lines, and its working folder."""
 
     name: str
     folder: Path
-    totals: list[float] = field(default_factory=list)  # seconds of each turn with one submission
-    a_class: float = 0.0  # seconds of the whole class
-    work: float = 0.0  # seconds that probing and judging the reference took, as one of the class
+    turn_seconds: list[float] = field(default_factory=list)  # of each turn with one submission
+    class_seconds: float = 0.0  # of the whole class
+    reference_seconds: float = 0.0  # of probing and judging the reference when the whole class was graded
 
     def hand_in(self, student: str, wrong: KnownWrong | None = None, *, empty: bool = False) -> None:
-        """A submission: the stubs if `empty`, otherwise a known-wrong solution or the reference."""
+        """Writes a submission: the stubs if `empty`, otherwise a known-wrong solution or the reference."""
         raise NotImplementedError
 
     def grade(self, students: str) -> None:
-        """Grades one student, or all for "*"."""
+        """Grades one student, or every student if `students` is "*"."""
         raise NotImplementedError
 
     def points(self) -> dict[str, float]:
-        """Of every student graded so far."""
+        """Returns the points of every student graded so far."""
         raise NotImplementedError
 
-    def work_on(self, student: str) -> float:
-        """Seconds that probing and judging took when the student was graded last."""
+    def seconds_of_checks(self, student: str) -> float:
+        """Returns the seconds that probing and judging took when the student was last graded."""
         raise NotImplementedError
 
     def seconds(self, students: str) -> float:
-        """How long grading them takes."""
+        """Grades the students and returns the seconds that this took."""
         start = time.perf_counter()
         self.grade(students)
         return time.perf_counter() - start
@@ -77,7 +77,7 @@ class RankZero(Side):
 
     def grade(self, students: str) -> None:
         submissions = self.folder / "class"
-        if students != "*":  # a class of one
+        if students != "*":  # a class with one student
             submissions = self.folder / f"only-{students}"
             shutil.copytree(self.folder / "class" / students, submissions / students, dirs_exist_ok=True)
         out = self.folder / "out"
@@ -88,24 +88,24 @@ class RankZero(Side):
     def points(self) -> dict[str, float]:
         return read_points(self.folder / "out" / "grades.csv")
 
-    def work_on(self, student: str) -> float:
+    def seconds_of_checks(self, student: str) -> float:
         grade = json.loads((self.folder / "out" / "grades" / LAB.number / f"{student}.json").read_text())
         return float(grade["seconds"])
 
 
 class NbGrader(Side):
-    """`nbgrader autograde`, which runs each notebook in a kernel of its own, not in a sandbox."""
+    """`nbgrader autograde`, which runs each notebook in its own kernel, without a sandbox."""
 
     command = str(Path(sys.executable).with_name("nbgrader"))
 
     def hand_in(self, student: str, wrong: KnownWrong | None = None, *, empty: bool = False) -> None:
-        made = notebook(LAB, submitted(wrong, empty), SEED)
-        write(self.folder / "submitted" / student / "lab02" / "lab02.ipynb", nbformat.writes(made))
+        submission = notebook(LAB, submitted(wrong, empty), SEED)
+        write(self.folder / "submitted" / student / "lab02" / "lab02.ipynb", nbformat.writes(submission))
 
     def make_assignment(self) -> None:
-        """What an instructor does once: the notebook with its answers becomes the one that students get."""
-        made = notebook(LAB, LAB.reference.read_text(encoding="utf-8"), SEED)
-        write(self.folder / "source" / "lab02" / "lab02.ipynb", nbformat.writes(made))
+        """Makes the students' notebook from the notebook with answers. An instructor does this once per assignment."""
+        with_answers = notebook(LAB, LAB.reference.read_text(encoding="utf-8"), SEED)
+        write(self.folder / "source" / "lab02" / "lab02.ipynb", nbformat.writes(with_answers))
         call([self.command, "generate_assignment", "lab02"], self.folder)
 
     def grade(self, students: str) -> None:
@@ -115,16 +115,16 @@ class NbGrader(Side):
         call([self.command, "export", "--to=grades.csv"], self.folder)
         return read_points(self.folder / "grades.csv")
 
-    def work_on(self, student: str) -> float:
+    def seconds_of_checks(self, student: str) -> float:
         graded = nbformat.read(self.folder / "autograded" / student / "lab02" / "lab02.ipynb", as_version=4)
-        names = [one.metadata.nbgrader.grade_id for one in graded.cells]
+        names = [cell.metadata.nbgrader.grade_id for cell in graded.cells]
         first, last = (graded.cells[place].metadata.execution for place in (names.index("judging") + 1, -1))
         start, end = first["iopub.status.busy"], last["iopub.status.idle"]
         return (datetime.fromisoformat(end) - datetime.fromisoformat(start)).total_seconds()
 
 
 def submitted(wrong: KnownWrong | None, empty: bool) -> str:
-    """The source of a submission: the stubs if `empty`, otherwise a known-wrong solution or the reference."""
+    """Returns a submission's source: the stubs if `empty`, otherwise a known-wrong solution or the reference."""
     if wrong:
         return wrong_source(LAB, wrong)
     return (LAB.stubs if empty else LAB.reference).read_text(encoding="utf-8")
@@ -136,13 +136,13 @@ def write(file: Path, text: str) -> None:
 
 
 def call(command: list[str], folder: Path) -> None:
-    """Runs a command with no configuration but ours. RuntimeError with what it said, if it fails."""
-    here = {"JUPYTER_CONFIG_DIR": str(folder / "jupyter"), "IPYTHONDIR": str(folder / "ipython")}
+    """Runs a command with the configuration in `folder` only. RuntimeError with the command's output if it fails."""
+    configuration = {"JUPYTER_CONFIG_DIR": str(folder / "jupyter"), "IPYTHONDIR": str(folder / "ipython")}
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(
         command,
         cwd=folder,
-        env={**os.environ, **here, "PATH": path, "OMP_NUM_THREADS": "1"},
+        env={**os.environ, **configuration, "PATH": path, "OMP_NUM_THREADS": "1"},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -152,50 +152,52 @@ def call(command: list[str], folder: Path) -> None:
 
 
 def read_points(file: Path) -> dict[str, float]:
-    """Points by student, of a grades.csv."""
+    """Returns the points in a grades.csv by student."""
     with file.open(encoding="utf-8", newline="") as stream:
         return {row["student_id"]: float(row["raw_score"]) for row in csv.DictReader(stream)}
 
 
-def disagreements(ours: dict[str, float], theirs: dict[str, float]) -> list[str]:
-    """Students to whom the two give different points."""
+def disagreements(rankzero: dict[str, float], nbgrader: dict[str, float]) -> list[str]:
+    """Returns a line for each student to whom the two graders give different points."""
     return [
-        f"{student}: rankzero {ours.get(student)}, nbgrader {theirs.get(student)}"
-        for student in sorted(ours.keys() | theirs.keys())
-        if ours.get(student) != theirs.get(student)
+        f"{student}: rankzero {rankzero.get(student)}, nbgrader {nbgrader.get(student)}"
+        for student in sorted(rankzero.keys() | nbgrader.keys())
+        if rankzero.get(student) != nbgrader.get(student)
     ]
 
 
 def compare(sides: tuple[RankZero, NbGrader], turns: int, size: int) -> None:
-    """Times everything, turn by turn, and prints it."""
+    """Times single submissions, turn by turn, then the class. Prints the seconds of each turn."""
     for side in sides:
         side.hand_in("full")
         side.hand_in("empty", empty=True)
     sides[1].make_assignment()
     for turn in range(turns):
         for side in sides:
-            side.totals.append(side.seconds("full"))
-        print(f"turn {turn + 1}: " + ", ".join(f"{side.name} {side.totals[-1]:.2f} s" for side in sides))
+            side.turn_seconds.append(side.seconds("full"))
+        print(f"turn {turn + 1}: " + ", ".join(f"{side.name} {side.turn_seconds[-1]:.2f} s" for side in sides))
     wrongs = itertools.cycle(known_wrong(LAB).values())
-    for number, wrong in zip(range(1, size - 1), wrongs, strict=False):  # "full" and "empty" are of the class too
+    for number, wrong in zip(range(1, size - 1), wrongs, strict=False):  # "full" and "empty" are in the class too
         for side in sides:
             side.hand_in(f"wrong-{number:03}", wrong)
     for side in sides:
-        side.a_class = side.seconds("*")
-        side.work = side.work_on("full")
+        side.class_seconds = side.seconds("*")
+        side.reference_seconds = side.seconds_of_checks("full")
 
 
-def tell(sides: tuple[RankZero, NbGrader], size: int) -> None:
-    """The medians and their ratios."""
+def print_medians(sides: tuple[RankZero, NbGrader], size: int) -> None:
+    """Prints the medians and their ratios."""
     for side in sides:
-        total = statistics.median(side.totals)
+        total = statistics.median(side.turn_seconds)
+        start_up = 100 * (1 - side.reference_seconds / total)
         print(
-            f"{side.name}: one submission {total:.2f} s, of which {100 * (1 - side.work / total):.0f} % is start-up; "
-            f"a class of {size} {side.a_class:.1f} s, {side.a_class / size:.2f} s a submission"
+            f"{side.name}: one submission {total:.2f} s, of which {start_up:.0f} % is start-up; "
+            f"a class of {size} {side.class_seconds:.1f} s, {side.class_seconds / size:.2f} s per submission"
         )
-    ours, theirs = sides
-    one = statistics.median(theirs.totals) / statistics.median(ours.totals)
-    print(f"nbgrader takes {one:.1f}x as long for one submission, {theirs.a_class / ours.a_class:.1f}x for the class")
+    rankzero, nbgrader = sides
+    single = statistics.median(nbgrader.turn_seconds) / statistics.median(rankzero.turn_seconds)
+    whole = nbgrader.class_seconds / rankzero.class_seconds
+    print(f"nbgrader takes {single:.1f}x as long for one submission, {whole:.1f}x for the class")
 
 
 def main() -> None:
@@ -204,20 +206,20 @@ def main() -> None:
     parser.add_argument("--students", type=int, default=20, help="submissions in the class, 3 or more (default: 20)")
     options = parser.parse_args()
     try:
-        nbgrader = version("nbgrader")
+        nbgrader_version = version("nbgrader")
     except PackageNotFoundError:
         sys.exit("nbgrader is not installed here: pip install -e '.[benchmark]', or make benchmark-grading.")
     facts = fingerprint()
     print(f"{facts['date']}  {facts['cpu']}, {facts['cpu_cores']} cores, load before {os.getloadavg()[0]:.1f}")
-    print(f"Python {facts['python']}, torch {facts['torch']}, nbgrader {nbgrader}, commit {facts['commit']}")
+    print(f"Python {facts['python']}, torch {facts['torch']}, nbgrader {nbgrader_version}, commit {facts['commit']}")
     with tempfile.TemporaryDirectory() as folder:
         sides = RankZero("rankzero", Path(folder, "rankzero")), NbGrader("nbgrader", Path(folder, "nbgrader"))
         compare(sides, options.turns, options.students)
-        tell(sides, options.students)
+        print_medians(sides, options.students)
         points = sides[0].points()
-        wrong = disagreements(points, sides[1].points())
-    if wrong:
-        sys.exit("The points disagree:\n  " + "\n  ".join(wrong))
+        differences = disagreements(points, sides[1].points())
+    if differences:
+        sys.exit("The points disagree:\n  " + "\n  ".join(differences))
     print("Both give the same points: " + ", ".join(f"{name} {value:g}" for name, value in sorted(points.items())))
 
 

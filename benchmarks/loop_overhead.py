@@ -1,10 +1,10 @@
-"""What does it cost to watch a training run?
+"""Cost of the meter, log, evaluation and checkpoint around a training loop.
 
-Trains the same small GPT (4 layers, 4 heads, width 128, 64 tokens a sequence, batch 12, no dropout) in a bare loop,
+Trains the same small GPT (4 layers, 4 heads, width 128, 64 tokens per sequence, batch 12, no dropout) in a bare loop,
 with nothing but forward, backward and step, and in the starter of Lab 02 with its meter, log, evaluation and
-checkpoint. The two take turns, so that a machine that slows down slows both. Prints tokens/s of each, and which share
-of the starter's own loop passed outside forward, backward and step: that share is from one run, so it is the figure to
-trust on a machine that does other things too.
+checkpoint. The two loops take turns, so that a machine that slows down slows both. Prints the tokens/s of each loop,
+and the share of the starter's loop that passed outside forward, backward and step. That share comes from one run, so
+it is the figure to trust on a machine that also does other work.
 """
 
 import argparse
@@ -32,13 +32,13 @@ starter = find_lab("02").import_starter()
 
 
 def synchronize(device: torch.device) -> None:
-    """Waits until the device has done what was asked of it."""
+    """Waits until the device has finished all launched work."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
 
 
 def bare_seconds(steps: int, device: torch.device) -> float:
-    """Seconds of a loop without anything that could be left out; its batches lie ready on the device."""
+    """Returns the seconds of a loop of forward, backward and step, with all batches on the device beforehand."""
     seed_everything(0)
     corpus = load_corpus()
     model = GPT(GPTConfig(corpus.vocab_size, block_size=BLOCK)).to(device)
@@ -73,7 +73,7 @@ class TimedMeter(StepMeter):
 
 
 def starter_seconds(steps: int, device: torch.device) -> tuple[float, float]:
-    """Seconds of the same steps in the starter, with all it does around them; and those spent in the steps alone."""
+    """Returns the seconds of the starter's whole loop with the same steps, and the seconds inside the steps alone."""
     train_step = vars(starter)["train_step"]
     in_steps = 0.0
 
@@ -96,8 +96,8 @@ def starter_seconds(steps: int, device: torch.device) -> tuple[float, float]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--steps", type=int, default=200, help="steps in a turn (default: 200)")
-    parser.add_argument("--turns", type=int, default=5, help="turns of each; the best ones are compared (default: 5)")
+    parser.add_argument("--steps", type=int, default=200, help="steps per turn (default: 200)")
+    parser.add_argument("--turns", type=int, default=5, help="turns of each; the best turns are compared (default: 5)")
     parser.add_argument("--device", default="auto", help="auto, cpu, cuda or mps")
     options = parser.parse_args()
     device = choose_device(options.device)
@@ -113,9 +113,9 @@ def main() -> None:
         shares.append(100 * (1 - in_steps / seconds))
         print(
             f"turn {turn + 1}: bare {bare_rates[-1]:,.0f} tokens/s, starter {starter_rates[-1]:,.0f} tokens/s, "
-            f"{shares[-1]:.1f} % of it outside the steps"
+            f"{shares[-1]:.1f} % of the starter outside the steps"
         )
-    # The best turns: whatever else the machine does can only slow a turn down.
+    # The best turns: other work on the machine can only slow a turn down.
     print(
         f"best: bare {max(bare_rates):,.0f} tokens/s, starter {max(starter_rates):,.0f} tokens/s; "
         f"median share outside the steps {statistics.median(shares):.1f} %"

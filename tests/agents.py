@@ -1,4 +1,4 @@
-"""torchrun's agents as processes on this machine, each in the place of a node, and what their ranks leave behind."""
+"""torchrun's agents as processes of this machine, one per node, and the reports that their ranks write."""
 
 import json
 import os
@@ -16,9 +16,9 @@ from typing import Any
 import psutil
 
 TORCHRUN = (sys.executable, "-m", "torch.distributed.run")
-PATIENCE = 180.0  # seconds after which a test gives up; none depends on how long something takes
+PATIENCE = 180.0  # seconds after which a test gives up; no test measures a time
 
-# A rank that needs no torch: writes down who it is, and does as the word in its command line says.
+# A rank without torch: writes a report of its variables, and fails or waits as its arguments say.
 REPORT = """
 import json, os, pathlib, signal, sys, time
 folder, how = pathlib.Path(sys.argv[1]), sys.argv[2:]
@@ -43,7 +43,7 @@ while "wait" in how or ("until-retried" in how and len(list(folder.glob("started
     time.sleep(0.02)
 """
 
-# A rank that calls collectives for ever.
+# A rank that calls collectives forever.
 COLLECTIVES = """
 import os, pathlib, sys, torch, torch.distributed as dist
 dist.init_process_group("gloo")
@@ -58,24 +58,24 @@ while True:
 
 
 def free_port() -> int:
-    """A port on which nobody listens now."""
+    """Returns a port on which no process listens now."""
     with socket.socket() as listener:
         listener.bind(("localhost", 0))
         return int(listener.getsockname()[1])
 
 
-def eventually(happens: Callable[[], Any], what: str) -> Any:
-    """What `happens()` returns, as soon as it is something."""
+def eventually(condition: Callable[[], Any], description: str) -> Any:
+    """Calls `condition` until its result is true, and returns that result. AssertionError after PATIENCE seconds."""
     deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
-        if found := happens():
-            return found
+        if result := condition():
+            return result
         time.sleep(0.02)
-    raise AssertionError(f"{what}: not within {PATIENCE:.0f} seconds")
+    raise AssertionError(f"{description}: not within {PATIENCE:.0f} seconds")
 
 
 class Cluster:
-    """Some nodes, all on this machine, and a folder that all of them see."""
+    """Nodes that are processes of this machine, and a folder that all of them share."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.port, self.mark = folder, free_port(), uuid.uuid4().hex
@@ -84,17 +84,18 @@ class Cluster:
         self._nodes: list[subprocess.Popen[str]] = []
 
     def agent(self, *options: str, nnodes: str = "2", ranks: int = 1, rdzv_id: str = "job") -> "subprocess.Popen[str]":
-        """Starts one node's agent. Options with `--` are torchrun's, the others the script's."""
-        ours = [option for option in options if option.startswith("--")]
-        endpoint = [] if any(option.startswith("--rdzv-endpoint") for option in ours) else [f"localhost:{self.port}"]
+        """Starts one node's agent. Options with `--` go to torchrun, other options to the script."""
+        torchrun_options = [option for option in options if option.startswith("--")]
+        if not any(option.startswith("--rdzv-endpoint") for option in torchrun_options):
+            torchrun_options.insert(0, f"--rdzv-endpoint=localhost:{self.port}")
         return self.run([
             *TORCHRUN, f"--nnodes={nnodes}", f"--nproc-per-node={ranks}", "--rdzv-backend=c10d", f"--rdzv-id={rdzv_id}",
-            *(f"--rdzv-endpoint={where}" for where in endpoint), *ours, str(self.script), str(self.folder),
+            *torchrun_options, str(self.script), str(self.folder),
             *(option for option in options if not option.startswith("--")),
         ])  # fmt: skip
 
     def run(self, command: Sequence[str], cwd: Path | None = None, **environment: str) -> "subprocess.Popen[str]":
-        """Starts a command as its own session, its output together in one pipe."""
+        """Starts a command in its own session, with stdout and stderr in one pipe."""
         variables = {name: value for name, value in os.environ.items() if not name.startswith("OMP_")}
         node = subprocess.Popen(
             command, cwd=cwd, env=variables | {"RANKZERO_TEST": self.mark} | environment, text=True,
@@ -104,16 +105,16 @@ class Cluster:
         return node
 
     def reports(self, kind: str = "started") -> list[dict[str, Any]]:
-        """What the ranks have written of this kind, by rank."""
-        found = [json.loads(file.read_text()) for file in self.folder.glob(f"{kind}-*.json")]
-        return sorted(found, key=lambda report: (int(report["RANK"]), report["pid"]))
+        """Returns the ranks' reports of this kind, sorted by rank."""
+        reports = [json.loads(file.read_text()) for file in self.folder.glob(f"{kind}-*.json")]
+        return sorted(reports, key=lambda report: (int(report["RANK"]), report["pid"]))
 
     def wait_for(self, count: int, kind: str = "started") -> list[dict[str, Any]]:
-        """The reports of this kind, once there are `count`."""
+        """Waits for `count` reports of this kind and returns them."""
         return list(eventually(lambda: len(self.reports(kind)) >= count and self.reports(kind), f"{count} {kind}"))
 
     def processes(self) -> list[psutil.Process]:
-        """Every process that any of the nodes started and that still runs."""
+        """Returns every running process that any node started."""
         return list(self._processes())
 
     def _processes(self) -> Iterator[psutil.Process]:
@@ -123,7 +124,7 @@ class Cluster:
                     yield process
 
     def close(self) -> None:
-        """Kills what is left."""
+        """Kills every process that still runs."""
         for process in self.processes():
             with suppress(psutil.Error):
                 process.send_signal(signal.SIGKILL)
@@ -131,7 +132,7 @@ class Cluster:
             node.communicate()
 
 
-def ended(node: "subprocess.Popen[str]") -> tuple[int, str]:
-    """A node's exit code and all it has printed, once it has ended."""
+def wait_for_end(node: "subprocess.Popen[str]") -> tuple[int, str]:
+    """Waits for the end of a node and returns its exit code and output."""
     output, _ = node.communicate(timeout=PATIENCE)
     return node.returncode, output

@@ -1,4 +1,4 @@
-"""Classes to grade: references, stubs, known-wrong solutions and attacks, with the points that each must get."""
+"""Classes for grading tests: references, stubs, known-wrong solutions and attacks, with their expected points."""
 
 import itertools
 import os
@@ -14,10 +14,11 @@ from rankzero.grading.grade import read_grade
 
 HANDED_IN = 1_700_000_000  # 2023-11-14 22:13:20 UTC
 
-# By exercise, or for "" in all, the points that a student must get; what builds on a wrong exercise may lose some too.
+# Student -> exercise -> expected points; the exercise "" stands for the total. Exercises that build on a wrong one may
+# lose points too, so they are left out.
 Expected = dict[str, dict[str, int]]
 
-QUICK = ("exit_at_import", "patch_torch", "equal_to_everything", "forged_verdict", "daemon")  # attacks to begin with
+QUICK = ("exit_at_import", "patch_torch", "equal_to_everything", "forged_verdict", "daemon")  # attacks that come first
 PLACES: dict[str, Any] = {"PORT": 9, "SECRET": "/root/secret", "MARK": "a mark"}
 
 
@@ -25,12 +26,13 @@ def write_class(folder: Path, lab: Lab, count: int) -> Expected:
     """Writes `count` submissions, a folder each, and returns the points that each must get, by student."""
     full = {exercise.name: exercise.points for exercise in exercises_of(lab)}
     kinds = [(lab.reference.read_bytes(), full), (lab.stubs.read_bytes(), dict.fromkeys(full, 0))]
-    by_name = {one.name: one for one in attacks() if one.lab == lab.number and not (one.records or one.changes)}
-    hostile = [by_name[name] for name in QUICK] + [one for name, one in by_name.items() if name not in QUICK]
+    lab_attacks = (attack for attack in attacks() if attack.lab == lab.number)
+    by_name = {attack.name: attack for attack in lab_attacks if not (attack.records or attack.changes)}
+    hostile = [by_name[name] for name in (*QUICK, *(name for name in by_name if name not in QUICK))]
     for wrong, attack in itertools.zip_longest(known_wrong(lab).values(), hostile):
         if wrong:
-            left = sum(points_left(next(one for one in exercises_of(lab) if one.name == wrong.exercise), wrong.fails))
-            kinds.append((wrong_source(lab, wrong).encode(), {wrong.exercise: left}))
+            exercise = next(exercise for exercise in exercises_of(lab) if exercise.name == wrong.exercise)
+            kinds.append((wrong_source(lab, wrong).encode(), {wrong.exercise: sum(points_left(exercise, wrong.fails))}))
         if attack:
             kinds.append((attack.source(**PLACES), {"": attack.earns}))
     expected = {}
@@ -42,27 +44,27 @@ def write_class(folder: Path, lab: Lab, count: int) -> Expected:
 
 
 def points_left(exercise: Exercise, fails: Iterable[str]) -> Iterator[int]:
-    """The points of the checks that neither fail nor wait for one that does."""
-    lost = set(fails)
+    """Yields the points of the checks that neither fail nor are blocked by a failing check."""
+    failed_or_blocked = set(fails)
     for check in exercise.checks:
-        if lost.isdisjoint({check.name, *check.requires}):
+        if failed_or_blocked.isdisjoint({check.name, *check.requires}):
             yield check.points
         else:
-            lost.add(check.name)
+            failed_or_blocked.add(check.name)
 
 
-def hand_in(place: Path, source: bytes) -> None:
-    """A student's folder with this file in it."""
-    place.mkdir(parents=True, exist_ok=True)
-    (place / "exercises.py").write_bytes(source)
-    os.utime(place / "exercises.py", (HANDED_IN, HANDED_IN))
+def hand_in(folder: Path, source: bytes) -> None:
+    """Makes a student's folder with this exercises.py in it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "exercises.py").write_bytes(source)
+    os.utime(folder / "exercises.py", (HANDED_IN, HANDED_IN))
 
 
 def earned(out: Path, lab: Lab, expected: Expected) -> Expected:
-    """What the grades in OUT say of the exercises in `expected`."""
-    found = {}
+    """Returns the points that the grades in `out` give to the students and exercises of `expected`."""
+    graded = {}
     for student, exercises in expected.items():
         grade = read_grade(out / "grades" / lab.number / f"{student}.json")
         points = {"": grade.points, **(grade.report.by_exercise() if grade.report else {})}
-        found[student] = {name: points[name] for name in exercises}
-    return found
+        graded[student] = {name: points[name] for name in exercises}
+    return graded

@@ -27,7 +27,7 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
 
 
 class ByLab(LoadScopeScheduling):  # type: ignore[misc]
-    """Keeps the tests of one file in one process, and those of one lab in a file; all that need a sandbox share one."""
+    """Runs a file's tests in one process, or one process per lab in it, and all tests with a sandbox in one process."""
 
     def _split_scope(self, nodeid: str) -> str:
         if re.match(r"tests/test_grading_(attacks|class|sandbox|systems)", nodeid):
@@ -38,13 +38,13 @@ class ByLab(LoadScopeScheduling):  # type: ignore[misc]
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> ByLab:
-    """xdist asks for its scheduler."""
+    """Returns xdist's scheduler."""
     return ByLab(config, log)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """One process more than there are cores: a test that waits for the processes that it started leaves its core."""
+    """Returns one more than the number of cores: a test that waits for its own processes leaves its core idle."""
     return (os.cpu_count() or 1) + 1
 
 
@@ -53,7 +53,7 @@ def client() -> "Iterator[LocalProbeClient]":
     """A warm process for probes, one per process of pytest."""
     from rankzero.exercises.checks.probe_client import LocalProbeClient
 
-    with warm_process.cold_starts():  # a warm process has imported more than the server, so that its forks are slower
+    with warm_process.cold_starts():  # a warm process has imported more than the server, so its forks are slower
         running = LocalProbeClient()
     with running:
         yield running
@@ -61,7 +61,7 @@ def client() -> "Iterator[LocalProbeClient]":
 
 @pytest.fixture(scope="session")
 def canaries() -> "Iterator[Canaries]":
-    """Things that no submission may reach; they are there before the sandbox server starts."""
+    """Canaries that no submission may reach; they exist before the sandbox server starts."""
     from rankzero.grading.canaries import Canaries
 
     with Canaries() as canaries:

@@ -1,6 +1,6 @@
 """CPU seconds of the tests by file, in user code and in the kernel: `make test ARGS=--cpu-times` prints them.
 
-Seconds of child processes count where they are waited for, so a shared server's seconds count in the last of its tests.
+Seconds of a child process count in the test that waits for its end: those of a shared server, in the last of its tests.
 """
 
 import os
@@ -33,7 +33,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Hands a worker process's seconds to the process that prints."""
+    """Sends a worker process's seconds to the process that prints."""
     if hasattr(session.config, "workeroutput"):
         session.config.workeroutput["cpu_times"] = dict(USER), dict(KERNEL)
 
@@ -43,12 +43,12 @@ def pytest_testnodedown(node: Any) -> None:
     """Adds the seconds of a worker process that has ended."""
     user, kernel = getattr(node, "workeroutput", {}).get("cpu_times", ({}, {}))
     for total, seconds in ((USER, user), (KERNEL, kernel)):
-        for file, of_worker in seconds.items():
-            total[file] += of_worker
+        for file, worker_seconds in seconds.items():
+            total[file] += worker_seconds
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    """Prints the twenty files that cost the most."""
+    """Prints the twenty files with the most CPU seconds."""
     if not config.getoption("--cpu-times"):
         return
     terminalreporter.section("CPU seconds by file: user code, kernel")

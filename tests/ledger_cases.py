@@ -1,4 +1,4 @@
-"""Random settings of the ledger, what Python says of each, and how to ask the page's formulas the same."""
+"""Random settings of the ledger, with Python's prediction for each and a script that predicts them in the page."""
 
 import dataclasses
 import math
@@ -18,9 +18,9 @@ from rankzero.publish.site.views.ledger_script import camel
 
 Case = dict[str, Any]
 
-# Evaluated in the page, with the text of changed formulas or null for the page's own, and cases. Both ways as text:
-# Playwright takes long over large lists.
-ASK = """([changed, cases]) => {
+# Runs in the page with two arguments: the text of changed formulas, or null for the page's formulas, and cases as JSON.
+# Cases and results travel as text, because Playwright is slow with large lists.
+PREDICT_IN_PAGE = """([changed, cases]) => {
   const made = changed === null ? Ledger : new Function(`${changed}; return Ledger;`)();
   const ledger = made(document.getElementById("ledger-facts").textContent);
   const big = (value) => Number.isInteger(value) ? BigInt(value) : value;
@@ -48,19 +48,19 @@ ASK = """([changed, cases]) => {
 
 
 def random_cases(count: int) -> list[Case]:
-    """The same ones each time. Most are possible; some are not, in every way there is."""
+    """Returns the same cases on each call. Most are possible settings; a few are impossible, for every known reason."""
     draw = random.Random(0)
     return [_random_case(draw) for _ in range(count)]
 
 
 def _random_case(draw: random.Random) -> Case:
-    sizes = _preset(draw) if draw.random() < 0.3 else _own(draw)
+    sizes = _preset(draw) if draw.random() < 0.3 else _random_sizes(draw)
     if draw.random() < 0.04:
         sizes[draw.choice([name for name in sizes if name != "family"])] = draw.choice([0, -1])
     layout = _layout(draw, sizes)
     seq_len = max(1, _about(draw, max(1, sizes["block_size"])))
     ranks = max(1, layout["tensor"])
-    if draw.random() < 0.9:  # what tensor ranks can split
+    if draw.random() < 0.9:  # a length that tensor ranks can split
         seq_len = max(1, seq_len // ranks) * ranks
     return {
         "config": sizes,
@@ -74,7 +74,7 @@ def _random_case(draw: random.Random) -> Case:
 
 
 def _about(draw: random.Random, most: int) -> int:
-    """From 1 to `most`, each order of magnitude as often."""
+    """Returns a number from 1 to `most`; each order of magnitude is equally likely."""
     return min(most, int(math.exp(draw.uniform(0, math.log(most + 1)))))
 
 
@@ -84,7 +84,7 @@ def _preset(draw: random.Random) -> dict[str, Any]:
     return {"family": family} | {name: getattr(config, name) for name in size_names(type(config))}
 
 
-def _own(draw: random.Random) -> dict[str, Any]:
+def _random_sizes(draw: random.Random) -> dict[str, Any]:
     kv, group, head_dim = _about(draw, 16), _about(draw, 8), 2 * _about(draw, 128)
     heads, family = kv * group, draw.choice(list(FAMILIES))
     sizes = {
@@ -125,13 +125,13 @@ def _layout(draw: random.Random, sizes: dict[str, Any]) -> dict[str, Any]:
 
 
 def for_the_page(case: Case) -> Case:
-    """The case as `ASK` wants it."""
+    """Returns the case as an argument of `PREDICT_IN_PAGE`."""
     inner = {name: {camel(key): value for key, value in case[name].items()} for name in ("config", "layout")}
     return {camel(name): value for name, value in case.items()} | inner
 
 
-def by_python(case: Case) -> Case:
-    """What the library says, in the words of `ASK`."""
+def predict_in_python(case: Case) -> Case:
+    """Returns the library's prediction in the form of the results of `PREDICT_IN_PAGE`."""
     try:
         config = config_of(case["config"])
         how: Any = (config, RECIPES[case["recipe"]], OPTIMIZERS[case["optimizer"]])
@@ -152,16 +152,16 @@ def by_python(case: Case) -> Case:
 
 
 def config_of(sizes: dict[str, Any]) -> Config:
-    """The config with these sizes. UserError for sizes that cannot be."""
-    own = {name: size for name, size in sizes.items() if name != "family"}
-    return GPTConfig(**own) if sizes["family"] == "gpt" else LlamaConfig(**own)
+    """Returns the config with these sizes. UserError for impossible sizes."""
+    fields = {name: size for name, size in sizes.items() if name != "family"}
+    return GPTConfig(**fields) if sizes["family"] == "gpt" else LlamaConfig(**fields)
 
 
 def rows_of(ledger: Ledger) -> list[list[Any]]:
-    """Rows as plain lists: kind, name, bytes, formula, phases."""
+    """Returns the rows as plain lists: kind, name, bytes, formula, phases."""
     return [[row.kind.value, row.name, str(row.bytes), row.formula, list(row.phases or ())] for row in ledger.rows]
 
 
 def sizes_of(config: Config) -> dict[str, Any]:
-    """The fields of a config that are in the form."""
+    """Returns the fields of a config that the page's form has."""
     return {name: value for name, value in dataclasses.asdict(config).items() if name in size_names(type(config))}

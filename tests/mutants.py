@@ -1,4 +1,4 @@
-"""Small changes to a solution, each of which a check must notice: a line left out, two swapped, an operator turned."""
+"""Mutants of a solution, which checks must notice: a line left out, two lines swapped, or an operator replaced."""
 
 import ast
 import builtins
@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-Change = Callable[[Any], None]  # what is done to a node
+Change = Callable[[Any], None]  # changes a node in place
 
 _PAIRS: tuple[tuple[type[ast.AST], type[ast.AST]], ...] = (
     (ast.Add, ast.Sub),
@@ -20,35 +20,35 @@ _PAIRS: tuple[tuple[type[ast.AST], type[ast.AST]], ...] = (
     (ast.In, ast.NotIn),
     (ast.And, ast.Or),
 )
-TURNED = dict(_PAIRS) | {two: one for one, two in _PAIRS}
+OPPOSITES = dict(_PAIRS) | {second: first for first, second in _PAIRS}
 
 
 @dataclass(frozen=True)
 class Mutant:
-    """A changed source. `what` names the function, the change and the line."""
+    """A changed source. `description` names the function, the change and the line."""
 
-    what: str
+    description: str
     source: str
 
 
 def mutants(source: str) -> Iterator[Mutant]:
-    """Every mutant of every function and class that `source` defines."""
+    """Yields every mutant of every function and class that `source` defines."""
     tree = ast.parse(source)
     for place, defined in enumerate(tree.body):
         if not isinstance(defined, ast.FunctionDef | ast.ClassDef):
             continue
         for number, node in enumerate(ast.walk(defined)):
-            for what, change in _changes(node):
+            for description, change in _changes(node):
                 changed = copy.deepcopy(defined)
                 change(list(ast.walk(changed))[number])
                 body = [*tree.body[:place], changed, *tree.body[place + 1 :]]
                 mutated = ast.unparse(ast.Module(body, type_ignores=[]))
                 if not _is_broken(mutated):
-                    yield Mutant(f"{defined.name}: {what}", mutated)
+                    yield Mutant(f"{defined.name}: {description}", mutated)
 
 
 def _is_broken(source: str) -> bool:
-    """Whether it does not compile, or uses a name that nothing defines: that would be noticed anyway."""
+    """Tells whether `source` does not compile or uses an undefined name: any test would notice such a mutant."""
     try:
         module = symtable.symtable(source, "mutant", "exec")
     except SyntaxError:
@@ -58,7 +58,7 @@ def _is_broken(source: str) -> bool:
     while inside:
         table = inside.pop()
         inside += table.get_children()
-        broken |= any(one.is_global() and one.get_name() not in known for one in table.get_symbols())
+        broken |= any(symbol.is_global() and symbol.get_name() not in known for symbol in table.get_symbols())
     return broken
 
 
@@ -67,10 +67,10 @@ def _changes(node: ast.AST) -> Iterator[tuple[str, Change]]:
         if isinstance(lines := getattr(node, name, None), list):
             yield from _line_changes(name, lines)
     text = _first(node) if isinstance(node, ast.expr | ast.stmt) else ""
-    if isinstance(node, ast.BinOp | ast.BoolOp | ast.AugAssign) and type(node.op) in TURNED:
-        yield f"operator turned: {text}", lambda node: setattr(node, "op", TURNED[type(node.op)]())
-    if isinstance(node, ast.Compare) and type(node.ops[0]) in TURNED:
-        yield f"comparison turned: {text}", lambda node: setattr(node, "ops", [TURNED[type(node.ops[0])]()])
+    if isinstance(node, ast.BinOp | ast.BoolOp | ast.AugAssign) and type(node.op) in OPPOSITES:
+        yield f"operator replaced: {text}", lambda node: setattr(node, "op", OPPOSITES[type(node.op)]())
+    if isinstance(node, ast.Compare) and type(node.ops[0]) in OPPOSITES:
+        yield f"comparison replaced: {text}", lambda node: setattr(node, "ops", [OPPOSITES[type(node.ops[0])]()])
     if isinstance(node, ast.Call):
         for place, keyword in enumerate(node.keywords):
             yield f"{keyword.arg} left out: {text}", _without_keyword(place)
@@ -105,15 +105,15 @@ def _acts(line: ast.stmt) -> bool:
 
 
 def _unrelated(*lines: ast.stmt) -> bool:
-    """Whether these are assignments that call nothing, of which none uses what another assigns."""
+    """Tells whether two lines are assignments without calls, neither of which uses a name that the other assigns."""
     nodes = [[*ast.walk(line)] for line in lines]
     if not all(isinstance(line, ast.Assign | ast.AnnAssign) for line in lines):
         return False
     if any(isinstance(node, ast.Call | ast.Attribute | ast.Subscript) for line in nodes for node in line):
         return False
-    one, two = ({node.id for node in line if isinstance(node, ast.Name)} for line in nodes)
+    first_names, second_names = ({node.id for node in line if isinstance(node, ast.Name)} for line in nodes)
     stored = {node.id for line in nodes for node in line if isinstance(node, ast.Name) and _is_stored(node)}
-    return not one & two & stored
+    return not first_names & second_names & stored
 
 
 def _is_stored(name: ast.Name) -> bool:
@@ -121,6 +121,6 @@ def _is_stored(name: ast.Name) -> bool:
 
 
 def _first(node: ast.AST) -> str:
-    """Its first line, cut to a length that still tells it apart."""
+    """Returns the node's first line, cut to 40 characters."""
     text = ast.unparse(node).splitlines()[0]
     return text if len(text) <= 40 else f"{text[:39]}…"

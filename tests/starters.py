@@ -1,4 +1,4 @@
-"""Running a lab's training starter as a learner does, for the tests of each lab."""
+"""Runs of a lab's training starter, for the tests of each lab."""
 
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
@@ -16,12 +16,12 @@ TINY = ("--hidden-dim", "32", "--layers", "1", "--heads", "2", "--block-size", "
 
 
 def losses(run_folder: Path) -> list[tuple[int, float]]:
-    """Step and loss of every step that a run has logged."""
+    """Returns step and loss of every step that a run has logged."""
     return [(event["step"], event["loss"]) for event in read_log(run_folder / "log.jsonl")["step"]]
 
 
 def import_starter(number: str) -> ModuleType:
-    """Imports the lab's starter. Functions for ranks call this: they are sent by value, and a starter cannot be."""
+    """Imports the lab's starter. Functions for ranks call this: they are sent by value, but a module cannot be."""
     return find_lab(number).import_starter()
 
 
@@ -33,11 +33,11 @@ class Starter:
         self.module = self.lab.import_starter()
 
     def run(self, *arguments: str, cwd: Path) -> "subprocess.CompletedProcess[str]":
-        """As a process of its own, in `cwd`."""
+        """Runs the starter as a process in `cwd`."""
         return run_script(self.lab.starter, *arguments, cwd=cwd)
 
     def run_as_ranks(self, ranks: int, *arguments: str, cwd: Path) -> "list[subprocess.CompletedProcess[str]]":
-        """As `ranks` processes in `cwd`, with the variables that torchrun sets."""
+        """Runs the starter as `ranks` processes in `cwd`, with the variables that torchrun sets."""
         world = {
             "WORLD_SIZE": str(ranks),
             "LOCAL_WORLD_SIZE": str(ranks),
@@ -61,11 +61,11 @@ class Starter:
         """Trains a tiny model in this process; returns the run's folder."""
         before = set(folder.glob("runs/*"))
         assert self.module.main([*TINY, *arguments, "--out", str(folder / "runs")]) == 0
-        (made,) = set(folder.glob("runs/*")) - before
-        return made
+        (run_folder,) = set(folder.glob("runs/*")) - before
+        return run_folder
 
     def fails(self, arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
-        """The one sentence on stderr of a start that must end with exit code 2."""
+        """Starts the starter, which must end with exit code 2, and returns the sentence that it prints on stderr."""
         with pytest.raises(SystemExit) as stopped:
             self.module.main(arguments)
         output = capsys.readouterr()

@@ -14,7 +14,7 @@ ROOMS = sorted(entry.stem for entry in LIBRARY.iterdir() if not entry.name.start
 
 
 def allowed_imports() -> dict[str, set[str]]:
-    """Room -> rooms that it may import, from the table of ARCHITECTURE.md."""
+    """Returns each room's allowed imports, from the table of ARCHITECTURE.md."""
     text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
     section = text.split("## What may import what")[1].split("\n## ")[0]
     rows = re.findall(r"^\| `(\w+)` \| .* \| ([\w, ]+) \|$", section, re.MULTILINE)
@@ -23,7 +23,7 @@ def allowed_imports() -> dict[str, set[str]]:
 
 
 def imported_rooms(room: str) -> Iterator[tuple[str, str]]:
-    """Each import of another room: its name, and file:line."""
+    """Yields each import of another room: the other room's name, and file:line."""
     files = [LIBRARY / f"{room}.py"] if (LIBRARY / f"{room}.py").exists() else (LIBRARY / room).rglob("*.py")
     for file in files:
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
@@ -53,7 +53,7 @@ def test_a_room_imports_what_its_row_allows(room: str) -> None:
     assert [place for other, place in imported_rooms(room) if other not in allowed] == []
 
 
-def test_every_file_begins_with_its_subject() -> None:
+def test_the_docstring_of_every_file_begins_with_its_subject() -> None:
     for file in LIBRARY.rglob("*.py"):
         first_line = (ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or "").split("\n")[0]
         assert first_line.endswith((".", ":")), f"{file}: the first line is no sentence: {first_line!r}"

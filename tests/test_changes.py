@@ -1,11 +1,11 @@
-"""Changes to each lab's reference solution: those that break it lose points, whoever made them.
+"""Changes to each lab's reference solution: a change that breaks the solution loses points.
 
-Two kinds. *Hurried* ones are what somebody in a hurry writes: HURRIED in the lab's known_wrong.py. *Automatic* ones are
-made from the reference by the dozen: a line left out, two swapped, an operator turned. A lab's right_answers.py holds
-what other people write who are right, and names the automatic changes that no check should notice::
+There are two kinds of changes. *Hurried* changes are typical mistakes of somebody in a hurry: HURRIED in the lab's
+known_wrong.py. *Automatic* changes are mutants of the reference: a line left out, two lines swapped, an operator
+replaced. A lab's right_answers.py holds other right answers, and names the automatic changes that no check may notice::
 
-    RIGHT = {"exercise": {"in what style": '''the change, as in known_wrong.py'''}}
-    EQUIVALENT = {"why it changes nothing": ("function: what was changed",)}
+    RIGHT = {"exercise": {"the style": '''the change, as in known_wrong.py'''}}
+    EQUIVALENT = {"the reason why the result is the same": ("function: the change",)}
 """
 
 import os
@@ -24,7 +24,7 @@ from rankzero.exercises.checks.report import Report
 from rankzero.exercises.checks.runner import check_file
 from rankzero.exercises.probes.loader import load
 
-SEEDS = range(int(os.environ.get("RANKZERO_SEEDS", 1)))  # for each hurried answer; `make prove` says how many
+SEEDS = range(int(os.environ.get("RANKZERO_SEEDS", 1)))  # of each hurried answer; `make prove` sets the number
 LABS = [lab for lab in all_labs() if lab.checks.exists()]
 
 Changes = Mapping[str, Mapping[str, str]]  # exercise -> name -> change
@@ -35,21 +35,21 @@ def right_answers(lab: Lab) -> ModuleType:
 
 
 def each_change(changes: Mapping[Lab, Changes]) -> pytest.MarkDecorator:
-    every = [
+    parameters = [
         pytest.param(lab, exercise, change, id=f"{lab.slug}-{name}")
         for lab, by_exercise in changes.items()
         for exercise, by_name in by_exercise.items()
         for name, change in by_name.items()
     ]
-    return pytest.mark.parametrize(("lab", "exercise", "change"), every)
+    return pytest.mark.parametrize(("lab", "exercise", "change"), parameters)
 
 
 def check(lab: Lab, source: str, function: str, seed: int, folder: Path, client: LocalProbeClient) -> Report:
-    """Checks `source` on the exercise of that name, or that has this function."""
+    """Checks `source` on the exercise with this name or this function, or on all exercises if there is none."""
     file = folder / "exercises.py"
     file.write_text(source)
     client.forget(file)
-    chosen = tuple(one for one in exercises_of(lab) if function in (one.name, *one.functions))
+    chosen = tuple(exercise for exercise in exercises_of(lab) if function in (exercise.name, *exercise.functions))
     return check_file(lab, file, chosen or exercises_of(lab), seed=seed, client=client, explain=False)
 
 
@@ -77,11 +77,11 @@ def test_another_right_answer_gets_all_points(
 @pytest.mark.prove
 @pytest.mark.timeout(1500)
 @pytest.mark.parametrize("lab", LABS, ids=lambda lab: lab.slug)
-def test_a_changed_line_does_not_get_all_points(tmp_path: Path, client: LocalProbeClient, lab: Lab) -> None:
-    harmless = {what for every in right_answers(lab).EQUIVALENT.values() for what in every}
+def test_a_mutant_does_not_get_all_points(tmp_path: Path, client: LocalProbeClient, lab: Lab) -> None:
+    harmless = {description for group in right_answers(lab).EQUIVALENT.values() for description in group}
     unnoticed = set()
     for mutant in mutants(lab.reference.read_text()):
-        report = check(lab, mutant.source, mutant.what.split(":")[0], 1, tmp_path, client)
+        report = check(lab, mutant.source, mutant.description.split(":")[0], 1, tmp_path, client)
         if report.points == report.max_points:
-            unnoticed.add(mutant.what)
+            unnoticed.add(mutant.description)
     assert unnoticed == harmless

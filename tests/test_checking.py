@@ -1,4 +1,4 @@
-"""What happens when a learner's file misbehaves."""
+"""Checking of a learner's file: a mistake costs only its own checks, and the report explains it."""
 
 import io
 import os
@@ -22,12 +22,12 @@ from rankzero.exercises.study import report_display as display
 from rankzero.publish.stubs import stub
 
 LAB = find_lab("02")
-ENDLESS = "    import time\n    while True:\n        time.sleep(0.01)"  # a body that leaves the core to other tests
+ENDLESS = "    import time\n    while True:\n        time.sleep(0.01)"  # sleeps, so that other tests can use the core
 EXERCISES = exercises_of(LAB)
 
 
 def altered(tmp_path: Path, *changes: tuple[str, str]) -> Path:
-    """The reference, with other words here and there."""
+    """Writes the reference with these texts replaced."""
     source = LAB.reference.read_text()
     for old, new in changes:
         assert old in source
@@ -38,7 +38,7 @@ def altered(tmp_path: Path, *changes: tuple[str, str]) -> Path:
 
 
 def with_step(tmp_path: Path, body: str, top: str = "") -> Path:
-    """The reference, with another train_step."""
+    """Writes the reference with another train_step."""
     source = LAB.reference.read_text()
     start, end = source.index("def train_step"), source.index("def evaluate")
     file = tmp_path / "exercises.py"
@@ -47,7 +47,7 @@ def with_step(tmp_path: Path, body: str, top: str = "") -> Path:
 
 
 def shown(report: Report) -> str:
-    """The report as somebody with a terminal of 80 columns reads it."""
+    """Returns the report as a terminal of 80 columns shows it."""
     console = Console(file=io.StringIO(), width=80, highlight=False, markup=False)
     display.show(report, EXERCISES, console)
     assert isinstance(console.file, io.StringIO)
@@ -77,35 +77,33 @@ BAD = {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_a_function_that_misbehaves_costs_its_own_checks_only(
-    tmp_path: Path, client: LocalProbeClient, name: str
-) -> None:
-    body, status, said = BAD[name]
+def test_a_misbehaving_function_costs_its_own_checks_only(tmp_path: Path, client: LocalProbeClient, name: str) -> None:
+    body, status, message = BAD[name]
     report = check(with_step(tmp_path, body), client, "train_step", "evaluate", "learning_rate")
     first = report.results[0]
     assert first.status == status
-    assert re.search(said, first.text), first.text
+    assert re.search(message, first.text), first.text
     assert all(result.status == "pass" for result in report.results if result.exercise != "train_step")
 
 
-def test_an_endless_loop_is_waited_for_once_and_its_line_is_named(tmp_path: Path, client: LocalProbeClient) -> None:
+def test_an_endless_loop_times_out_once_and_its_line_is_named(tmp_path: Path, client: LocalProbeClient) -> None:
     report = check(with_step(tmp_path, ENDLESS), client)
-    assert sum("no answer after" in result.text for result in report.results) <= 2  # those of one probe
+    assert sum("no answer after" in result.text for result in report.results) <= 2  # the checks of one probe
     statuses = {e.name: [r.status for r in report.results if r.exercise == e.name] for e in EXERCISES}
     assert statuses["train_step"] == ["timeout", "timeout", "skipped", "skipped", "skipped"]
     assert re.search(r"no answer after [\d.]+ s; exercises.py, line 2[67] was running", report.results[0].text)
     assert "blocked by the check before, which ran out of time" in report.results[2].text
     assert set(statuses["overfit_one_batch"]) == {"skipped"}
     assert report.points == 30
-    assert check(LAB.reference, client).points == 50, "the probe server lives on"
+    assert check(LAB.reference, client).points == 50, "the probe server still runs"
 
 
-def test_what_was_answered_before_an_endless_loop_counts(tmp_path: Path, client: LocalProbeClient) -> None:
+def test_answers_before_an_endless_loop_count(tmp_path: Path, client: LocalProbeClient) -> None:
     report = check(altered(tmp_path, ("len(losses) < max_steps and", "")), client, "overfit_one_batch")
     assert [r.status for r in report.results] == ["pass", "pass", "pass", "timeout", "skipped"]
 
 
-def test_a_file_that_never_loads_is_waited_for_once(
+def test_a_file_that_never_loads_times_out_once(
     tmp_path: Path, client: LocalProbeClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sent: list[Any] = []
@@ -123,11 +121,11 @@ def test_a_file_that_never_loads_is_waited_for_once(
     assert report.points == 0
 
 
-def test_ctrl_c_in_the_terminal_is_not_for_the_probe_server() -> None:
-    with LocalProbeClient() as own:
-        check(LAB.reference, own, "learning_rate")
-        os.kill(own._process.pid, signal.SIGINT)
-        assert check(LAB.reference, own, "learning_rate").points == 10
+def test_ctrl_c_in_the_terminal_does_not_end_the_probe_server() -> None:
+    with LocalProbeClient() as new_client:
+        check(LAB.reference, new_client, "learning_rate")
+        os.kill(new_client._process.pid, signal.SIGINT)
+        assert check(LAB.reference, new_client, "learning_rate").points == 10
 
 
 def test_escape_sequences_of_a_learner_do_not_reach_the_terminal(tmp_path: Path, client: LocalProbeClient) -> None:
@@ -138,10 +136,10 @@ def test_escape_sequences_of_a_learner_do_not_reach_the_terminal(tmp_path: Path,
     assert r"\x1b]0;owned\x07\x1b[2J\x9b2J [red]x[/] \u202etxt\u2069" in screen
     assert re.search(r"line \d+: ValueError:\s+\\x1b\[2J.*\\udc80 \[bold\]", screen)
     assert all(character == "\n" or character.isprintable() for character in screen)
-    screen.encode()  # no half of a surrogate pair either: printing it would end in a traceback
+    screen.encode()  # fails for half of a surrogate pair, which cannot be printed
 
 
-def test_a_flood_of_prints_is_cut_and_the_verdict_stands(tmp_path: Path, client: LocalProbeClient) -> None:
+def test_a_flood_of_prints_is_cut_and_does_not_change_the_verdict(tmp_path: Path, client: LocalProbeClient) -> None:
     source = LAB.reference.read_text().replace(
         "    optimizer.zero_grad(set_to_none=True)\n",
         "    print('x' * 20_000_000)\n    optimizer.zero_grad(set_to_none=True)\n",
@@ -153,13 +151,13 @@ def test_a_flood_of_prints_is_cut_and_the_verdict_stands(tmp_path: Path, client:
     assert len(report.results[0].printed) <= 4096
 
 
-def test_prints_are_shown_up_to_a_limit_that_is_told(tmp_path: Path, client: LocalProbeClient) -> None:
+def test_prints_are_cut_and_the_number_of_further_lines_is_shown(tmp_path: Path, client: LocalProbeClient) -> None:
     file = altered(
         tmp_path, ("    loss.backward()\n", "    for n in range(20):\n        print('line', n)\n    loss.backward()\n")
     )
     report = check(file, client, "train_step")
     printed = report.results[0].printed.splitlines()
-    steps = 1 + 3 + 1 + 2  # in the probes of train_step
+    steps = 1 + 3 + 1 + 2  # that the probes of train_step take
     assert printed == [*(f"line {n}" for n in range(12)), f"+{20 * steps - 12} lines more"]
     assert "line 11\n" in shown(report)
     assert "+128 lines more" in shown(report)
@@ -172,7 +170,7 @@ def test_prints_are_shown_up_to_a_limit_that_is_told(tmp_path: Path, client: Loc
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("def train_step(:\n", r"exercises.py, line 1: invalid syntax"),
         ("import math\nimport nosuchmodule\n", r"exercises.py, line 2: ModuleNotFoundError: No module named 'nosuch"),
@@ -184,26 +182,26 @@ def test_prints_are_shown_up_to_a_limit_that_is_told(tmp_path: Path, client: Loc
         ("import math\n".encode("utf-16"), r"exercises.py is saved as UTF-16: save it as UTF-8\.$"),
     ],
 )
-def test_a_file_that_does_not_load_says_where(
-    tmp_path: Path, client: LocalProbeClient, text: str | bytes, said: str
+def test_the_report_names_the_line_of_an_import_error(
+    tmp_path: Path, client: LocalProbeClient, text: str | bytes, message: str
 ) -> None:
     file = tmp_path / "exercises.py"
     file.write_bytes(text if isinstance(text, bytes) else text.encode())
     report = check(file, client, "train_step")
     assert report.results[0].status == "error"
-    assert re.search(said, report.unusable), report.unusable
+    assert re.search(message, report.unusable), report.unusable
     assert report.points == 0
     assert " ".join(shown(report).split()).count("Nothing can be checked") == 1
-    assert len(shown(report).splitlines()) < 6, "said once, not for every check"
+    assert len(shown(report).splitlines()) < 6, "shown once, not for every check"
 
 
-def test_a_function_that_is_missing_is_named_once_an_exercise(tmp_path: Path, client: LocalProbeClient) -> None:
+def test_a_missing_function_is_named_once_per_exercise(tmp_path: Path, client: LocalProbeClient) -> None:
     report = check(altered(tmp_path, ("def evaluate(", "def evalute(")), client)
     assert report.points == 40
     assert shown(report).count("evaluate is missing from exercises.py") == 1
 
 
-def test_a_function_that_is_not_written_yet_is_named_once(tmp_path: Path, client: LocalProbeClient) -> None:
+def test_a_stub_is_named_once(tmp_path: Path, client: LocalProbeClient) -> None:
     source = LAB.reference.read_text()
     stubs = LAB.stubs.read_text()
     file = tmp_path / "exercises.py"
@@ -213,7 +211,7 @@ def test_a_function_that_is_not_written_yet_is_named_once(tmp_path: Path, client
     assert "ok       writes a file" in text
 
 
-# Two mistakes at once: each is explained.
+# Two mistakes in one file.
 COMBINED = {
     "batch means, and left in evaluation mode": (
         ('y.flatten(), reduction="sum").item()', "y.flatten()).item()"),
@@ -239,13 +237,13 @@ COMBINED = {
 
 
 @pytest.mark.parametrize("name", COMBINED)
-def test_combined_mistakes_are_explained_each_by_itself(tmp_path: Path, client: LocalProbeClient, name: str) -> None:
+def test_each_of_two_mistakes_is_explained(tmp_path: Path, client: LocalProbeClient, name: str) -> None:
     *changes, expected = COMBINED[name]
     report = check(altered(tmp_path, *changes), client)  # type: ignore[arg-type]
     assert sorted(diagnosis.name for diagnosis in report.diagnoses) == sorted(expected)
 
 
-def test_a_mistake_that_is_not_known_is_not_explained(tmp_path: Path, client: LocalProbeClient) -> None:
+def test_an_unknown_mistake_is_not_explained(tmp_path: Path, client: LocalProbeClient) -> None:
     changes = ("return peak * (step + 1) / warmup_steps", "return 0.0"), ("loss = F.cross", "loss = 2 * F.cross")
     report = check(altered(tmp_path, *changes), client)
     assert report.points == 27
@@ -253,7 +251,7 @@ def test_a_mistake_that_is_not_known_is_not_explained(tmp_path: Path, client: Lo
 
 
 @pytest.mark.parametrize("change", ["", "    optimizer.step()\n", "    optimizer.step()\n    loss.backward()\n"])
-def test_whatever_keeps_the_weights_from_moving_gets_an_explanation_that_is_true(
+def test_every_mistake_that_leaves_the_weights_unchanged_gets_the_same_explanation(
     tmp_path: Path, client: LocalProbeClient, change: str
 ) -> None:
     report = check(altered(tmp_path, ("    loss.backward()\n    optimizer.step()\n", change)), client, "train_step")
@@ -263,7 +261,7 @@ def test_whatever_keeps_the_weights_from_moving_gets_an_explanation_that_is_true
     assert "backward() is missing" in diagnosis.explanation
 
 
-def test_a_file_that_is_refused_says_what_it_holds(tmp_path: Path, client: LocalProbeClient) -> None:
+def test_the_refusal_of_a_checkpoint_names_the_object_in_it(tmp_path: Path, client: LocalProbeClient) -> None:
     change = "torch.save(state, path)", 'torch.save(state | {"path": path}, path)'
     report = check(altered(tmp_path, change), client, "checkpoint")
     assert re.search(r"refuses the file: it holds a pathlib\.\w*Path", report.results[0].text)
@@ -272,7 +270,7 @@ def test_a_file_that_is_refused_says_what_it_holds(tmp_path: Path, client: Local
     assert "\\u001b" not in report.as_json()
 
 
-def test_numbers_that_differ_are_told_with_digits_that_differ(tmp_path: Path, client: LocalProbeClient) -> None:
+def test_differing_numbers_are_shown_with_enough_digits(tmp_path: Path, client: LocalProbeClient) -> None:
     report = check(altered(tmp_path, ("math.pi", "3.14159")), client, "learning_rate")
     text = next(result.text for result in report.results if result.status == "fail")
     match = re.search(r"is (\S+); expected (\S+)\.$", text)
@@ -280,7 +278,7 @@ def test_numbers_that_differ_are_told_with_digits_that_differ(tmp_path: Path, cl
     assert match[1] != match[2]
 
 
-def test_counts_are_told_as_counts(tmp_path: Path, client: LocalProbeClient) -> None:
+def test_counts_are_shown_as_whole_numbers(tmp_path: Path, client: LocalProbeClient) -> None:
     changes = ('int(state["step"])', 'int(state["step"]) + 1'), ("    return losses\n", "    return losses[-1]\n")
     texts = " ".join(result.text for result in check(altered(tmp_path, *changes), client).results)
     step = re.search(r"the step that load_checkpoint returns is (\d+); expected (\d+)\.", texts)
@@ -290,50 +288,50 @@ def test_counts_are_told_as_counts(tmp_path: Path, client: LocalProbeClient) -> 
     assert "None" not in texts
 
 
-def test_a_blocked_check_says_by_what(tmp_path: Path, client: LocalProbeClient) -> None:
+def test_a_blocked_check_names_the_check_that_blocks_it(tmp_path: Path, client: LocalProbeClient) -> None:
     report = check(altered(tmp_path, ("optimizer.step()", "pass")), client)
     texts = [result.text for result in report.results if result.exercise == "overfit_one_batch"]
     assert set(texts) == {"blocked until train_step moves the weights once, along this batch's gradient"}
     assert "blocked  until train_step moves the weights once" in shown(report)
 
 
-def test_the_file_is_imported_afresh(tmp_path: Path, client: LocalProbeClient) -> None:
+def test_the_file_is_imported_again_for_each_check(tmp_path: Path, client: LocalProbeClient) -> None:
     file = with_step(tmp_path, "    return None")
     assert check(file, client, "train_step").points == 0
     file.write_text(LAB.reference.read_text())
     assert check(file, client, "train_step").points == 10
 
 
-def test_one_seed_one_report_and_another_seed_other_inputs(tmp_path: Path, client: LocalProbeClient) -> None:
+def test_a_seed_repeats_the_report_and_another_seed_changes_inputs(tmp_path: Path, client: LocalProbeClient) -> None:
     file = with_step(tmp_path, "    return 0.0")
     texts = [check_file(LAB, file, EXERCISES[:1], seed=seed, client=client).results[0].text for seed in (1, 1, 2)]
     assert texts[0] == texts[1] != texts[2]
     assert re.fullmatch(r"the loss is 0.000000; expected \d+\.\d{6}\.", texts[0])
 
 
-def test_code_that_cheats_by_patching_torch_gains_nothing(tmp_path: Path, client: LocalProbeClient) -> None:
+def test_patching_torch_gains_no_points(tmp_path: Path, client: LocalProbeClient) -> None:
     top = "torch.equal = torch.allclose = lambda *a, **k: True\nclass Any(float):\n    __eq__ = lambda a, b: True"
     report = check(with_step(tmp_path, "    return Any(1.0)", top), client, "train_step")
     assert report.points == 0
 
 
-def test_answers_survive_the_wire_and_nothing_else_does() -> None:
+def test_answers_survive_encoding_and_other_objects_are_refused() -> None:
     answers = {"a": None, "b": True, "c": 1, "d": float("inf"), "e": "x", "f": [1.5, None], "g": np.eye(2)}
-    back = decode(encode(answers))
-    assert all(equal(back[name], value) for name, value in answers.items())
+    decoded = decode(encode(answers))
+    assert all(equal(decoded[name], value) for name, value in answers.items())
     with pytest.raises(TypeError):
         encode({"a": object()})
     with pytest.raises(TypeError):
         encode({"a": np.array([object()])})
     evil = b'{"a": {"npy": "gASVKAAAAAAAAACMBXBvc2l4lIwGc3lzdGVtlJOUjA10b3VjaCAvdG1wL3ptlIWUUpQu"}}'
-    many = b'{"a": [' + b"[]," * 200_000 + b"[]]}"  # two bytes each, and a hundred for whoever reads it
-    for data in (b"", b"[]", b"{", b'{"a": {"npy": 3}}', b'{"a": {}}', evil, b'{"a": ' + b"[" * 100_000, many):
+    lists = b'{"a": [' + b"[]," * 200_000 + b"[]]}"  # 3 bytes per list in the message, about 100 bytes in memory
+    for data in (b"", b"[]", b"{", b'{"a": {"npy": 3}}', b'{"a": {}}', evil, b'{"a": ' + b"[" * 100_000, lists):
         with pytest.raises(AnswerError):
             decode(data)
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "same"),
+    ("first", "second", "same"),
     [
         (1.0, 1.0 + 1e-12, True),
         (1.0, 1.001, False),
@@ -349,12 +347,12 @@ def test_answers_survive_the_wire_and_nothing_else_does() -> None:
         ([1.0, 2.0], [1.0, 2.0 + 1e-12], True),
     ],
 )
-def test_answers_are_compared_as_what_they_are(one: object, other: object, same: bool) -> None:
-    assert equal(one, other, 1e-9) is same
+def test_comparison_of_answers_respects_their_types(first: object, second: object, same: bool) -> None:
+    assert equal(first, second, 1e-9) is same
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("def f():\n    ### BEGIN SOLUTION\n    pass\n", r"a.py, line 2: ### BEGIN SOLUTION is not closed"),
         ("def f():\n    ### BEGIN SOLUTION\n    ### BEGIN SOLUTION\n    x\n", r"a.py, line 3: a second .* line 2, is"),
@@ -364,10 +362,10 @@ def test_answers_are_compared_as_what_they_are(one: object, other: object, same:
         ("def f():\n    # BEGIN SOLUTION\n    pass\n", r"a.py, line 2: a marker must be a line of its own"),
     ],
 )
-def test_malformed_markers_name_file_and_line(tmp_path: Path, text: str, said: str) -> None:
+def test_malformed_markers_name_file_and_line(tmp_path: Path, text: str, message: str) -> None:
     file = tmp_path / "a.py"
     file.write_text(text)
-    with pytest.raises(UserError, match=said):
+    with pytest.raises(UserError, match=message):
         stub(file, "02")
 
 
@@ -385,19 +383,19 @@ CHANGES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("what", CHANGES)
-def test_a_file_that_changes_what_is_not_its_own_is_told_so(
-    what: str, tmp_path: Path, client: LocalProbeClient
+@pytest.mark.parametrize("target", CHANGES)
+def test_a_file_that_changes_a_library_gets_no_points_and_a_message(
+    target: str, tmp_path: Path, client: LocalProbeClient
 ) -> None:
-    code, name = CHANGES[what]
-    later = "".join(f"    {line}\n" for line in code.splitlines())
-    for file in (with_step(tmp_path, "    return 1.0", top=code), with_step(tmp_path, later)):
+    code, name = CHANGES[target]
+    indented = "".join(f"    {line}\n" for line in code.splitlines())
+    for file in (with_step(tmp_path, "    return 1.0", top=code), with_step(tmp_path, indented)):
         report = check(file, client, "train_step")
         assert report.points == 0
         assert re.search(f"exercises.py changes .*{name}", report.results[0].text)
 
 
-def test_what_torch_changes_itself_is_nobody_s_fault(tmp_path: Path, client: LocalProbeClient) -> None:
+def test_changes_that_torch_makes_itself_cost_no_points(tmp_path: Path, client: LocalProbeClient) -> None:
     source = LAB.reference.read_text()
     compiler = "    import torch._dynamo.config, torch.utils.checkpoint\n    torch._dynamo.is_compiling()\n"
     file = tmp_path / "exercises.py"
@@ -407,7 +405,7 @@ def test_what_torch_changes_itself_is_nobody_s_fault(tmp_path: Path, client: Loc
     assert report.points == report.max_points
 
 
-def test_lines_that_are_not_the_probe_s_count_for_nothing(tmp_path: Path, client: LocalProbeClient) -> None:
+def test_a_forged_answer_line_gains_no_points(tmp_path: Path, client: LocalProbeClient) -> None:
     forged = (
         "    import json, os\n"
         "    line = json.dumps({'status': 'answered', 'answers': '{}'}).encode() + b'\\n'\n"
@@ -421,7 +419,7 @@ def test_lines_that_are_not_the_probe_s_count_for_nothing(tmp_path: Path, client
     assert report.results[0].text == "the process ended without an answer"
 
 
-def test_lines_do_not_buy_time(tmp_path: Path, client: LocalProbeClient) -> None:
+def test_a_flood_of_lines_does_not_extend_the_time_limit(tmp_path: Path, client: LocalProbeClient) -> None:
     flood = (
         "    import os\n"
         "    while True:\n"

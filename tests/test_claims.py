@@ -1,7 +1,7 @@
-"""Claims: each holds, pages and registry agree, and the table is that of the kept measurements.
+"""Claims: each claim holds, pages and registry agree, and the table shows the recorded measurements.
 
-`make test` holds every kept measurement against its claim, and measures again what has changed and a sample of each
-page: the claims that take less than QUICK_S, or the quickest one. `make prove` measures all.
+`make test` compares every recorded measurement with its claim. It measures again the claims that have changed and a
+sample of each page: the claims that take less than QUICK_S, or the quickest claim. `make prove` measures all claims.
 """
 
 import importlib
@@ -30,12 +30,12 @@ from rankzero.publish.sync import pages
 CLAIMS = registry.all_claims()
 
 
-KEPT = read_measurements()
-QUICK_S, SLOW_S = 0.3, 3.0  # as recorded; a page whose quickest claim is slow waits for `make prove`
+RECORDED = read_measurements()
+QUICK_S, SLOW_S = 0.3, 3.0  # recorded seconds; only `make prove` measures a page whose quickest claim is slow
 
 
 def shares_work(part: Any) -> bool:
-    """Whether a claim's function uses a cached one: the recorded time is then that of whichever claim came first."""
+    """Tells whether a claim's function uses a cached function, which makes its recorded time depend on the order."""
     function = inspect.unwrap(part)
     if function is not part and hasattr(part, "cache_info"):
         return True
@@ -47,22 +47,22 @@ def shares_work(part: Any) -> bool:
 
 
 def names_of(code: CodeType) -> list[str]:
-    """Names that a function and the functions inside it look up."""
+    """Returns the names that a function and the functions inside it look up."""
     inner = [name for constant in code.co_consts if isinstance(constant, CodeType) for name in names_of(constant)]
     return [*code.co_names, *inner]
 
 
 def sample() -> list[str]:
-    """Slugs of changed claims, and of the quick ones of each page."""
-    chosen = [slug for slug in unproven(CLAIMS, KEPT) if can_measure(CLAIMS[slug])]
+    """Returns the slugs of changed claims and of each page's quick claims."""
+    chosen = [slug for slug in unproven(CLAIMS, RECORDED) if can_measure(CLAIMS[slug])]
     by_page: dict[str, list[str]] = {}
-    for slug, one in CLAIMS.items():
-        if slug in KEPT and slug not in chosen and can_measure(one) and not shares_work(one.measure):
-            by_page.setdefault(one.page, []).append(slug)
+    for slug, entry in CLAIMS.items():
+        if slug in RECORDED and slug not in chosen and can_measure(entry) and not shares_work(entry.measure):
+            by_page.setdefault(entry.page, []).append(slug)
     for slugs in by_page.values():
-        quickest = min(slugs, key=lambda slug: KEPT[slug].seconds)
-        limit = max(QUICK_S, min(KEPT[quickest].seconds, SLOW_S))
-        chosen += [slug for slug in slugs if KEPT[slug].seconds < QUICK_S or (slug == quickest and limit < SLOW_S)]
+        quickest = min(slugs, key=lambda slug: RECORDED[slug].seconds)
+        limit = max(QUICK_S, min(RECORDED[quickest].seconds, SLOW_S))
+        chosen += [slug for slug in slugs if RECORDED[slug].seconds < QUICK_S or (slug == quickest and limit < SLOW_S)]
     return chosen
 
 
@@ -81,31 +81,31 @@ def test_the_claim_holds(slug: str) -> None:
 
 
 @pytest.mark.prove
-@pytest.mark.parametrize("slug", [slug for slug, one in CLAIMS.items() if can_measure(one) and slug not in SAMPLE])
+@pytest.mark.parametrize("slug", [slug for slug, entry in CLAIMS.items() if can_measure(entry) and slug not in SAMPLE])
 def test_the_slow_claim_holds(slug: str) -> None:
     assert_holds(slug)
 
 
-def test_every_kept_measurement_is_of_its_claim_as_it_is_and_holds() -> None:
-    wrong = {slug: why for slug, why in unproven(CLAIMS, KEPT).items() if "cuda" not in CLAIMS[slug].needs}
+def test_every_recorded_measurement_belongs_to_its_present_claim_and_holds() -> None:
+    wrong = {slug: reason for slug, reason in unproven(CLAIMS, RECORDED).items() if "cuda" not in CLAIMS[slug].needs}
     assert not wrong, "run `make claims`"
 
 
-def test_the_sample_holds_most_pages_and_costs_seconds() -> None:
+def test_the_sample_covers_most_pages_in_less_than_40_seconds() -> None:
     pages_in_sample = {CLAIMS[slug].page for slug in SAMPLE}
-    assert len(pages_in_sample) > 0.9 * len({one.page for one in CLAIMS.values()})
-    assert sum(KEPT[slug].seconds for slug in SAMPLE if slug not in unproven(CLAIMS, KEPT)) < 40
+    assert len(pages_in_sample) > 0.9 * len({entry.page for entry in CLAIMS.values()})
+    assert sum(RECORDED[slug].seconds for slug in SAMPLE if slug not in unproven(CLAIMS, RECORDED)) < 40
 
 
-def test_every_link_has_its_claim_and_every_claim_its_link() -> None:
+def test_every_link_has_a_claim_and_every_claim_has_a_link() -> None:
     linked = {page: claim_links(page.read_text(encoding="utf-8")) for page in pages()}
     unknown = {f"{page.name}: {slug}" for page, slugs in linked.items() for slug in slugs - CLAIMS.keys()}
     assert not unknown
-    unused = {one.slug for one in CLAIMS.values() if one.slug not in linked[ROOT / one.page]}
+    unused = {entry.slug for entry in CLAIMS.values() if entry.slug not in linked[ROOT / entry.page]}
     assert not unused, "these claims are not linked from the page that they name"
 
 
-def test_every_figure_has_proof_and_every_linked_number_is_its_claims() -> None:
+def test_every_figure_has_proof_and_every_linked_number_agrees_with_its_claim() -> None:
     assert figures_without_proof() == []
 
 
@@ -113,9 +113,9 @@ def test_the_committed_table_is_not_stale() -> None:
     assert table.write_table(check=True) == [], "run `make claims`"
 
 
-def test_cuda_claims_show_no_number_that_nobody_measured() -> None:
-    for slug, one in CLAIMS.items():
-        if "cuda" in one.needs and slug not in KEPT:
+def test_a_cuda_claim_without_a_measurement_is_shown_as_not_measured() -> None:
+    for slug, entry in CLAIMS.items():
+        if "cuda" in entry.needs and slug not in RECORDED:
             assert f"`{slug}`" in table.TABLE.read_text()
             assert "not measured" in _row_of(slug)
 
@@ -127,7 +127,7 @@ def _row_of(slug: str) -> str:
 # ------------------------------------------------------------------------------------------------------- the engine
 def make(measured: Value = 3, **facts: Any) -> Claim:
     def measure() -> Value:
-        """Hands out a number."""
+        """Returns a number."""
         return measured
 
     fields: dict[str, Any] = {"slug": "three-bytes", "page": "README.md", "expected": 3, "unit": "B"}
@@ -166,7 +166,7 @@ def test_a_claim_without_a_docstring_or_with_a_bad_slug_is_refused() -> None:
 
 def test_two_claims_may_not_share_a_slug_and_pages_must_exist(monkeypatch: pytest.MonkeyPatch) -> None:
     training_loop = importlib.import_module("rankzero.claims.content.training_loop")
-    original = next(one for one in vars(training_loop).values() if isinstance(one, Claim))
+    original = next(value for value in vars(training_loop).values() if isinstance(value, Claim))
     monkeypatch.setattr(training_loop, "again", original, raising=False)
     with pytest.raises(UserError, match="two claims have this slug"):
         registry.all_claims.__wrapped__()
@@ -177,7 +177,7 @@ def test_two_claims_may_not_share_a_slug_and_pages_must_exist(monkeypatch: pytes
 
 def test_an_error_in_a_claim_is_an_outcome(monkeypatch: pytest.MonkeyPatch) -> None:
     def breaks() -> Value:
-        """Divides."""
+        """Divides by zero."""
         return 1 / 0
 
     monkeypatch.setattr(run, "find_claim", lambda slug: Claim("a", "b", "c", 1, "", breaks))
@@ -194,29 +194,29 @@ def test_claims_run_side_by_side_in_processes() -> None:
 def test_a_measurement_counts_only_for_the_claim_that_was_measured(tmp_path: Path) -> None:
     claims = {"three-bytes": make()}
     write_measurements(claims, [Outcome("three-bytes", 3, 0.5, True)], tmp_path)
-    kept = read_measurements(tmp_path)
-    assert "| 3 B | 3 | holds | 0.50 |" in render(claims, kept)
-    assert "not measured" in render({"three-bytes": make(expected=4)}, kept)
+    recorded = read_measurements(tmp_path)
+    assert "| 3 B | 3 | holds | 0.50 |" in render(claims, recorded)
+    assert "not measured" in render({"three-bytes": make(expected=4)}, recorded)
     assert write_measurements(claims, [Outcome("three-bytes", 3, 0.7, True)], tmp_path) == []  # the same value again
     assert write_measurements({}, [], tmp_path)
     assert not read_measurements(tmp_path)
 
 
-def test_a_measurement_that_is_missing_of_other_code_or_out_of_tolerance_proves_nothing() -> None:
+def test_missing_outdated_and_wrong_measurements_prove_no_claim() -> None:
     claims = {name: make(slug=name) for name in ("proven", "changed", "missing", "wrong")}
     digests = {"proven": claims["proven"].digest, "changed": "0" * 12, "wrong": claims["wrong"].digest}
-    kept = {
+    recorded = {
         slug: Measurement(4 if slug == "wrong" else 3, 0.1, "2026-01-01", "a machine", "versions", digest)
         for slug, digest in digests.items()
     }
-    assert unproven(claims, kept) == {
+    assert unproven(claims, recorded) == {
         "changed": "its code or statement has changed since it was measured",
         "missing": "it was never measured",
         "wrong": "it expects 3, and 4 was measured",
     }
 
 
-def test_a_change_of_a_claims_code_or_of_a_helpers_is_caught(tmp_path: Path) -> None:
+def test_a_change_of_a_claims_code_or_its_helpers_changes_the_digest(tmp_path: Path) -> None:
     sources = {"shared": "SIZE = 3\n", "helper": "from .shared import SIZE\n\ndef half():\n    return SIZE / 2\n"}
     sources["claims"] = "from .helper import half\n\n@mark\ndef bytes_of():\n    return 2 * half()\n"
 
@@ -239,9 +239,9 @@ def test_a_change_of_a_claims_code_or_of_a_helpers_is_caught(tmp_path: Path) -> 
     assert digest_with(claims=sources["claims"].replace("@mark\n", "")) == before
 
 
-def test_a_statement_takes_its_numbers_from_what_is_expected() -> None:
+def test_a_statement_takes_its_numbers_from_the_expected_values() -> None:
     def measure() -> Value:
-        """Hands out a number."""
+        """Returns a number."""
         return 3
 
     measure.__code__ = measure.__code__.replace(co_filename=str(ROOT / "handbook/claims/memory/states.py"))
@@ -255,7 +255,7 @@ def test_a_statement_takes_its_numbers_from_what_is_expected() -> None:
             claim("a", wrong, **facts)(measure)
 
 
-def test_the_newest_measurement_of_several_devices_is_shown(tmp_path: Path) -> None:
+def test_the_newest_measurement_of_several_devices_is_read(tmp_path: Path) -> None:
     for name, date, value in (("cpu", "2026-01-01", 1), ("cuda", "2026-02-01", 2)):
         fields = vars(Measurement(value, 0.0, date, "a machine", "versions", "digest"))
         (tmp_path / f"{name}.json").write_text(json.dumps({"a": fields}))
@@ -274,7 +274,7 @@ def test_text_of_a_value() -> None:
 
 # ------------------------------------------------------------------------------------------------ figures in the text
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "figures"),
     [
         ("It takes 112 GB.", ["112 GB"]),
         ("It takes 16 bytes a parameter, 73 % of it.", ["16 bytes", "73 %"]),
@@ -291,10 +291,10 @@ def test_text_of_a_value() -> None:
         ("<!-- excerpt: recorded/a.txt -->\n```text\npeak 9 MiB\n```\n\n## Next\n\nIt takes 9 MiB.", []),
     ],
 )
-def test_the_gate_finds_figures_that_stand_alone(tmp_path: Path, text: str, found: list[str]) -> None:
+def test_figures_without_proof_are_found(tmp_path: Path, text: str, figures: list[str]) -> None:
     page = tmp_path / "page.md"
     page.write_text(text)
-    assert [line.split("'")[1] for line in bare_figures(page)] == found
+    assert [line.split("'")[1] for line in bare_figures(page)] == figures
 
 
 @pytest.mark.parametrize(
@@ -309,24 +309,24 @@ def test_the_gate_finds_figures_that_stand_alone(tmp_path: Path, text: str, foun
         ("10⁻⁷ or 4/3", []),
     ],
 )
-def test_a_number_in_a_link_is_one_of_the_claims(tmp_path: Path, text: str, wrong: list[str]) -> None:
+def test_a_number_in_a_link_must_be_a_number_of_its_claim(tmp_path: Path, text: str, wrong: list[str]) -> None:
     page = tmp_path / "page.md"
     page.write_text(f"First.\n\nIt takes [{text}](claims.md#three-bytes), and 77 B [elsewhere](claims.md#other).\n")
-    one = make(expected={"state": 8, "activations": 26_364_420}, statement="Of 12 layers.")
-    differing = differing_numbers(page, {"three-bytes": one})
+    stated = make(expected={"state": 8, "activations": 26_364_420}, statement="Of 12 layers.")
+    differing = differing_numbers(page, {"three-bytes": stated})
     assert [line.split("'")[1] for line in differing] == wrong
     assert all(line.startswith("page.md:3: ") and "8, activations: 26,364,420" in line for line in differing)
 
 
 # --------------------------------------------------------------------------------------------------- the command line
-def test_one_claim_shows_how_it_is_measured() -> None:
+def test_the_command_shows_how_a_claim_is_measured() -> None:
     result = CliRunner().invoke(app, ["claims", "adamw-state-8-bytes"])
     assert result.exit_code == 0, result.output
     for part in ("8 bytes a parameter", "How: Takes one step", "def adamw_state", "expected  8 ", "verdict   holds"):
         assert part in result.output
 
 
-def test_an_unknown_claim_gets_the_nearest() -> None:
+def test_the_error_for_an_unknown_claim_names_the_nearest_claim() -> None:
     result = CliRunner().invoke(app, ["claims", "adamw-state"])
     assert result.exit_code == 2
     assert "there is no claim 'adamw-state'; near it are adamw-state-8-bytes" in " ".join(result.output.split())

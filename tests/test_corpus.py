@@ -1,4 +1,4 @@
-"""Corpora: where text comes from, and what is said when it does not."""
+"""Corpora: the embedded text, text files and TinyShakespeare, and the errors of unusable files and failed downloads."""
 
 import hashlib
 import http.server
@@ -25,7 +25,7 @@ def test_embedded_text_is_large_prose_with_a_fixed_vocabulary() -> None:
     assert "class" in text
 
 
-def test_split_loses_nothing_and_shares_nothing() -> None:
+def test_the_split_keeps_the_whole_text_without_overlap() -> None:
     corpus = make_corpus("x", TEXT)
     assert corpus.decode(corpus.train) + corpus.decode(corpus.val) == TEXT
     assert len(corpus.train) == int(0.9 * len(TEXT))
@@ -40,28 +40,28 @@ def test_encode_and_decode_are_inverse_beyond_ascii(tmp_path: Path) -> None:
         corpus.encode("z")
 
 
-def test_byte_order_mark_is_no_character(tmp_path: Path) -> None:
+def test_a_byte_order_mark_is_not_part_of_the_text(tmp_path: Path) -> None:
     path = tmp_path / "text.txt"
     path.write_bytes(b"\xef\xbb\xbfabc")
     assert load_corpus(str(path)).characters == "abc"
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         (b"\x89PNG\r\n\x1a\n", r"text.txt is not UTF-8 text \(byte 0x89 at offset 0\): pass a text file"),
         ("Grüße".encode("latin-1"), r"is not UTF-8 text \(byte 0xfc at offset 2\)"),
         (b"abc\0def", "is binary"),
     ],
 )
-def test_a_file_that_is_no_text(tmp_path: Path, content: bytes, said: str) -> None:
+def test_a_file_that_is_no_text_is_refused(tmp_path: Path, content: bytes, message: str) -> None:
     path = tmp_path / "text.txt"
     path.write_bytes(content)
-    with pytest.raises(UserError, match=said):
+    with pytest.raises(UserError, match=message):
         load_corpus(str(path))
 
 
-def test_a_missing_file_and_a_folder(tmp_path: Path) -> None:
+def test_a_missing_file_and_a_folder_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"none.txt does not exist: pass a text file, 'embedded' or 'tinyshakespeare'"):
         load_corpus(str(tmp_path / "none.txt"))
     with pytest.raises(UserError, match=r"cannot be read .*Is a directory"):
@@ -93,7 +93,7 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str
     httpd.server_close()
 
 
-def test_download_happens_once(server: list[str]) -> None:
+def test_the_corpus_is_downloaded_once(server: list[str]) -> None:
     first, second = load_corpus("tinyshakespeare"), load_corpus("tinyshakespeare")
     assert first.decode(first.train) == second.decode(second.train) == TEXT[: int(0.9 * len(TEXT))]
     assert len(server) == 1
@@ -114,7 +114,7 @@ def test_a_wrong_download_is_refused_and_not_kept(server: list[str], monkeypatch
     assert not cache_folder().exists()
 
 
-def test_offline_says_what_to_do(server: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_error_of_a_failed_download_names_other_corpora(server: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(corpus_module, "TINYSHAKESPEARE_URL", "http://127.0.0.1:9/input.txt")
     with pytest.raises(
         UserError, match=r"could not download TinyShakespeare .*--corpus PATH, or train on --corpus emb"
@@ -123,7 +123,7 @@ def test_offline_says_what_to_do(server: list[str], monkeypatch: pytest.MonkeyPa
     assert server == []
 
 
-def test_an_unwritable_cache_says_what_to_do(server: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_error_for_an_unwritable_cache_names_a_variable(server: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RANKZERO_CACHE", "/dev/null/cache")
     with pytest.raises(UserError, match=r"could not keep .* /dev/null/cache .*RANKZERO_CACHE"):
         load_corpus("tinyshakespeare")

@@ -1,4 +1,4 @@
-"""Devices, seeds, peaks and the fingerprint."""
+"""Devices, random seeds, peak FLOP/s and the fingerprint of the machine."""
 
 import random
 import subprocess
@@ -20,12 +20,12 @@ def test_auto_finds_a_device_that_works() -> None:
 
 
 @pytest.mark.parametrize("name", ["tpu", "gpu", "", "cuda:x", "meta", "cpu gpu"])
-def test_an_unknown_device(name: str) -> None:
+def test_an_unknown_device_is_refused(name: str) -> None:
     with pytest.raises(UserError, match="is not known: use auto, cpu, cuda, cuda:N or mps"):
         choose_device(name)
 
 
-def test_a_device_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_device_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
     with pytest.raises(UserError, match=r"device cuda is not there: torch .* sees no CUDA device; use --device cpu"):
@@ -45,11 +45,11 @@ def test_a_seed_covers_all_three_generators() -> None:
         return random.random(), float(np.random.rand()), torch.rand(1).item()
 
     assert draw() == draw()
-    seed_everything(2**62)  # more than NumPy's 32 bits
+    seed_everything(2**62)  # NumPy's random seeds have 32 bits only
 
 
-def test_deterministic_mode_refuses_what_it_cannot_repeat() -> None:
-    # In a process of its own: the mode is global.
+def test_deterministic_mode_sets_torch_and_cublas() -> None:
+    # In a new process, because the mode is global.
     code = (
         "import torch, os; from rankzero.learn.machine.device import seed_everything\n"
         "seed_everything(0, deterministic=True)\n"
@@ -70,7 +70,7 @@ def test_deterministic_mode_refuses_what_it_cannot_repeat() -> None:
         ("NVIDIA GeForce GTX 1050", torch.float32, None),
     ],
 )
-def test_peaks(monkeypatch: pytest.MonkeyPatch, name: str, dtype: torch.dtype, peak: float | None) -> None:
+def test_peak_flops(monkeypatch: pytest.MonkeyPatch, name: str, dtype: torch.dtype, peak: float | None) -> None:
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: name)
     assert peak_flops(torch.device("cuda"), dtype) == peak
     assert peak_flops(torch.device("cpu"), dtype) is None
@@ -86,5 +86,5 @@ def test_fingerprint_names_commit_and_versions() -> None:
     assert str(facts["date"]).endswith("+00:00")
 
 
-def test_no_git_no_commit(tmp_path: Path) -> None:
+def test_without_git_the_fingerprint_has_no_commit(tmp_path: Path) -> None:
     assert git_commit(tmp_path) == {"commit": None, "dirty": None}

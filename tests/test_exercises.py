@@ -1,4 +1,4 @@
-"""Every lab's exercises: the reference gets all points, the stub none, and each known-wrong solution loses its own."""
+"""Exercises of every lab: points of the reference, of the stubs and of each known-wrong solution."""
 
 import functools
 import os
@@ -16,12 +16,12 @@ from rankzero.exercises.checks.runner import check_file
 from rankzero.exercises.probes.loader import load
 from rankzero.publish.stubs import answers
 
-# The first test that needs an exercise runs all its solutions for all seeds: on a busy machine that takes minutes.
+# The first test of an exercise runs all its solutions for all seeds, which takes minutes on a busy machine.
 pytestmark = pytest.mark.timeout(1500)
 
 LABS = [lab for lab in all_labs() if lab.checks.exists()]
 WRONG = [(lab, wrong) for lab in LABS for wrong in known_wrong(lab).values()]
-SEEDS = range(int(os.environ.get("RANKZERO_SEEDS", 1)))  # `make prove` says how many
+SEEDS = range(int(os.environ.get("RANKZERO_SEEDS", 1)))  # `make prove` sets the number
 
 
 def each_lab() -> pytest.MarkDecorator:
@@ -38,8 +38,8 @@ def only(exercises: tuple[Exercise, ...], name: str) -> tuple[Exercise, ...]:
 
 
 @functools.cache
-def ask_all_ahead(lab: Lab, name: str, client: LocalProbeClient) -> None:
-    """Runs every solution to an exercise, right or wrong, for all its seeds: one process each, not one per seed."""
+def run_all_solutions(lab: Lab, name: str, client: LocalProbeClient) -> None:
+    """Runs every solution of an exercise, right or wrong, for all seeds: one process per solution, not one per seed."""
     (exercise,) = only(exercises_of(lab), name)
     client.ask_ahead(lab, lab.reference, exercise, [*SEEDS])
     for wrong in known_wrong(lab).values():
@@ -50,7 +50,7 @@ def ask_all_ahead(lab: Lab, name: str, client: LocalProbeClient) -> None:
 @each_lab()
 def test_the_reference_passes_every_check_for_every_seed(lab: Lab, client: LocalProbeClient) -> None:
     for exercise in exercises_of(lab):
-        ask_all_ahead(lab, exercise.name, client)
+        run_all_solutions(lab, exercise.name, client)
     for seed in SEEDS:
         report = check_file(lab, lab.reference, exercises_of(lab), seed=seed, client=client)
         assert [result for result in report.results if result.status != "pass"] == []
@@ -58,7 +58,7 @@ def test_the_reference_passes_every_check_for_every_seed(lab: Lab, client: Local
 
 
 @each_lab()
-def test_the_untouched_stub_fails_every_check_and_is_named(lab: Lab, client: LocalProbeClient) -> None:
+def test_an_unchanged_stub_fails_every_check_and_is_named(lab: Lab, client: LocalProbeClient) -> None:
     exercises = exercises_of(lab)
     report = check_file(lab, lab.stubs, exercises, seed=1, client=client)
     functions = {exercise.name: exercise.functions for exercise in exercises}
@@ -70,11 +70,11 @@ def test_the_untouched_stub_fails_every_check_and_is_named(lab: Lab, client: Loc
 
 
 @each_wrong()
-def test_a_known_wrong_solution_loses_exactly_its_checks_and_is_recognized(
+def test_a_known_wrong_solution_fails_exactly_its_checks_and_is_explained(
     lab: Lab, wrong: KnownWrong, client: LocalProbeClient
 ) -> None:
     exercises = only(exercises_of(lab), wrong.exercise)
-    ask_all_ahead(lab, exercises[0].name, client)
+    run_all_solutions(lab, exercises[0].name, client)
     for seed in SEEDS:
         report = check_file(lab, wrong_file(lab, wrong), exercises, seed=seed, client=client)
         failed = {result.check for result in report.results if result.status not in ("pass", "skipped")}
@@ -98,28 +98,28 @@ def test_every_exercise_has_two_known_wrong_solutions_hints_and_points(lab: Lab)
 
 
 @each_lab()
-def test_known_wrong_solutions_stand_in_the_order_of_their_checks(lab: Lab) -> None:
+def test_known_wrong_solutions_are_in_the_order_of_their_checks(lab: Lab) -> None:
     checks = [check.name for exercise in exercises_of(lab) for check in exercise.checks]
     places = [min(map(checks.index, wrong.fails)) for wrong in known_wrong(lab).values()]
     assert places == sorted(places)
-    assert len(load(lab.known_wrong).KNOWN_WRONG) == len(places)  # no two of the same name
+    assert len(load(lab.known_wrong).KNOWN_WRONG) == len(places)  # the names are distinct
 
 
 @pytest.mark.parametrize(
-    ("change", "trouble"),
+    ("change", "problem"),
     [
         ("-    optimizer.zero_grad()\n", r"occurs 0 times, not once, in checkpoint:\n    optimizer.zero_grad\(\)"),
         ("     ### BEGIN SOLUTION\n+    pass\n", r"occurs 2 times, not once, in checkpoint:\n    ### BEGIN SOLUTION"),
         ("     torch.save(state, path)\n", "nothing is changed"),
     ],
 )
-def test_a_change_that_does_not_fit_the_reference_is_named(change: str, trouble: str) -> None:
-    with pytest.raises(UserError, match=f"lab-02, trial: .*{trouble}"):
+def test_the_error_for_a_change_that_does_not_fit_the_reference_names_it(change: str, problem: str) -> None:
+    with pytest.raises(UserError, match=f"lab-02, trial: .*{problem}"):
         changed_reference(find_lab("02"), "checkpoint", change, "lab-02, trial")
 
 
 @each_lab()
-def test_the_page_has_the_facts_the_hints_and_a_solution_of_every_exercise(lab: Lab) -> None:
+def test_the_page_has_facts_hints_and_solution_of_every_exercise(lab: Lab) -> None:
     page = lab.page.read_text(encoding="utf-8")
     for exercise in exercises_of(lab):
         assert f"### `{exercise.name}`\n\n<!-- facts: {exercise.name} -->\n" in page
@@ -143,9 +143,9 @@ def generated_files() -> list[Path]:
 
 @each_lab()
 def test_no_answer_leaks_into_a_generated_file(lab: Lab) -> None:
-    secret = {line for line in answers(lab.reference) if len(line) > 25 and not line.startswith("return")}
-    assert len(secret) > 10
+    answer_lines = {line for line in answers(lab.reference) if len(line) > 25 and not line.startswith("return")}
+    assert len(answer_lines) > 10
     for file in generated_files():
         text = file.read_text(encoding="utf-8").replace("\\", "")
-        assert [line for line in secret if line in text] == [], file
+        assert [line for line in answer_lines if line in text] == [], file
         assert "SOLUTION" not in text

@@ -1,9 +1,9 @@
-"""Answers that nobody computed earn nothing: those of another seed, and hostile ones.
+"""Forged answers get no points: right answers of another seed, and hostile values.
 
-A submission runs in one process with the probes, and may send whatever it likes in their place. So a judge takes only
-what the right code computes from this seed's inputs, and takes anything at all without breaking. And a probe brings
-back what is there, whatever an object says of itself: `tests/lab-NN-name/attacks/` has files that try to look right,
-each with the points that it earns honestly (`EARNS`: 0, or points by exercise).
+A submission runs in one process with the probes, and can send any message in place of a probe's answers. So a judge
+accepts only the values that right code computes from this seed's inputs, and no value makes it fail with an exception.
+A probe reads values themselves, not what an object's methods claim: `tests/lab-NN-name/attacks/` has files that try to
+look right, each with the points of its honest part (`EARNS`: 0, or points by exercise).
 """
 
 import ast
@@ -36,8 +36,8 @@ def answers(client: LocalProbeClient, lab: Lab, exercise: Exercise, check: Check
 
 
 @dataclass
-class Replaying:
-    """Sends the reference's right answers of another seed for whatever file it is asked about."""
+class ReplayingClient:
+    """A client that answers for every file with the reference's right answers for another seed."""
 
     client: LocalProbeClient
     recorded: int
@@ -50,100 +50,101 @@ class Replaying:
 
 @pytest.mark.parametrize("seed", [SEEDS[0], pytest.param(SEEDS[1], marks=pytest.mark.prove)])
 @each_lab()
-def test_the_right_answers_of_another_seed_earn_nothing(lab: Lab, seed: int, client: LocalProbeClient) -> None:
-    forger = Replaying(client, SEEDS[1] if seed == SEEDS[0] else SEEDS[0])
+def test_right_answers_of_another_seed_get_no_points(lab: Lab, seed: int, client: LocalProbeClient) -> None:
+    forger = ReplayingClient(client, SEEDS[1] if seed == SEEDS[0] else SEEDS[0])
     report = check_file(lab, Path("forged.py"), exercises_of(lab), seed=seed, client=forger, explain=False)
     assert [result.check for result in report.results if result.status == "pass"] == []
     assert report.points == 0
 
 
-NOTHING = object()
-PLAIN: tuple[Any, ...] = (
-    *(NOTHING, None, True, False, math.nan, math.inf, -math.inf, 0, -1, 10**400, 1e308),
+MISSING = object()
+VALUES: tuple[Any, ...] = (
+    *(MISSING, None, True, False, math.nan, math.inf, -math.inf, 0, -1, 10**400, 1e308),
     *("", "0", "float", "\n" * 1000, "<b>" * 10_000, [], [[]], [[[0]]], [None] * 10_000, ["x", "x"]),
 )
 ARRAYS = (np.array([]), np.array(0.0), np.zeros((0, 3)), np.zeros(3, bool), np.full((2, 2), np.nan), np.zeros(5, "i8"))
 
 
-def changed(value: Any, deep: int = 2) -> Iterator[Any]:
-    """Everything a forger may have put in the place of a right answer, some of it close to what was right."""
-    for hostile in (*PLAIN, *ARRAYS):
+def forgeries(value: Any, depth: int = 2) -> Iterator[Any]:
+    """Yields hostile values in place of a right answer; some are close to the right answer."""
+    for hostile in (*VALUES, *ARRAYS):
         if not same(hostile, value):
             yield hostile
-    if isinstance(value, list) and deep:
+    if isinstance(value, list) and depth:
         yield from ([*value, None], [*value, *[0] * 1000], [value])
         if value:
             yield from (value[:-1], [*value, value[-1]])
         for place in {0, len(value) // 2, len(value) - 1} if value else ():
-            for one in changed(value[place], deep - 1):
-                if one is not NOTHING:
-                    yield [*value[:place], one, *value[place + 1 :]]
+            for element in forgeries(value[place], depth - 1):
+                if element is not MISSING:
+                    yield [*value[:place], element, *value[place + 1 :]]
     if isinstance(value, np.ndarray):
-        yield from (one for one in changed_arrays(value) if not same(one, value))
+        yield from (array for array in changed_arrays(value) if not same(array, value))
 
 
 def changed_arrays(value: np.ndarray) -> Iterator[np.ndarray]:
-    """The array in another shape or kind, or with other numbers."""
+    """Yields the array with another shape or data type, or with other numbers."""
     yield from (value[None], value.ravel()[:-1], np.append(value, 0), np.zeros_like(value))
     with np.errstate(all="ignore"):
         if value.dtype.kind == "f":
-            yield from (np.full_like(value, fill) for fill in (np.nan, np.inf, -np.inf, 1e308))
+            yield from (np.full_like(value, number) for number in (np.nan, np.inf, -np.inf, 1e308))
         yield from (value.astype(kind) for kind in (bool, "u1", "i8", "f2"))
-    spoiled = value.astype(float).copy()
-    if spoiled.size:
-        spoiled.flat[-1] = 7.25
-        yield spoiled
+    changed = value.astype(float).copy()
+    if changed.size:
+        changed.flat[-1] = 7.25
+        yield changed
 
 
-def same(one: Any, other: Any) -> bool:
-    """Whether they are the same answer."""
-    if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
-        close = one.shape == other.shape and np.allclose(one, other, rtol=1e-12, atol=1e-12, equal_nan=True)
-        return one.dtype.kind == other.dtype.kind and bool(close)
-    if type(one) in (int, float) and type(other) in (int, float):
-        return one == other or (one != one and other != other)
-    if isinstance(one, np.ndarray) or isinstance(other, np.ndarray):
+def same(first: Any, second: Any) -> bool:
+    """Tells whether two values are the same answer."""
+    if isinstance(first, np.ndarray) and isinstance(second, np.ndarray):
+        close = first.shape == second.shape and np.allclose(first, second, rtol=1e-12, atol=1e-12, equal_nan=True)
+        return first.dtype.kind == second.dtype.kind and bool(close)
+    if type(first) in (int, float) and type(second) in (int, float):
+        return first == second or (first != first and second != second)
+    if isinstance(first, np.ndarray) or isinstance(second, np.ndarray):
         return False
-    if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(same, one, other))
-    return type(one) is type(other) and bool(one == other)
+    if isinstance(first, list) and isinstance(second, list):
+        return len(first) == len(second) and all(map(same, first, second))
+    return type(first) is type(second) and bool(first == second)
 
 
 def name_of(value: Any) -> str:
-    return "nothing" if value is NOTHING else f"{type(value).__name__} {value!r}"[:120]
+    return "nothing" if value is MISSING else f"{type(value).__name__} {value!r}"[:120]
 
 
 @each_lab()
-def test_a_judge_takes_no_answer_that_was_not_computed_and_breaks_at_none(lab: Lab, client: LocalProbeClient) -> None:
+def test_a_judge_refuses_every_forged_answer_with_a_short_sentence(lab: Lab, client: LocalProbeClient) -> None:
     wrong = []
     for exercise in exercises_of(lab):
         for check in exercise.checks:
             right = answers(client, lab, exercise, check, SEEDS[0])
             reading = RecordedAnswers(right)
             assert check.judge(reading, right) is None
-            assert reading.names, f"{check.name} reads nothing"
+            assert reading.names, f"{check.name} reads no answer"
             for name in sorted(reading.names & set(right)):
-                for value in changed(right[name]):
-                    said = judged(check, {**right, name: value}, right)
-                    if said:
-                        wrong.append(f"{check.name}: {name} = {name_of(value)}: {said}")
+                for value in forgeries(right[name]):
+                    problem = problem_of_verdict(check, {**right, name: value}, right)
+                    if problem:
+                        wrong.append(f"{check.name}: {name} = {name_of(value)}: {problem}")
     assert wrong == [], f"{len(wrong)}:\n" + "\n".join(wrong[:: max(1, len(wrong) // 60)])
 
 
-def judged(check: Check, forged: Answers, right: Answers) -> str:
-    """What is wrong with the judge's verdict; nothing if it is a short sentence."""
-    given = RecordedAnswers({name: value for name, value in forged.items() if value is not NOTHING})
+def problem_of_verdict(check: Check, forged: Answers, right: Answers) -> str:
+    """Returns the problem with the judge's verdict, or "" if the verdict is a short sentence of refusal."""
+    given = RecordedAnswers({name: value for name, value in forged.items() if value is not MISSING})
     try:
-        said = check.judge(given, right)
+        failure = check.judge(given, right)
     except Exception as error:
         return f"raises {type(error).__name__}: {error}"[:200]
-    if said is None:
+    if failure is None:
         return "passes"
-    return "" if 5 < len(said) < 500 and "\n" not in said else f"says {len(said)} characters, {said[:60]!r}"
+    is_sentence = 5 < len(failure) < 500 and "\n" not in failure
+    return "" if is_sentence else f"a verdict of {len(failure)} characters: {failure[:60]!r}"
 
 
 def earns(file: Path) -> dict[str, int]:
-    """By exercise, what its EARNS says."""
+    """Returns the EARNS of an attack: points by exercise."""
     tree = ast.parse(file.read_text(encoding="utf-8"))
     values = [
         node.value for node in tree.body if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "EARNS"
@@ -152,7 +153,7 @@ def earns(file: Path) -> dict[str, int]:
 
 
 @pytest.mark.parametrize(("lab", "file"), ATTACKS, ids=[f"{lab.slug}-{file.stem}" for lab, file in ATTACKS])
-def test_a_file_that_tries_to_look_right_earns_what_it_does_right(
+def test_a_file_that_tries_to_look_right_gets_the_points_of_its_honest_part(
     lab: Lab, file: Path, client: LocalProbeClient
 ) -> None:
     report = check_file(lab, file, exercises_of(lab), seed=SEEDS[0], client=client, explain=False)

@@ -1,4 +1,4 @@
-"""The GPT: what it computes, how it starts, and what it refuses."""
+"""GPT model: its outputs, its initialization, and the configurations that it refuses."""
 
 import math
 
@@ -24,7 +24,7 @@ def test_loss_at_initialization_is_close_to_ln_v(vocab_size: int) -> None:
     assert loss.item() == pytest.approx(math.log(vocab_size), abs=0.1)
 
 
-def test_no_token_sees_a_later_one() -> None:
+def test_no_output_depends_on_a_later_token() -> None:
     model = make()
     tokens = torch.randint(96, (1, 16))
     changed = tokens.clone()
@@ -34,7 +34,7 @@ def test_no_token_sees_a_later_one() -> None:
     assert not torch.equal(before[:, 10:], after[:, 10:])
 
 
-def test_parameter_count_is_the_formula_and_counts_the_tied_matrix_once() -> None:
+def test_parameter_count_agrees_with_the_formula_and_counts_the_tied_matrix_once() -> None:
     model = make(n_layer=4, n_head=4, hidden_dim=128, block_size=64)
     V, T, C, L = 96, 64, 128, 4
     assert model.parameter_count() == V * C + T * C + L * (12 * C**2 + 2 * C) + C == 808_064
@@ -55,7 +55,7 @@ def test_flops_per_token_agrees_with_a_counter() -> None:
     tokens = torch.randint(96, (4, 16))
     with FlopCounterMode(display=False) as counter, torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
         model(tokens)
-    # The formula counts forward plus backward, which is three times forward, and adds the norms' few parameters to N.
+    # The formula counts forward and backward, which is three times forward, and counts the norms' few parameters.
     assert model.flops_per_token() == pytest.approx(3 * counter.get_total_flops() / tokens.numel(), rel=0.01)
 
 
@@ -68,7 +68,7 @@ def test_dropout_acts_in_training_only() -> None:
     assert torch.equal(model(tokens), model(tokens))
 
 
-def test_generate_repeats_with_a_seed_and_leaves_the_mode_alone() -> None:
+def test_generate_repeats_with_the_same_seed_and_keeps_the_training_mode() -> None:
     model = make()
     start = torch.zeros(2, 1, dtype=torch.int64)
     draws = [model.generate(start, 30, torch.Generator().manual_seed(1)) for _ in (1, 2)]
@@ -78,7 +78,7 @@ def test_generate_repeats_with_a_seed_and_leaves_the_mode_alone() -> None:
 
 
 @pytest.mark.parametrize(
-    ("shape", "said"),
+    ("shape", "message"),
     [
         (
             {"hidden_dim": 130, "n_head": 4},
@@ -88,11 +88,11 @@ def test_generate_repeats_with_a_seed_and_leaves_the_mode_alone() -> None:
         ({"dropout": 1.0}, "dropout is 1.0: it must be at least 0 and below 1"),
     ],
 )
-def test_impossible_shapes(shape: dict[str, int], said: str) -> None:
-    with pytest.raises(UserError, match=said):
+def test_impossible_shapes_are_refused(shape: dict[str, int], message: str) -> None:
+    with pytest.raises(UserError, match=message):
         make(**shape)
 
 
-def test_a_sequence_that_is_too_long() -> None:
+def test_a_sequence_that_is_too_long_is_refused() -> None:
     with pytest.raises(UserError, match="a sequence of 17 tokens is longer than this GPT's block_size 16"):
         make()(torch.zeros(1, 17, dtype=torch.int64))

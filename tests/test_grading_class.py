@@ -1,4 +1,4 @@
-"""Grading a class: points as predicted, the same after a kill and on Ray, and the messages of `rankzero grade`."""
+"""Grading of a class: expected points, also after a kill and on Ray, and the messages of `rankzero grade`."""
 
 import csv
 import errno
@@ -27,8 +27,8 @@ from rankzero.grading.grader import Grader, GradingSettings
 
 pytestmark = needs_sandbox()
 LAB = find_lab("02")
-COUNT = 8  # references, stubs, known mistakes and attacks by turns
-SEED = 11  # of the shared grader too, so that references run once
+COUNT = 8  # references, stubs, known mistakes and attacks in turn
+SEED = 11  # as in the shared grader, so that references run once
 runner = CliRunner()
 
 
@@ -40,7 +40,7 @@ def run(*arguments: object) -> tuple[int, str]:
 
 @pytest.fixture(scope="module", autouse=True)
 def executor(shared_grader: Grader) -> Iterator[None]:
-    """`rankzero grade` in this process uses the shared grader; in other processes it starts its own."""
+    """Makes `rankzero grade` use the shared grader in this process; in other processes it starts a new grader."""
     labs = shared_grader.settings.labs
 
     def run_in_shared_grader(todo: Sequence[Submission], settings: GradingSettings, jobs: int) -> Iterator[Grade]:
@@ -55,7 +55,7 @@ def executor(shared_grader: Grader) -> Iterator[None]:
 
 
 def verdicts(out: Path) -> dict[str, Any]:
-    """All of each grade but times and places, by student."""
+    """Returns each grade without times and paths, by lab and student."""
     files = sorted((out / "grades").glob("*/*.json"))
     return {f"{file.parent.name}/{file.stem}": read_grade(file).verdict() for file in files}
 
@@ -68,20 +68,20 @@ def handed_in(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Expected]
 
 @pytest.fixture(scope="module")
 def graded(handed_in: tuple[Path, Expected], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The class's grades."""
+    """The folder with the grades of the class."""
     out = tmp_path_factory.mktemp("graded") / "out"
-    code, said = run("grade", handed_in[0], "--lab", "02", "--out", out, "--seed", SEED, "--json")
-    assert code == 0, said
-    told = json.loads(said)
-    assert told["graded"] + told["missing"] == COUNT
+    code, output = run("grade", handed_in[0], "--lab", "02", "--out", out, "--seed", SEED, "--json")
+    assert code == 0, output
+    counts = json.loads(output)
+    assert counts["graded"] + counts["missing"] == COUNT
     return out
 
 
-def test_each_grade_is_as_predicted(handed_in: tuple[Path, Expected], graded: Path) -> None:
+def test_each_grade_is_as_expected(handed_in: tuple[Path, Expected], graded: Path) -> None:
     assert earned(graded, LAB, handed_in[1]) == handed_in[1]
     with (graded / "grades.csv").open(newline="") as file:
         scores = {row["student_id"]: float(row["score"]) for row in csv.DictReader(file)}
-    assert scores == {name.split("/")[1]: one["score"] for name, one in verdicts(graded).items()}
+    assert scores == {name.split("/")[1]: grade["score"] for name, grade in verdicts(graded).items()}
     assert (graded / "index.html").stat().st_size > 1000
     assert {file.stem for file in (graded / "students").iterdir()} == set(handed_in[1])
     gradescope = json.loads((graded / "gradescope" / "02" / "student-000.json").read_text())
@@ -91,7 +91,7 @@ def test_each_grade_is_as_predicted(handed_in: tuple[Path, Expected], graded: Pa
 
 
 @pytest.mark.prove
-def test_a_kill_in_the_middle_costs_nothing(handed_in: tuple[Path, Expected], graded: Path, tmp_path: Path) -> None:
+def test_a_killed_run_resumes_with_equal_grades(handed_in: tuple[Path, Expected], graded: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     command = [sys.executable, "-m", "rankzero.cli", "grade", str(handed_in[0]), "--lab", "02", "--out", str(out)]
     process = subprocess.Popen([*command, "--seed", str(SEED), "--jobs", "1"], stdout=subprocess.DEVNULL)
@@ -105,8 +105,8 @@ def test_a_kill_in_the_middle_costs_nothing(handed_in: tuple[Path, Expected], gr
     process.wait()
     _, alive = psutil.wait_procs(started, timeout=60)
     assert not alive
-    kept = verdicts(out)
-    assert COUNT // 3 <= len(kept) < COUNT
+    graded_before = verdicts(out)
+    assert COUNT // 3 <= len(graded_before) < COUNT
     assert not list(out.glob("**/*.partial"))
     again = run("grade", handed_in[0], "--lab", "02", "--out", out)
     assert again[0] == 2
@@ -115,7 +115,7 @@ def test_a_kill_in_the_middle_costs_nothing(handed_in: tuple[Path, Expected], gr
     assert verdicts(out) == verdicts(graded)
 
 
-def test_a_resumed_run_grades_only_what_is_new_or_changed(graded: Path, tmp_path: Path) -> None:
+def test_a_resumed_run_grades_only_new_and_changed_submissions(graded: Path, tmp_path: Path) -> None:
     few, out = tmp_path / "few", tmp_path / "out"
     write_class(few, LAB, 3)
     assert run("grade", few, "--lab", "02", "--out", out, "--seed", SEED)[0] == 0
@@ -125,14 +125,14 @@ def test_a_resumed_run_grades_only_what_is_new_or_changed(graded: Path, tmp_path
     assert run("grade", few, "--lab", "02", "--out", out, "--resume")[0] == 0
     after = read_grade(out / "grades" / "02" / "student-000.json")
     assert replace(after, flags=()) == replace(before, flags=()), "kept, but compared with the new files"
-    found = verdicts(out)
-    assert [found[f"02/{name}"]["points"] for name in ("student-000", "student-001", "new")] == [50, 50, 50]
-    assert {one["seed"] for one in found.values()} == {SEED}
-    said = run("grade", few, "--lab", "02", "--out", out, "--resume", "--seed", SEED + 1)[1]
-    assert "the run to resume has seed 11; another seed needs another --out" in said
+    grades = verdicts(out)
+    assert [grades[f"02/{name}"]["points"] for name in ("student-000", "student-001", "new")] == [50, 50, 50]
+    assert {grade["seed"] for grade in grades.values()} == {SEED}
+    output = run("grade", few, "--lab", "02", "--out", out, "--resume", "--seed", SEED + 1)[1]
+    assert "the run to resume has seed 11; another seed needs another --out" in output
 
 
-def test_lateness_and_the_roster_are_taken_as_they_are_now_and_kept(tmp_path: Path) -> None:
+def test_a_resumed_run_uses_new_late_rules_and_keeps_the_recorded_deadline_and_roster(tmp_path: Path) -> None:
     subs, out, roster = tmp_path / "subs", tmp_path / "out", tmp_path / "roster.csv"
     write_class(subs, LAB, 1)
     roster.write_text(
@@ -145,15 +145,15 @@ def test_lateness_and_the_roster_are_taken_as_they_are_now_and_kept(tmp_path: Pa
     assert read_grade(out / "grades" / "02" / "student-000.json").score == 50
     assert "Ada Lovelace" in (out / "students" / "student-000.html").read_text()
     assert run("grade", subs, "--lab", "02", "--out", out, "--late-percent-per-day", 10, "--resume")[0] == 0
-    assert read_grade(out / "grades" / "02" / "student-000.json").score == 45, "the deadline is still known"
+    assert read_grade(out / "grades" / "02" / "student-000.json").score == 45, "the deadline is recorded"
     assert run("grade", subs, "--lab", "02", "--out", out, "--resume")[0] == 0
-    assert read_grade(out / "grades" / "02" / "student-000.json").score == 45, "and what lateness costs"
+    assert read_grade(out / "grades" / "02" / "student-000.json").score == 45, "the late policy is recorded"
     with (out / "grades.csv").open(newline="") as file:
         names = {row["student_id"]: row["last_name"] for row in csv.DictReader(file)}
-    assert names == {"student-000": "Lovelace", "absent": "No"}, "and the roster"
+    assert names == {"student-000": "Lovelace", "absent": "No"}, "the roster is recorded"
 
 
-def test_without_a_sandbox_every_page_says_so(tmp_path: Path) -> None:
+def test_grades_without_a_sandbox_are_marked_on_every_page(tmp_path: Path) -> None:
     subs, out = tmp_path / "subs", tmp_path / "out"
     expected = write_class(subs, LAB, 2)
     assert run("grade", subs, "--lab", "02", "--out", out, "--trusted", "--seed", SEED)[0] == 0
@@ -164,7 +164,7 @@ def test_without_a_sandbox_every_page_says_so(tmp_path: Path) -> None:
 
 @pytest.mark.prove
 @pytest.mark.timeout(1500)
-def test_a_class_of_200_is_graded_as_predicted(tmp_path: Path) -> None:
+def test_a_class_of_200_gets_the_expected_points(tmp_path: Path) -> None:
     subs, out = tmp_path / "subs", tmp_path / "out"
     expected = write_class(subs, LAB, 200)
     command = [sys.executable, "-m", "rankzero.cli", "grade", str(subs), "--lab", "02", "--out", str(out)]
@@ -173,7 +173,7 @@ def test_a_class_of_200_is_graded_as_predicted(tmp_path: Path) -> None:
 
 
 @pytest.mark.prove
-def test_ray_grades_alike(graded: Path, handed_in: tuple[Path, Expected], tmp_path: Path) -> None:
+def test_ray_gives_the_same_grades(graded: Path, handed_in: tuple[Path, Expected], tmp_path: Path) -> None:
     ray = pytest.importorskip("ray")
     few = tmp_path / "few"
     names = sorted(write_class(few, LAB, 6))
@@ -199,19 +199,19 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize("what", BAD)
-def test_bad_input_is_one_sentence_before_any_work(what: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("mistake", BAD)
+def test_bad_input_gets_one_sentence_before_any_work(mistake: str, tmp_path: Path) -> None:
     subs, out = tmp_path / "subs", tmp_path / "out"
     write_class(subs, LAB, 1)
-    arguments, sentence = BAD[what]
-    code, said = run(*(argument.format(subs=subs, out=out) for argument in arguments))
+    arguments, sentence = BAD[mistake]
+    code, output = run(*(argument.format(subs=subs, out=out) for argument in arguments))
     assert code == 2
-    assert sentence in said
-    assert said.startswith("rankzero: ")
+    assert sentence in output
+    assert output.startswith("rankzero: ")
     assert not out.exists()
 
 
-def test_a_full_disk_is_one_sentence_and_leaves_no_half_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_gets_one_sentence_and_no_partial_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(partial: Path, _: bytes) -> int:
         partial.touch()
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -219,29 +219,27 @@ def test_a_full_disk_is_one_sentence_and_leaves_no_half_file(tmp_path: Path, mon
     subs, out = tmp_path / "subs", tmp_path / "out"
     write_class(subs, LAB, 1)
     monkeypatch.setattr(Path, "write_bytes", full)
-    code, said = run("grade", subs, "--lab", "02", "--out", out)
+    code, output = run("grade", subs, "--lab", "02", "--out", out)
     assert code == 2
-    assert re.search(r"^rankzero: cannot write .*No space left on device.*: make room.*--resume goes on", said)
+    assert re.search(r"^rankzero: cannot write .*No space left on device.*: make room.*--resume goes on", output)
     assert not list(out.rglob("*.partial"))
 
 
-def test_a_machine_on_which_nothing_can_be_graded_is_told_at_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The students' names are not obeyed by the terminal either."""
+def test_grading_stops_early_when_no_submission_can_be_graded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Escape codes in students' names do not reach the terminal."""
 
-    def broken(todo: Any, settings: Any, jobs: int) -> Iterator[Grade]:
-        for one in todo:
-            yield Grade(one, settings.seed, "0", settings.isolation, "", 0.0, 50, trouble="no sandbox")
+    def broken(submissions: Any, settings: Any, jobs: int) -> Iterator[Grade]:
+        for submission in submissions:
+            yield Grade(submission, settings.seed, "0", settings.isolation, "", 0.0, 50, trouble="no sandbox")
 
     monkeypatch.setitem(batch.EXECUTORS, "local", broken)
     few, many = tmp_path / "few", tmp_path / "many"
     hand_in(few / "ad\x1b[2Ja", LAB.reference.read_bytes())
-    code, said = run("grade", few, "--lab", "02", "--out", tmp_path / "out")
+    code, output = run("grade", few, "--lab", "02", "--out", tmp_path / "out")
     assert code == 1
-    assert said.startswith("Not graded: ad\\x1b[2Ja")
-    assert "\x1b" not in said
-    assert "no sandbox 0 graded" in said
+    assert output.startswith("Not graded: ad\\x1b[2Ja")
+    assert "\x1b" not in output
+    assert "no sandbox 0 graded" in output
     write_class(many, LAB, 8)
-    code, said = run("grade", many, "--lab", "02", "--out", tmp_path / "other")
-    assert (code, said) == (2, "rankzero: none of the first 4 submissions can be graded: no sandbox.")
+    code, output = run("grade", many, "--lab", "02", "--out", tmp_path / "other")
+    assert (code, output) == (2, "rankzero: none of the first 4 submissions can be graded: no sandbox.")

@@ -1,4 +1,4 @@
-"""Sandbox: the grade of one submission, what it sees inside, and recovery from a sandbox that fails."""
+"""Sandbox: grades of single submissions, the isolation of a submission, and recovery from a failed sandbox."""
 
 import json
 import os
@@ -30,8 +30,8 @@ def handed_in(file: Path, lab: str = "02") -> Submission:
     return Submission(Student("ada"), lab, file)
 
 
-def asked(tmp_path: Path, body: str, grader: Grader) -> Grade:
-    """The grade of the reference with a train_step that does this."""
+def grade_with_train_step(tmp_path: Path, body: str, grader: Grader) -> Grade:
+    """Returns the grade of the reference with `body` as its train_step."""
     source = LAB.reference.read_text()
     start, end = source.index("def train_step"), source.index("def evaluate")
     lines = "".join(f"    {line}\n" for line in body.splitlines())
@@ -41,16 +41,16 @@ def asked(tmp_path: Path, body: str, grader: Grader) -> Grade:
 
 
 def printed(tmp_path: Path, body: str, grader: Grader) -> str:
-    """What such a train_step prints."""
-    grade = asked(tmp_path, body, grader)
+    """Returns the text that a train_step with this body prints."""
+    grade = grade_with_train_step(tmp_path, body, grader)
     assert grade.report is not None
     return grade.report.results[0].printed.split("\n\n")[0]
 
 
 def labs() -> Iterator[Any]:
-    """All labs as parameters; of those with ranks, which take long, the first alone in `make test`.
+    """Yields all labs as parameters; `make test` runs only the first lab with ranks, because they take long.
 
-    The ids are no slugs, so that one process runs them all.
+    The ids are numbers, not slugs, so that one process runs all labs (see conftest.ByLab).
     """
     with_ranks = [lab.number for lab in all_labs() if "ranks" in lab.needs]
     for lab in all_labs():
@@ -58,7 +58,7 @@ def labs() -> Iterator[Any]:
 
 
 @pytest.mark.parametrize("lab", list(labs()))
-def test_references_earn_everything(lab: Lab, grader: Grader) -> None:
+def test_references_get_all_points(lab: Lab, grader: Grader) -> None:
     full = sum(exercise.points for exercise in exercises_of(lab))
     reference = grader.grade(handed_in(lab.reference, lab.number))
     assert (reference.points, reference.max_points, reference.trouble) == (full, full, "")
@@ -67,21 +67,21 @@ def test_references_earn_everything(lab: Lab, grader: Grader) -> None:
 
 @pytest.mark.prove
 @pytest.mark.parametrize("lab", all_labs(), ids=lambda lab: lab.number)
-def test_stubs_earn_nothing(lab: Lab, grader: Grader) -> None:
+def test_stubs_get_no_points(lab: Lab, grader: Grader) -> None:
     stubs = grader.grade(handed_in(lab.stubs, lab.number))
     assert (stubs.points, stubs.gradable) == (0, True)
 
 
 @pytest.mark.prove
-def test_a_known_mistake_costs_its_checks_and_is_named(tmp_path: Path, grader: Grader) -> None:
-    wrong = next(one for one in known_wrong(LAB).values() if one.exercise == "evaluate")
+def test_a_known_mistake_fails_its_checks_and_is_named(tmp_path: Path, grader: Grader) -> None:
+    wrong = next(wrong for wrong in known_wrong(LAB).values() if wrong.exercise == "evaluate")
     file = tmp_path / "exercises.py"
     file.write_text(wrong_source(LAB, wrong))
     report = grader.grade(handed_in(file)).report
     assert report is not None
     failed = {result.check for result in report.results if result.status not in ("pass", "skipped")}
     assert failed == set(wrong.fails)
-    assert [one.name for one in report.diagnoses] == [wrong.name]
+    assert [diagnosis.name for diagnosis in report.diagnoses] == [wrong.name]
 
 
 def test_a_sandbox_computes_with_the_instruction_set_of_the_reference(
@@ -97,7 +97,7 @@ def test_a_sandbox_computes_with_the_instruction_set_of_the_reference(
     assert (grade.points, grade.isolation) == (grade.max_points, "sandbox")
 
 
-def test_nothing_handed_in_is_a_grade_without_a_report(grader: Grader) -> None:
+def test_a_missing_submission_gets_a_grade_without_a_report(grader: Grader) -> None:
     grade = grader.grade(Submission(Student("ada"), "02", None))
     assert (grade.points, grade.report, grade.gradable) == (0, None, True)
 
@@ -105,50 +105,51 @@ def test_nothing_handed_in_is_a_grade_without_a_report(grader: Grader) -> None:
 LOOK_AROUND = f"""
 import json, os
 from pathlib import Path
-held = [os.readlink(f"/proc/self/fd/{{fd}}") for fd in range(64) if os.path.exists(f"/proc/self/fd/{{fd}}")]
-processes = sorted(int(one) for one in os.listdir("/proc") if one.isdecimal())
-ours = {[str(LAB.checks), str(LAB.solutions), str(LAB.root / "README.md"), str(Path.home() / ".profile")]}
+files = [os.readlink(f"/proc/self/fd/{{fd}}") for fd in range(64) if os.path.exists(f"/proc/self/fd/{{fd}}")]
+processes = sorted(int(name) for name in os.listdir("/proc") if name.isdecimal())
+private = {[str(LAB.checks), str(LAB.solutions), str(LAB.root / "README.md"), str(Path.home() / ".profile")]}
 library = [sorted(os.listdir(f"/lab/code/rankzero/{{room}}")) for room in ("", "exercises", "grading/sandbox")]
-found = [sorted({{one.split(":")[0] for one in held}}), sorted(os.environ), os.getuid(), processes, library]
-print(*map(json.dumps, [*found, [one for one in ours if Path(one).exists()]]), sep="\\n", end="\\n\\n")
+kinds = sorted({{file.split(":")[0] for file in files}})
+visible = [path for path in private if Path(path).exists()]
+print(*map(json.dumps, [kinds, sorted(os.environ), os.getuid(), processes, library, visible]), sep="\\n", end="\\n\\n")
 """
 
 
 def test_a_sandbox_holds_neither_answers_nor_files_of_this_machine(tmp_path: Path, grader: Grader) -> None:
     lines = printed(tmp_path, LOOK_AROUND, grader).splitlines()
-    held, environment, user, processes, library, ours = map(json.loads, lines)
-    assert held == ["/dev/null", "pipe"]
-    ours_to_give = "HOME LANG OMP_NUM_THREADS PATH PWD PYTHONDONTWRITEBYTECODE PYTHONPATH TORCH_CPP_LOG_LEVEL"
-    assert [name for name in environment if name not in INSTRUCTION_SETS] == ours_to_give.split()
+    open_files, environment, user, processes, library, visible = map(json.loads, lines)
+    assert open_files == ["/dev/null", "pipe"]
+    variables = "HOME LANG OMP_NUM_THREADS PATH PWD PYTHONDONTWRITEBYTECODE PYTHONPATH TORCH_CPP_LOG_LEVEL"
+    assert [name for name in environment if name not in INSTRUCTION_SETS] == variables.split()
     assert user == 1000
     assert processes[0] == 1
-    assert len(processes) == 2  # the supervisor and the probe's own process
+    assert len(processes) == 2  # the supervisor and the probe's process
     assert library == [
         ["__init__.py", "atomic_write.py", "errors.py", "exercises", "grading", "learn"],
         ["__init__.py", "probes"],
         ["__init__.py", "namespaces.py", "sandbox_server.py", "seccomp_filter.py"],
     ]
-    assert ours == []
+    assert visible == []
 
 
 def test_nothing_of_a_submission_stays_in_its_sandbox(tmp_path: Path, grader: Grader) -> None:
     leave = "import os, time\nopen('/tmp/left', 'w').close()\nif os.fork() == 0:\n    os.setsid()\n    time.sleep(600)"
-    asked(tmp_path, leave, grader)
-    look = "import os\nprint(os.path.exists('/tmp/left'), sum(one.isdecimal() for one in os.listdir('/proc')), '\\n')"
+    grade_with_train_step(tmp_path, leave, grader)
+    look = "import os\nprint(os.path.exists('/tmp/left'), sum(map(str.isdecimal, os.listdir('/proc'))), '\\n')"
     assert printed(tmp_path, look, grader) == "False 2 "
 
 
 def test_processes_of_one_submission_share_their_memory_limit(tmp_path: Path, grader: Grader) -> None:
-    many = (
+    forks = (
         "import os, time\n"
         "for _ in range(8):\n"
         "    if os.fork() == 0:\n"
-        "        held = bytearray(100 * 2**20)\n"
+        "        data = bytearray(100 * 2**20)\n"
         "        time.sleep(60)\n"
         "time.sleep(60)"
     )
     grader.settings = replace(grader.settings, memory=512)
-    report = asked(tmp_path, many, grader).report
+    report = grade_with_train_step(tmp_path, forks, grader).report
     assert report is not None
     first = report.results[0]
     assert (first.status, first.text) == ("oom", "it took more than 512 MiB of memory")
@@ -166,7 +167,7 @@ def test_a_sandbox_server_that_dies_is_started_again(grader: Grader) -> None:
     assert after.gradable
 
 
-def test_without_a_sandbox_nothing_is_graded_by_mistake(
+def test_without_a_sandbox_no_submission_gets_a_grade(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, shared_grader: Grader
 ) -> None:
     broken = tmp_path / "bwrap"
@@ -184,27 +185,27 @@ def test_without_a_sandbox_nothing_is_graded_by_mistake(
         sandbox_client.require_sandbox()
 
 
-class Slow(Sandbox):
-    """A sandbox on a machine that is busy at first."""
+class SlowSandbox(Sandbox):
+    """A sandbox whose first request times out after `cpu` CPU seconds."""
 
     def __init__(self, cpu: float) -> None:
-        self.cpu, self.asked = cpu, 0
+        self.cpu, self.requests = cpu, 0
 
     def _send_request(self, request: dict[str, Any]) -> dict[str, Any]:
-        self.asked += 1
-        status = "timeout" if self.asked == 1 else "answered"
+        self.requests += 1
+        status = "timeout" if self.requests == 1 else "answered"
         return {"replies": [{"status": status}], "printed": "", "cpu": self.cpu}
 
 
 def test_a_probe_that_was_late_on_a_busy_machine_gets_another_chance() -> None:
-    starved, busy = Slow(cpu=0.2), Slow(cpu=4.9)
+    starved, busy = SlowSandbox(cpu=0.2), SlowSandbox(cpu=4.9)
     assert starved._exchange({"seconds": 5.0})["replies"][0]["status"] == "answered"
     assert busy._exchange({"seconds": 5.0})["replies"][0]["status"] == "timeout"
-    assert busy.asked == 1
+    assert busy.requests == 1
 
 
 @pytest.mark.prove
-def test_a_trusted_submission_that_ends_its_probe_server_spoils_nobody_s_grade(tmp_path: Path) -> None:
+def test_a_trusted_submission_that_kills_its_probe_server_changes_no_other_grade(tmp_path: Path) -> None:
     source = LAB.reference.read_text()
     file = tmp_path / "exercises.py"
     file.write_text(f"import os\nos.kill(os.getppid(), 9)\n{source}")

@@ -1,4 +1,4 @@
-"""Static scan and code similarity: honest work has no flags, and each of these attacks has one."""
+"""Static scan and code similarity: honest work has no flags, and each of these attacks has a flag."""
 
 import ast
 import random
@@ -17,7 +17,7 @@ LAB = find_lab("02")
 REFERENCE = LAB.reference.read_text(encoding="utf-8")
 STUB = LAB.stubs.read_text(encoding="utf-8")
 
-# By purpose: the kind of its flag, and the attacking code.
+# Purpose of an attack -> kind of its flag, and the attacking code.
 ATTACKS = {
     "reads the reference from the caller's frame": ("frames", "import sys\nx = sys._getframe(1).f_back.f_locals"),
     "the same through inspect": ("frames", "from inspect import currentframe as c\nx = c()"),
@@ -78,16 +78,16 @@ def test_honest_work_has_no_flags(lab: Lab) -> None:
     assert {name: flags for name, source in sources.items() if (flags := scan(source))} == {}
 
 
-@pytest.mark.parametrize("what", ATTACKS)
-def test_an_attack_has_a_flag(what: str) -> None:
-    kind, text = ATTACKS[what]
+@pytest.mark.parametrize("purpose", ATTACKS)
+def test_an_attack_has_a_flag(purpose: str) -> None:
+    kind, text = ATTACKS[purpose]
     flags = scan(f"{REFERENCE}\n{text}\n" if "coding" not in text else text)
     assert kind in {flag.kind for flag in flags}
     assert all(re.search(r"\w", flag.text) and flag.text.isprintable() for flag in flags)
     assert all(flag.line > REFERENCE.count("\n") for flag in flags) or "coding" in text
 
 
-def test_a_flag_names_what_and_where_once() -> None:
+def test_each_suspicious_name_has_one_flag_with_its_first_line() -> None:
     flags = scan("import os\n\nos.fork()\nos.fork()\nimport torch\ntorch.equal = 1\n")
     assert [(flag.kind, flag.text, flag.line) for flag in flags] == [
         ("processes", "uses os.fork", 3),
@@ -95,7 +95,7 @@ def test_a_flag_names_what_and_where_once() -> None:
     ]
 
 
-def test_there_are_never_more_flags_than_one_can_read() -> None:
+def test_the_number_of_flags_is_limited() -> None:
     flags = scan("import os\n" + "".join(f"import torch\ntorch.a{number} = 1\n" for number in range(100)))
     assert len(flags) == 30
     assert flags[-1].text == "71 flags more"
@@ -113,12 +113,12 @@ def test_there_are_never_more_flags_than_one_can_read() -> None:
     ],
     ids=range(25),
 )  # fmt: skip
-def test_nothing_makes_it_raise(source: str | bytes) -> None:
+def test_unusual_sources_raise_no_error(source: str | bytes) -> None:
     assert isinstance(scan(source), tuple)
     assert isinstance(similarity_flags({"a": source, "b": source}, STUB, source), dict)
 
 
-def test_noise_does_not_make_it_raise() -> None:
+def test_random_bytes_raise_no_error() -> None:
     rng = random.Random(0)
     data = REFERENCE.encode()
     for _ in range(60):
@@ -128,21 +128,21 @@ def test_noise_does_not_make_it_raise() -> None:
         scan(bytes(noisy))
 
 
-# The same code -------------------------------------------------------------------------------------------------------
+# Similar code --------------------------------------------------------------------------------------------------------
 
 
-class Renamed(ast.NodeTransformer):
-    """Other names for variables and arguments, and no docstrings."""
+class Renaming(ast.NodeTransformer):
+    """Gives variables and arguments other names."""
 
     def visit_Name(self, node: ast.Name) -> ast.Name:
-        node.id = self.other(node.id)
+        node.id = self.new_name(node.id)
         return node
 
     def visit_arg(self, node: ast.arg) -> ast.arg:
-        node.arg, node.annotation = self.other(node.arg), None
+        node.arg, node.annotation = self.new_name(node.arg), None
         return node
 
-    def other(self, name: str) -> str:
+    def new_name(self, name: str) -> str:
         return name if name in self.kept else f"my_{name}"
 
     def __init__(self, text: str) -> None:
@@ -151,10 +151,10 @@ class Renamed(ast.NodeTransformer):
 
 
 def renamed(text: str) -> str:
-    return ast.unparse(Renamed(text).visit(ast.parse(text)))
+    return ast.unparse(Renaming(text).visit(ast.parse(text)))
 
 
-# Right answers to Lab 02's longest functions, each as another person would write it.
+# Right answers to Lab 02's longest functions, in the styles of several people.
 HEAD = "import math\nimport torch\nimport torch.nn.functional as F\nfrom torch import nn\n"
 VARIANTS = [
     """
@@ -347,21 +347,21 @@ def overfit_one_batch(model, x, y, lr, target, max_steps):
 CLASS = {f"student{number}": HEAD + text for number, text in enumerate(VARIANTS)} | {"reference": REFERENCE}
 
 
-def common(one: str, other: str) -> int:
-    """Nodes beyond the free ones, in functions that both have."""
-    shared = {shape.digest for shape in shapes(one).values()} & {shape.digest for shape in shapes(other).values()}
-    return sum(max(0, shape.nodes - FREE_NODES) for shape in shapes(one).values() if shape.digest in shared)
+def shared_nodes(first: str, second: str) -> int:
+    """Returns the number of nodes in functions that both sources have, without FREE_NODES per function."""
+    shared = {shape.digest for shape in shapes(first).values()} & {shape.digest for shape in shapes(second).values()}
+    return sum(max(0, shape.nodes - FREE_NODES) for shape in shapes(first).values() if shape.digest in shared)
 
 
-def test_right_answers_of_several_people_share_little_and_are_not_accused() -> None:
-    pairs = [(one, other) for one in CLASS.values() for other in CLASS.values() if one < other]
-    amounts = sorted(common(*pair) for pair in pairs)
+def test_right_answers_of_several_people_share_few_nodes_and_have_no_flags() -> None:
+    pairs = [(first, second) for first in CLASS.values() for second in CLASS.values() if first < second]
+    amounts = sorted(shared_nodes(*pair) for pair in pairs)
     assert amounts[-1] <= MIN_SHARED_NODES // 2
-    assert amounts[-1] > 0, "some short function is written alike, or this would prove nothing"
+    assert amounts[-1] > 0, "without a shared short function, this test would prove nothing"
     assert similarity_flags(CLASS, STUB) == {}
 
 
-def test_a_renamed_copy_is_found_on_both_sides() -> None:
+def test_a_renamed_copy_and_its_original_have_a_flag() -> None:
     flags = similarity_flags(CLASS | {"copy": renamed(CLASS["student2"])}, STUB)
     assert set(flags) == {"copy", "student2"}
     (flag,) = flags["copy"]
@@ -370,23 +370,23 @@ def test_a_renamed_copy_is_found_on_both_sides() -> None:
 
 
 @pytest.mark.parametrize("lab", LABS, ids=lambda lab: lab.slug)
-def test_a_renamed_copy_of_the_published_solution_is_found(lab: Lab) -> None:
+def test_a_renamed_copy_of_the_published_solution_has_a_flag(lab: Lab) -> None:
     text = lab.reference.read_text(encoding="utf-8")
-    found = similarity_flags(
+    flags = similarity_flags(
         {"copy": renamed(text), "stub": lab.stubs.read_text(encoding="utf-8")}, lab.stubs.read_bytes(), text
     )
-    assert "the published solution" in found["copy"][0].text
-    assert set(found) == {"copy"}
+    assert "the published solution" in flags["copy"][0].text
+    assert set(flags) == {"copy"}
 
 
-def test_what_a_good_part_of_the_class_writes_alike_accuses_nobody() -> None:
+def test_code_that_many_students_share_has_no_flags() -> None:
     people: Mapping[str, str] = {f"s{number}": CLASS["student0"] for number in range(5)}
     assert similarity_flags(people, STUB) == {}
     assert len(similarity_flags(dict(list(people.items())[:3]), STUB)) == 3
 
 
-def test_known_wrong_solutions_are_not_taken_for_each_other() -> None:
-    """They change the same few functions of one reference in many small ways, and each is another code."""
+def test_known_wrong_solutions_have_distinct_shapes() -> None:
+    """Known-wrong solutions differ in small details of the same functions, and each detail changes the shapes."""
     for lab in LABS:
         digests = [frozenset(shapes(wrong_source(lab, wrong)).items()) for wrong in known_wrong(lab).values()]
         assert len(set(digests)) == len(digests)

@@ -1,4 +1,4 @@
-"""Every Python block of the handbook and the lab pages runs, top to bottom, and prints what the page says it prints."""
+"""Python blocks of the handbook and the lab pages: they run from top to bottom and print the output on the page."""
 
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ PAGES = sorted([*(ROOT / "handbook").glob("*.md"), *(ROOT / "labs").glob("*.md")
 
 
 def blocks(page: Path) -> list[CodeExample]:
-    # An excerpt is part of a file that other tests run; it is not complete in itself.
+    # An excerpt is part of a file that other tests run, and may be incomplete.
     lines = page.read_text(encoding="utf-8").splitlines()
     return [
         example
@@ -22,8 +22,8 @@ def blocks(page: Path) -> list[CodeExample]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_code_prints_what_the_page_says(page: Path, eval_example: EvalExample) -> None:
-    # `#> text` below a print is its output. `pytest tests/test_handbook.py --update-examples` writes it anew.
+def test_code_prints_the_output_on_the_page(page: Path, eval_example: EvalExample) -> None:
+    # `#> text` below a print is its output. `pytest tests/test_handbook.py --update-examples` writes it again.
     eval_example.set_config(line_length=100)
     names: dict[str, Any] = {}
     for block in blocks(page):

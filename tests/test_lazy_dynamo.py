@@ -1,4 +1,4 @@
-"""Lazy import of torch's compiler: eager training does without it, and torch's own module comes when it is needed."""
+"""Lazy import of torch's compiler: eager training does not import it, and code that needs it gets torch's module."""
 
 import json
 import subprocess
@@ -14,9 +14,9 @@ BEGIN = """import sys, torch
 from rankzero.learn.machine.lazy_dynamo import import_dynamo_lazily
 import_dynamo_lazily()
 """
-IS_HERE = "'torch._dynamo.symbolic_convert' in sys.modules"
+IS_IMPORTED = "'torch._dynamo.symbolic_convert' in sys.modules"
 
-# What training starters do without a compiler.
+# Operations of training starters that need no compiler.
 OPTIMIZERS = """
 p = torch.nn.Parameter(torch.ones(3))
 for optimizer in (torch.optim.AdamW([p]), torch.optim.SGD([p], lr=0.1, momentum=0.9)):
@@ -39,7 +39,7 @@ checkpoint(torch.sin, x, use_reentrant=False).sum().backward()
 
 EAGER = {"optimizers": OPTIMIZERS, "DDP": DDP, "checkpointing": CHECKPOINTING}
 
-# What needs it, each in a way of its own.
+# Programs that need the compiler, each in another way.
 COMPILES = """
 calls = []
 def backend(graph, inputs):
@@ -49,8 +49,8 @@ assert torch.compile(lambda x: x + 1, backend=backend)(torch.ones(1)) == 2
 assert len(calls) == 1, "it was compiled"
 """
 IMPORTS_A_PART = "import torch._dynamo.config\nassert torch._dynamo.config.recompile_limit > 0\n"
-IMPORTS_FROM_IT = "from torch._dynamo import is_compiling\nassert not is_compiling()\n"
-ASKS_FOR_A_PART = "import torch._dynamo\nassert torch._dynamo.utils.counters is not None\n"
+IMPORTS_FROM_DYNAMO = "from torch._dynamo import is_compiling\nassert not is_compiling()\n"
+READS_AN_ATTRIBUTE = "import torch._dynamo\nassert torch._dynamo.utils.counters is not None\n"
 EXPORTS = "torch.export.export(torch.nn.Linear(3, 3), (torch.ones(2, 3),))\n"
 SHARDS = """
 import torch.distributed as dist
@@ -85,12 +85,12 @@ for line in sys.stdin:
 Run = Callable[[str], None]
 
 
-OTHER_NEEDS = (IMPORTS_A_PART, IMPORTS_FROM_IT, ASKS_FOR_A_PART, EXPORTS, SHARDS)
+OTHER_NEEDS = (IMPORTS_A_PART, IMPORTS_FROM_DYNAMO, READS_AN_ATTRIBUTE, EXPORTS, SHARDS)
 
 
 @pytest.fixture(scope="module")
 def run() -> Iterator[Run]:
-    """Runs a program in a process that has imported torch and nothing else; fails with its traceback."""
+    """Runs a program in a process that has imported only torch; fails with the program's traceback."""
     pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     with cold_starts():
         server = subprocess.Popen([sys.executable, "-c", SERVER], **pipes)
@@ -108,13 +108,13 @@ def run() -> Iterator[Run]:
         server.stdin.close()
 
 
-def test_eager_training_does_not_import_it(run: Run, tmp_path: Path) -> None:
+def test_eager_training_does_not_import_the_compiler(run: Run, tmp_path: Path) -> None:
     starter = f"""import sys, torch
 from rankzero.curriculum import find_lab
 find_lab("02").import_starter().main(["--steps", "1", "--out", {str(tmp_path)!r}])
 """
-    checked = [f"{part}assert not {IS_HERE}, {name!r}\n" for name, part in ({"a starter": starter} | EAGER).items()]
-    run(f"{''.join(checked)}{COMPILES}assert {IS_HERE}\n{OPTIMIZERS}{CHECKPOINTING}")
+    checked = [f"{part}assert not {IS_IMPORTED}, {name!r}\n" for name, part in ({"a starter": starter} | EAGER).items()]
+    run(f"{''.join(checked)}{COMPILES}assert {IS_IMPORTED}\n{OPTIMIZERS}{CHECKPOINTING}")
 
 
 @pytest.mark.parametrize(
@@ -122,18 +122,18 @@ find_lab("02").import_starter().main(["--steps", "1", "--out", {str(tmp_path)!r}
     [COMPILES, *(pytest.param(needs, marks=pytest.mark.prove) for needs in OTHER_NEEDS)],
     ids=["compile", "import of a part", "import from", "attribute", "export", "fully_shard"],
 )
-def test_what_needs_the_compiler_gets_torchs_own(run: Run, needs: str) -> None:
+def test_code_that_needs_the_compiler_gets_torchs_module(run: Run, needs: str) -> None:
     same = "assert torch._dynamo is sys.modules['torch._dynamo']\nassert 'site-packages' in torch._dynamo.__file__\n"
     run(f"{BEGIN}{OPTIMIZERS}{needs}{same}{OPTIMIZERS}")
 
 
 def test_methods_that_torch_disables_for_its_compiler_are_disabled_again(run: Run) -> None:
-    kept = "getattr(torch.optim.Optimizer.zero_grad.__wrapped__, '__dynamo_disable', None)"
-    own = "torch.optim.Optimizer.zero_grad.__wrapped__"
-    before = f"assert {kept} is {own}, 'the stand-in gives it back as it is'\n"
-    after = f"assert {kept} is None\n{OPTIMIZERS}assert {kept} not in (None, {own})\n"
-    run(f"{BEGIN}{OPTIMIZERS}{before}{IMPORTS_FROM_IT}{after}")
+    method = "torch.optim.Optimizer.zero_grad.__wrapped__"
+    disabled = f"getattr({method}, '__dynamo_disable', None)"
+    before = f"assert {disabled} is {method}, 'the stand-in returns the method unchanged'\n"
+    after = f"assert {disabled} is None\n{OPTIMIZERS}assert {disabled} not in (None, {method})\n"
+    run(f"{BEGIN}{OPTIMIZERS}{before}{IMPORTS_FROM_DYNAMO}{after}")
 
 
-def test_a_compiler_imported_before_stays(run: Run) -> None:
-    run(f"import sys, torch._dynamo\n{BEGIN}assert {IS_HERE}\n{OPTIMIZERS}")
+def test_a_compiler_that_was_imported_before_stays(run: Run) -> None:
+    run(f"import sys, torch._dynamo\n{BEGIN}assert {IS_IMPORTED}\n{OPTIMIZERS}")

@@ -1,4 +1,4 @@
-"""The ledger: predicted and measured agree to the byte, and impossible things are refused in one sentence."""
+"""Ledger: predictions agree with measurements to the byte, and impossible settings are refused in one sentence."""
 
 import random
 from typing import Any
@@ -24,7 +24,7 @@ EXACT = (Kind.WEIGHTS, Kind.GRADIENTS, Kind.OPTIMIZER, Kind.ACTIVATIONS, Kind.KV
 
 
 def random_config(seed: int) -> Config:
-    """A small GPT for even seeds, a small Llama for odd ones."""
+    """Returns the config of a small GPT for even seeds, of a small Llama for odd seeds."""
     draw = random.Random(seed)
     heads, head_dim = draw.choice([2, 4, 6]), draw.choice([4, 8, 16])
     sizes = {
@@ -39,58 +39,60 @@ def random_config(seed: int) -> Config:
     return LlamaConfig(**sizes, n_kv_head=draw.choice([1, 2, heads]), ffn_dim=draw.randrange(5, 200))
 
 
-def both(config: Config, recipe: str, optimizer: str = "adamw", **how: Any) -> tuple[Ledger, Ledger]:
-    sizes: dict[str, Any] = {"batch_size": 3, "seq_len": config.block_size - 1}
-    by, using = RECIPES[recipe], OPTIMIZERS[optimizer]
-    return predict(config, by, using, **sizes), measure(config, by, using, **sizes, **how)
+def predict_and_measure(
+    config: Config, recipe: str, optimizer: str = "adamw", **settings: Any
+) -> tuple[Ledger, Ledger]:
+    step: dict[str, Any] = {"batch_size": 3, "seq_len": config.block_size - 1}
+    step |= {"recipe": RECIPES[recipe], "optimizer": OPTIMIZERS[optimizer]}
+    return predict(config, **step), measure(config, **step, **settings)
 
 
 @pytest.mark.parametrize("recipe", ["fp32", "bf16", "amp"])
 @pytest.mark.parametrize("seed", range(20))  # ten GPTs and ten Llamas
 def test_prediction_and_measurement_agree_to_the_byte(seed: int, recipe: str) -> None:
-    predicted, measured = both(random_config(seed), recipe, peaks=False)
+    predicted, measured = predict_and_measure(random_config(seed), recipe, peaks=False)
     differences = {line.kind: line.difference for line in compare(predicted, measured) if line.kind in EXACT}
     assert differences == dict.fromkeys(EXACT, 0)
 
 
 @pytest.mark.parametrize("recipe", sorted(RECIPES))
-def test_every_recipe_is_what_it_says(recipe: str) -> None:
-    predicted, measured = both(random_config(0), recipe, peaks=False)
+def test_every_recipe_is_predicted_to_the_byte(recipe: str) -> None:
+    predicted, measured = predict_and_measure(random_config(0), recipe, peaks=False)
     assert [line.difference for line in compare(predicted, measured) if line.kind in EXACT] == [0] * len(EXACT)
 
 
 @pytest.mark.parametrize("optimizer", ["sgd", "momentum"])
-def test_other_optimizers_too(optimizer: str) -> None:
-    predicted, measured = both(random_config(1), "fp32", optimizer, peaks=False)
+def test_other_optimizers_are_predicted_to_the_byte(optimizer: str) -> None:
+    predicted, measured = predict_and_measure(random_config(1), "fp32", optimizer, peaks=False)
     assert predicted.total(Kind.OPTIMIZER) == measured.total(Kind.OPTIMIZER)
 
 
 def test_fake_tensors_count_the_same_as_real_ones() -> None:
     config = random_config(3)
-    (_, real), (_, fake) = both(config, "amp"), both(config, "amp", device="fake")
+    (_, real), (_, fake) = predict_and_measure(config, "amp"), predict_and_measure(config, "amp", device="fake")
     assert real == fake
 
 
 @pytest.mark.parametrize("recipe", ["fp32", "mixed", "bf16-fp32-accum"])
-def test_temporary_buffers_of_a_large_vocabulary(recipe: str) -> None:
-    # The loss then has the largest tensors, which is what the prediction says it is for.
-    predicted, measured = both(GPTConfig(5000, 16, 2, 2, 32), recipe)
+def test_temporary_buffers_of_a_large_vocabulary_are_predicted_to_the_byte(recipe: str) -> None:
+    # The prediction is for models in which the loss has the largest temporary tensors.
+    predicted, measured = predict_and_measure(GPTConfig(5000, 16, 2, 2, 32), recipe)
     assert predicted.total(Kind.TEMPORARY) == measured.total(Kind.TEMPORARY)
     assert predicted.peak() == measured.peak()
 
 
 @pytest.mark.parametrize("recipe", ["fp32", "mixed", "amp"])
 @pytest.mark.parametrize("seed", [0, 1, 2, 3])
-def test_recomputed_blocks_are_measured_too(seed: int, recipe: str) -> None:
-    config, by = random_config(seed), RECIPES[recipe]
+def test_recomputed_blocks_are_predicted_to_the_byte(seed: int, recipe: str) -> None:
+    config, chosen_recipe = random_config(seed), RECIPES[recipe]
     sizes: Any = {"batch_size": 3, "seq_len": 7}
-    predicted = predict(config, by, ADAMW, layout=Layout(checkpointing="block"), **sizes)
-    measured = measure(config, by, ADAMW, checkpointing="block", peaks=False, **sizes)
+    predicted = predict(config, chosen_recipe, ADAMW, layout=Layout(checkpointing="block"), **sizes)
+    measured = measure(config, chosen_recipe, ADAMW, checkpointing="block", peaks=False, **sizes)
     differences = {line.kind: line.difference for line in compare(predicted, measured) if line.kind in EXACT}
     assert differences == dict.fromkeys(EXACT, 0)
 
 
-def test_a_block_runs_again_when_the_buffers_of_the_loss_are_gone() -> None:
+def test_the_larger_of_loss_buffers_and_recomputed_block_counts() -> None:
     large, small = GPTConfig(5000, 16, 2, 2, 32), GPTConfig(50, 16, 2, 2, 32)
     for config, name in ((large, "loss: two gradients"), (small, "one block, run again")):
         sizes: Any = {"batch_size": 3, "seq_len": 16}
@@ -104,7 +106,7 @@ def test_a_block_runs_again_when_the_buffers_of_the_loss_are_gone() -> None:
 
 
 @pytest.mark.prove
-def test_a_7b_model_is_measured_without_its_memory() -> None:
+def test_a_7b_model_is_measured_with_fake_tensors() -> None:
     config = PRESETS["llama-2-7b"]
     measured = measure(
         config, RECIPES["mixed"], ADAMW, batch_size=1, seq_len=config.block_size, device="fake", peaks=False
@@ -127,12 +129,12 @@ def test_presets_have_their_published_sizes(name: str, parameters: int) -> None:
 
 
 @pytest.mark.parametrize("seed", [0, 1])
-def test_parameters_are_counted_as_the_model_has_them(seed: int) -> None:
+def test_the_parameter_count_is_that_of_the_built_model(seed: int) -> None:
     config = random_config(seed)
     assert parameter_count(config) == sum(p.numel() for p in build(config).parameters())
 
 
-def test_bytes_a_parameter_of_each_recipe() -> None:
+def test_bytes_per_parameter_of_each_recipe() -> None:
     assert {name: bytes_per_parameter(recipe, ADAMW) for name, recipe in RECIPES.items()} == {
         "fp32": 16,
         "amp": 18,
@@ -144,7 +146,7 @@ def test_bytes_a_parameter_of_each_recipe() -> None:
     }
 
 
-def test_zero_divides_what_its_paper_divides() -> None:
+def test_zero_stages_have_the_bytes_of_the_paper() -> None:
     grid = {
         ranks: [
             round(states_per_rank(7.5e9, RECIPES["mixed"], ADAMW, zero=stage, ranks=ranks) / 1e9, 3)
@@ -170,17 +172,17 @@ def test_a_layout_divides_the_ledger() -> None:
     rows = {row.name: row.bytes for row in whole.rows}
     for row in split.rows:
         if row.kind is Kind.ACTIVATIONS:
-            # What goes into split products is gathered first, and DTensor keeps it so; the rest is divided.
+            # Inputs of split products are gathered first, and DTensor keeps them whole; other activations are divided.
             whole_row = (row.name.endswith(": input") and "norm" not in row.name) or row.bytes == rows[row.name] < 2000
             assert row.bytes * (1 if whole_row else 8) == rows[row.name], row.name
 
     recomputed = predict(config, RECIPES["mixed"], ADAMW, layout=Layout(checkpointing="block"), **sizes)
-    kept = next(row for row in recomputed.rows if row.name == "block inputs")
-    assert kept.bytes == 2 * 2 * 64 * 64 * 2  # 2 layers, sbh tokens, 2 bytes: Korthikanti's 2sbh a layer
+    block_inputs = next(row for row in recomputed.rows if row.name == "block inputs")
+    assert block_inputs.bytes == 2 * 2 * 64 * 64 * 2  # 2 layers, sbh elements, 2 bytes: Korthikanti's 2sbh per layer
 
 
 @pytest.mark.parametrize(("s", "b", "h", "a"), [(32, 3, 64, 4), (16, 1, 128, 8)])
-def test_a_published_formula_is_what_its_layer_keeps(s: int, b: int, h: int, a: int) -> None:
+def test_a_published_formula_agrees_with_the_saved_bytes_of_its_layer(s: int, b: int, h: int, a: int) -> None:
     layer = ReferenceLayer(h, a).bfloat16()
     saved = SavedTensors(layer)
     with saved.active():
@@ -189,7 +191,7 @@ def test_a_published_formula_is_what_its_layer_keeps(s: int, b: int, h: int, a: 
     assert sum(saved.by_module.values()) == korthikanti(s, b, h, a) + statistics
 
 
-def test_published_formulas_agree_where_they_must() -> None:
+def test_published_formulas_agree_in_common_cases() -> None:
     shape = (2048, 4, 6144, 64)
     sbh, squares = 2048 * 4 * 6144, 5 * 64 * 2048 / 6144
     assert korthikanti(*shape) == sbh * (34 + squares)
@@ -216,14 +218,14 @@ def test_the_largest_micro_batch_fits_and_the_next_does_not() -> None:
 def test_eight_bit_adam_is_predicted_and_not_measured() -> None:
     config = GPTConfig(1024, 64, 2, 8, 64)
     predicted = predict(config, RECIPES["fp32"], OPTIMIZERS["adam8bit"], batch_size=1, seq_len=8)
-    large = 1024 * 64 + 64 * 64 + 2 * 12 * 64**2  # elements of tensors of 4,096 and more
+    large = 1024 * 64 + 64 * 64 + 2 * 12 * 64**2  # elements of tensors with 4,096 or more
     small = 5 * 64
     assert predicted.total(Kind.OPTIMIZER) == 2 * (large + 4 * large // 256 + 4 * small)
     with pytest.raises(UserError, match="adam8bit is not in PyTorch"):
         measure(config, RECIPES["fp32"], OPTIMIZERS["adam8bit"], batch_size=1, seq_len=8)
 
 
-def test_rows_refuse_nonsense() -> None:
+def test_rows_refuse_meaningless_operations() -> None:
     weights, gradients = Row(Kind.WEIGHTS, "a", 4), Row(Kind.GRADIENTS, "a", 4)
     assert (weights + weights).bytes == (weights * 2).bytes == 8
     with pytest.raises(LedgerError, match=r"1\.5 is not a whole number of bytes"):
@@ -239,14 +241,14 @@ def test_rows_refuse_nonsense() -> None:
 
 
 def test_ledgers_add_row_by_row() -> None:
-    one = Ledger("one", (Row(Kind.WEIGHTS, "a", 4), Row(Kind.KV_CACHE, "k", 9)))
-    two = Ledger("two", (Row(Kind.WEIGHTS, "a", 2), Row(Kind.WEIGHTS, "b", 1)))
-    assert [(row.name, row.bytes) for row in (one + two).rows] == [("a", 6), ("k", 9), ("b", 1)]
-    assert (one + two).total() == 7  # training holds no KV cache
+    first = Ledger("one", (Row(Kind.WEIGHTS, "a", 4), Row(Kind.KV_CACHE, "k", 9)))
+    second = Ledger("two", (Row(Kind.WEIGHTS, "a", 2), Row(Kind.WEIGHTS, "b", 1)))
+    assert [(row.name, row.bytes) for row in (first + second).rows] == [("a", 6), ("k", 9), ("b", 1)]
+    assert (first + second).total() == 7  # training holds no KV cache
 
 
 @pytest.mark.parametrize(
-    ("what", "sentence"),
+    ("call", "sentence"),
     [
         (lambda: GPTConfig(96, 64, 4, 3, 128), "hidden_dim 128 does not divide into 3 attention heads"),
         (lambda: GPTConfig(96, 64, 0, 4, 128), "n_layer is 0: it must be at least 1"),
@@ -264,7 +266,7 @@ def test_ledgers_add_row_by_row() -> None:
         (lambda: Layout(tensor=5).check(PRESETS["gpt2"]), "5 tensor ranks cannot share 12 heads"),
         (lambda: Layout(checkpointing="all").check(PRESETS["gpt2"]), "there is no checkpointing 'all'"),
         (lambda: Layout(sequence_parallel=True).check(PRESETS["gpt2"]), "use 2 tensor ranks or more"),
-        (lambda: both(GPTConfig(96, dropout=0.1), "fp32"), "without dropout, not with dropout 0.1"),
+        (lambda: predict_and_measure(GPTConfig(96, dropout=0.1), "fp32"), "without dropout, not with dropout 0.1"),
         (
             lambda: predict(PRESETS["gpt2"], RECIPES["fp32"], ADAMW, batch_size=0, seq_len=8),
             "a micro-batch of 0 sequences",
@@ -275,13 +277,13 @@ def test_ledgers_add_row_by_row() -> None:
         ),
     ],
 )
-def test_impossible_sizes_get_one_sentence(what: object, sentence: str) -> None:
+def test_impossible_settings_get_one_sentence(call: object, sentence: str) -> None:
     with pytest.raises(UserError) as error:
-        what()  # type: ignore[operator]
+        call()  # type: ignore[operator]
     assert sentence in str(error.value)
 
 
-def test_the_plot_stacks_what_each_moment_holds() -> None:
+def test_the_bars_of_the_plot_have_the_bytes_of_each_phase() -> None:
     predicted = predict(PRESETS["gpt2"], RECIPES["fp32"], ADAMW, batch_size=1, seq_len=64)
     axes = plot_ledgers(predicted).axes[0]
     tops = [0.0] * len(PHASES)

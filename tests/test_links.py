@@ -1,4 +1,4 @@
-"""Every relative link and anchor in the project's markdown leads somewhere."""
+"""Links of the project's markdown: every relative link and anchor has a target."""
 
 import functools
 import itertools
@@ -31,30 +31,30 @@ def links(text: str) -> list[str]:
 
 @functools.cache
 def anchors(text: str) -> set[str]:
-    """The anchors GitHub gives to headings: lower case, punctuation gone, spaces to hyphens, numbered when repeated."""
-    found: set[str] = set(re.findall(r'<a id="([^"]+)">', text))  # those of the table of claims
+    """Returns GitHub's anchors of headings: lower case, no punctuation, hyphens for spaces, numbers for repetitions."""
+    slugs: set[str] = set(re.findall(r'<a id="([^"]+)">', text))  # anchors of the table of claims
     for opening, inline in itertools.pairwise(MarkdownIt("commonmark").parse(text)):
         if opening.type != "heading_open":
             continue
         words = "".join(child.content for child in inline.children or [])
         slug = re.sub(r"[^\w\- ]", "", words.strip().lower()).replace(" ", "-")
-        repeats = sum(1 for other in found if re.fullmatch(re.escape(slug) + r"(-\d+)?", other))
-        found.add(f"{slug}-{repeats}" if repeats else slug)
-    return found
+        repeats = sum(1 for other in slugs if re.fullmatch(re.escape(slug) + r"(-\d+)?", other))
+        slugs.add(f"{slug}-{repeats}" if repeats else slug)
+    return slugs
 
 
 def broken(page: Path) -> list[str]:
-    wrong = []
+    problems = []
     for link in links(text_of(page)):
         if re.match(r"[a-z]+:", link):
             continue
         path, _, anchor = link.partition("#")
         target = (page.parent / path).resolve() if path else page
         if not target.exists() or not target.is_relative_to(ROOT):
-            wrong.append(f"{link}: no such file")
+            problems.append(f"{link}: no such file")
         elif anchor and target.suffix == ".md" and anchor not in anchors(text_of(target)):
-            wrong.append(f"{link}: no such heading")
-    return wrong
+            problems.append(f"{link}: no such heading")
+    return problems
 
 
 @pytest.mark.parametrize("page", [*pages(), *NOTEBOOKS], ids=lambda page: str(page.relative_to(ROOT)))
@@ -62,7 +62,7 @@ def test_links_resolve(page: Path) -> None:
     assert broken(page) == []
 
 
-def test_the_gate_finds_what_is_broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_broken_links_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.modules[__name__], "ROOT", tmp_path)
     page = tmp_path / "a.md"
     headings = "# Two *words*, here\n## x\n## x\n"
@@ -78,7 +78,7 @@ def test_details_are_closed_and_fences_are_paired() -> None:
 
 
 def swallowed_headings(text: str) -> list[str]:
-    """Headings that are no headings, because markdown takes everything up to an empty line for HTML."""
+    """Returns lines like headings that are part of HTML, because markdown ends HTML only at an empty line."""
     blocks = MarkdownIt("commonmark").parse(text)
     html = [token.content for token in blocks if token.type == "html_block"]
     return [line for content in html for line in re.findall(r"^#+ .*", content, re.MULTILINE)]
@@ -86,4 +86,4 @@ def swallowed_headings(text: str) -> list[str]:
 
 def test_no_heading_follows_html_without_an_empty_line() -> None:
     assert swallowed_headings("</details>\n## Gone\n\n## There\n") == ["## Gone"]
-    assert {page.name: found for page in pages() if (found := swallowed_headings(text_of(page)))} == {}
+    assert {page.name: lines for page in pages() if (lines := swallowed_headings(text_of(page)))} == {}

@@ -1,4 +1,4 @@
-"""Memory by phase: exact bytes, and no influence on what is measured."""
+"""Memory by phase: exact bytes, measured without influence on the training."""
 
 import subprocess
 import sys
@@ -33,7 +33,7 @@ def make() -> tuple[GPT, torch.optim.Optimizer]:
     return model, torch.optim.AdamW(model.parameters(), lr=1e-3)
 
 
-def test_roles_appear_and_go_phase_by_phase_to_the_byte() -> None:
+def test_each_phase_has_the_exact_bytes_of_each_role() -> None:
     model, optimizer = make()
     with PhaseMemory(model, optimizer, CPU) as memory:
         step(model, optimizer, memory)
@@ -72,7 +72,7 @@ def test_activations_of_a_linear_layer_are_its_input() -> None:
     assert [row.activations for row in memory.rows] == [x.nbytes, 0]
 
 
-def test_a_tensor_that_two_operations_keep_counts_once() -> None:
+def test_a_tensor_that_two_operations_save_counts_once() -> None:
     x = torch.randn(1000, requires_grad=True)
     with PhaseMemory(nn.Linear(1, 1), torch.optim.SGD([x]), CPU) as memory:
         y = x * x + x.view(10, 100).sum() * x.sum()
@@ -81,8 +81,8 @@ def test_a_tensor_that_two_operations_keep_counts_once() -> None:
     y.sum().backward()
 
 
-def test_the_most_that_was_kept_counts_what_backward_computes_again() -> None:
-    def again(x: torch.Tensor) -> torch.Tensor:
+def test_peak_activations_include_recomputed_activations() -> None:
+    def recomputed(x: torch.Tensor) -> torch.Tensor:
         return checkpoint(torch.sin, checkpoint(torch.sin, x, use_reentrant=True), use_reentrant=True)
 
     x = torch.randn(1000, requires_grad=True)
@@ -90,18 +90,18 @@ def test_the_most_that_was_kept_counts_what_backward_computes_again() -> None:
         y = x.cos().cos().cos().sum()
         assert memory.peak_activations == 3 * x.nbytes
         y.backward()
-        again(x).sum().backward()  # never more than both inputs: sin keeps its own, which is kept already
+        recomputed(x).sum().backward()  # at most both inputs: sin's saved input is one of them
     assert memory.peak_activations == 3 * x.nbytes
 
 
-def test_measuring_changes_no_bit() -> None:
+def test_measuring_changes_no_bit_of_the_weights() -> None:
     plain, plain_optimizer = make()
     step(plain, plain_optimizer, None)
     watched, watched_optimizer = make()
     with PhaseMemory(watched, watched_optimizer, CPU) as memory:
         step(watched, watched_optimizer, memory)
-    for one, other in zip(plain.parameters(), watched.parameters(), strict=True):
-        assert torch.equal(one, other)
+    for expected, parameter in zip(plain.parameters(), watched.parameters(), strict=True):
+        assert torch.equal(parameter, expected)
 
 
 def test_views_share_their_bytes() -> None:
@@ -110,7 +110,7 @@ def test_views_share_their_bytes() -> None:
     assert tensor_bytes([x, torch.zeros(5)]) == 420
 
 
-def test_the_cpu_reports_this_process() -> None:
+def test_on_a_cpu_the_memory_of_this_process_is_reported() -> None:
     program = """
 import subprocess
 import sys
@@ -122,5 +122,5 @@ ballast = torch.ones(50 * 2**20 // 4)  # 50 MiB, written to
 after = memory_now(torch.device("cpu"))
 assert after["resident"] - before["resident"] > 40 * 2**20
 assert after["peak"] >= after["resident"]
-"""  # in a process of its own: an earlier test's freed memory would be used again, and nothing grow
+"""  # in a new process: memory that an earlier test has freed would be used again, without growth
     subprocess.run([sys.executable, "-c", program], check=True, timeout=100)

@@ -1,4 +1,4 @@
-"""The meter: what it writes is what happened, on a clock that the test controls."""
+"""Step meter: its log, its output and its speeds, on a clock that the test controls."""
 
 from pathlib import Path
 from typing import Any
@@ -56,8 +56,8 @@ def test_every_loss_is_logged_exactly_and_windows_are_timed(tmp_path: Path, cloc
     assert [event["tokens_per_s"] for event in log["window"]] == [10.0, 200.0, 200.0]
     assert [event["step_ms"] for event in log["window"]] == [10_000, 500, 500]
     assert "resident" in log["window"][0]["memory"]
-    assert "mfu" not in log["window"][0], "the CPU's peak is not known"
-    assert overall == "200 tokens/s, 500.0 ms/step", "the slow first step stays out"
+    assert "mfu" not in log["window"][0], "the CPU's peak is unknown"
+    assert overall == "200 tokens/s, 500.0 ms/step", "without the slow first step"
 
 
 def test_time_in_a_pause_is_not_training_time(tmp_path: Path, clock: Clock) -> None:
@@ -72,7 +72,7 @@ def test_time_in_a_pause_is_not_training_time(tmp_path: Path, clock: Clock) -> N
     assert log["eval"] == [{"step": 2, "val_loss": 3.5}]
 
 
-def test_mfu_where_the_peak_is_known(tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mfu_is_logged_if_the_peak_is_known(tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(meter_module, "peak_flops", lambda device, dtype: 8000.0)
     with make(tmp_path) as meter:
         train(meter, clock, [4.0, 3.0, 2.0])
@@ -80,7 +80,7 @@ def test_mfu_where_the_peak_is_known(tmp_path: Path, clock: Clock, monkeypatch: 
     assert window["mfu"] == pytest.approx(200 * 10 / 8000)
 
 
-def test_a_file_gets_plain_lines(tmp_path: Path, clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
+def test_output_to_a_file_has_plain_lines(tmp_path: Path, clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
     with make(tmp_path) as meter:
         train(meter, clock, [4.0, 3.0, 2.0])
         meter.evaluation(2.5)
@@ -90,31 +90,31 @@ def test_a_file_gets_plain_lines(tmp_path: Path, clock: Clock, capsys: pytest.Ca
     assert not any("\x1b" in line or "\r" in line for line in lines)
 
 
-def test_a_loss_that_is_no_number_stops_the_run_and_is_in_the_log(tmp_path: Path, clock: Clock) -> None:
-    said = r"the loss became nan at step 2, where the learning rate was 0.1: .* smaller --lr"
-    with make(tmp_path) as meter, pytest.raises(UserError, match=said):
+def test_a_nan_loss_stops_the_run_and_is_in_the_log(tmp_path: Path, clock: Clock) -> None:
+    message = r"the loss became nan at step 2, where the learning rate was 0.1: .* smaller --lr"
+    with make(tmp_path) as meter, pytest.raises(UserError, match=message):
         train(meter, clock, [4.0, float("nan"), float("inf")])
     assert len(read_log(tmp_path / "log.jsonl")["step"]) == 3
 
 
-def test_a_run_that_breaks_off_leaves_a_readable_log(tmp_path: Path, clock: Clock) -> None:
-    def break_off() -> None:
+def test_a_run_that_fails_leaves_a_readable_log(tmp_path: Path, clock: Clock) -> None:
+    def fail() -> None:
         with make(tmp_path) as meter:
             train(meter, clock, [4.0, 3.0, 2.0])
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        break_off()
+        fail()
     with (tmp_path / "log.jsonl").open("a") as log:
-        log.write('{"event": "step", "st')  # as a kill in mid-write leaves it
+        log.write('{"event": "step", "st')  # as after a kill during a write
     assert len(read_log(tmp_path / "log.jsonl")["step"]) == 3
 
 
-def test_no_gpu_no_utilization() -> None:
+def test_utilization_is_none_without_a_gpu() -> None:
     assert gpu_utilization(CPU) is None
 
 
-def test_what_else_a_step_measured_is_logged_and_its_mean_is_shown(
+def test_further_values_of_a_step_are_logged_and_their_mean_is_shown(
     tmp_path: Path, clock: Clock, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with make(tmp_path) as meter:

@@ -1,4 +1,4 @@
-"""Probes that start ranks beside a learner's code: what comes back when it works, fails, hangs, or differs by rank."""
+"""Probes that run a learner's code on ranks: replies for code that works, fails, hangs, or differs by rank."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,10 +20,10 @@ def total(learner, seed):
     inputs = np.random.default_rng(seed).integers(9, size=(3, 4))
 
     def rank():
-        mine = torch.from_numpy(inputs[dist.get_rank()]).double().requires_grad_()
-        (mine * mine).sum().backward()  # a backward pass in each rank
-        learner.total(mine.grad)
-        return mine.grad.numpy()
+        rows = torch.from_numpy(inputs[dist.get_rank()]).double().requires_grad_()
+        (rows * rows).sum().backward()  # a backward pass on each rank
+        learner.total(rows.grad)
+        return rows.grad.numpy()
 
     return {"totals": np.stack(run_on_ranks(rank, 3))}
 
@@ -34,7 +34,7 @@ FIRST = "import torch\nimport torch.distributed as dist\n\n\ndef total(tensor):\
 
 
 def ask(client: LocalProbeClient, folder: Path, body: str, name: str = "exercises.py") -> dict[str, Reply]:
-    """The replies to both probes of a learner whose `total` has this body."""
+    """Returns the replies of both probes to a file whose `total` has this body."""
     (folder / "probes.py").write_text(PROBES)
     file = folder / name
     file.write_text(FIRST + body)
@@ -45,7 +45,7 @@ def ask(client: LocalProbeClient, folder: Path, body: str, name: str = "exercise
     return {check.name: client.ask(lab, file, exercise, check, 5) for check in checks}
 
 
-def test_ranks_see_the_same_sum(client: LocalProbeClient, tmp_path: Path) -> None:
+def test_all_ranks_get_the_same_sum(client: LocalProbeClient, tmp_path: Path) -> None:
     for reply in ask(client, tmp_path, "    dist.all_reduce(tensor)").values():
         assert reply.status == "answered"
         totals = reply.answers["totals"]
@@ -53,7 +53,7 @@ def test_ranks_see_the_same_sum(client: LocalProbeClient, tmp_path: Path) -> Non
         assert totals.sum() > 0
 
 
-def test_a_stub_is_still_a_stub(client: LocalProbeClient, tmp_path: Path) -> None:
+def test_a_stub_on_ranks_is_reported_as_a_stub(client: LocalProbeClient, tmp_path: Path) -> None:
     reply = ask(client, tmp_path, "    raise NotImplementedError('total: rankzero hint 07 total')")["total"]
     assert (reply.status, reply.text) == ("todo", "total: rankzero hint 07 total")
 

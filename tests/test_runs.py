@@ -1,4 +1,4 @@
-"""Run folders, checkpoints on the way in, and interruption."""
+"""Run folders, reading of checkpoints, and interruption."""
 
 import os
 import pickle
@@ -17,7 +17,7 @@ from rankzero.learn.runs.checkpoints import read_checkpoint
 from rankzero.learn.runs.run_folder import check_new_file, finish_step_on_interrupt, latest_checkpoint, new_run_folder
 
 
-def test_each_run_gets_a_new_folder_after_the_highest(tmp_path: Path) -> None:
+def test_each_run_gets_a_folder_with_the_next_number(tmp_path: Path) -> None:
     assert new_run_folder(tmp_path / "a" / "runs", "lab-02").name == "lab-02-001"
     (tmp_path / "lab-02-007").mkdir()
     (tmp_path / "lab-02-notes").mkdir()
@@ -25,7 +25,7 @@ def test_each_run_gets_a_new_folder_after_the_highest(tmp_path: Path) -> None:
     assert new_run_folder(tmp_path, "lab-03").name == "lab-03-001"
 
 
-def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
+def test_an_unwritable_folder_for_runs_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "runs"
     file.write_text("in the way")
     for place in (file, Path("/dev/null/runs"), Path("/proc/runs")):
@@ -34,7 +34,7 @@ def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
     assert file.read_text() == "in the way"
 
 
-def test_the_latest_checkpoint_is_the_highest_number_that_has_one(tmp_path: Path) -> None:
+def test_the_latest_checkpoint_is_in_the_folder_with_the_highest_number(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="has a checkpoint to resume from: name one with --resume PATH"):
         latest_checkpoint(tmp_path, "lab-02")
     for number in ("009", "010", "1000"):
@@ -44,7 +44,7 @@ def test_the_latest_checkpoint_is_the_highest_number_that_has_one(tmp_path: Path
     assert latest_checkpoint(tmp_path, "lab-02").parent.name == "lab-02-010"
 
 
-def test_an_existing_file_is_only_replaced_by_the_run_that_goes_on_from_it(tmp_path: Path) -> None:
+def test_an_existing_checkpoint_is_replaced_only_by_a_run_that_resumes_from_it(tmp_path: Path) -> None:
     file = tmp_path / "mine.pt"
     check_new_file(file, may_replace=None)
     assert not file.exists()
@@ -59,13 +59,13 @@ def test_an_existing_file_is_only_replaced_by_the_run_that_goes_on_from_it(tmp_p
         check_new_file(tmp_path / "nowhere" / "x.pt", may_replace=None)
 
 
-def test_the_first_ctrl_c_is_a_flag_and_the_second_stops(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_first_ctrl_c_sets_a_flag_and_the_second_stops_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     before = signal.getsignal(signal.SIGINT)
     with finish_step_on_interrupt() as interrupted:
         assert not interrupted
         os.kill(os.getpid(), signal.SIGINT)
         assert interrupted
-        os.kill(os.getpid(), signal.SIGINT)  # the same request, come twice: from Slurm and from torchrun
+        os.kill(os.getpid(), signal.SIGINT)  # the same request, received twice: from Slurm and from torchrun
         now = time.monotonic()
         monkeypatch.setattr(time, "monotonic", lambda: now + 2)
         with pytest.raises(KeyboardInterrupt):
@@ -78,14 +78,14 @@ def read(path: Path) -> object:
 
 
 def save(path: Path, **changes: object) -> None:
-    whole = {
+    checkpoint = {
         "model": {"w": torch.arange(1000.0)},
         "optimizer": {},
         "step": 3,
         "corpus_sha256": "",
         "settings": {"seed": 1},
     }
-    torch.save(whole | changes, path)
+    torch.save(checkpoint | changes, path)
 
 
 STARTED_BY_TORCHRUN = """
@@ -100,8 +100,8 @@ sys.exit(run_starter(parser, lambda options, saved: print("its last words", end=
 """
 
 
-def test_a_rank_of_torchruns_keeps_its_exit_code_and_is_gone_before_python_cleans_up() -> None:
-    """While Python cleans up, threads of FSDP's group let go of tensors: that has aborted runs that had succeeded."""
+def test_a_rank_of_torchrun_keeps_its_exit_code_and_ends_before_python_cleans_up() -> None:
+    """While Python cleans up, threads of FSDP's group free tensors, which has aborted runs that had succeeded."""
     world = {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1"}
     store = {"MASTER_ADDR": "localhost", "MASTER_PORT": str(free_port())}
     command = [sys.executable, "-c", STARTED_BY_TORCHRUN]
@@ -109,7 +109,7 @@ def test_a_rank_of_torchruns_keeps_its_exit_code_and_is_gone_before_python_clean
     assert (done.returncode, done.stdout) == (3, "its last words"), done.stderr
 
 
-def test_a_checkpoint_comes_back(tmp_path: Path) -> None:
+def test_a_saved_checkpoint_can_be_read(tmp_path: Path) -> None:
     path = tmp_path / "a.pt"
     save(path)
     saved = read_checkpoint(path, settings={"seed"})
@@ -117,19 +117,19 @@ def test_a_checkpoint_comes_back(tmp_path: Path) -> None:
     assert saved["path"] == path
 
 
-def test_one_flipped_bit_anywhere_is_noticed(tmp_path: Path) -> None:
+def test_a_flipped_bit_in_a_tensor_is_noticed(tmp_path: Path) -> None:
     path = tmp_path / "a.pt"
     save(path)
-    whole = path.read_bytes()
-    at = whole.find(torch.arange(1000.0).numpy().tobytes()[400:440])
-    assert at > 0
-    path.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
+    content = path.read_bytes()
+    place = content.find(torch.arange(1000.0).numpy().tobytes()[400:440])
+    assert place > 0
+    path.write_bytes(content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :])
     with pytest.raises(UserError, match=r"a.pt is damaged"):
         read(path)
 
 
 @pytest.mark.parametrize("share", [0.0, 0.3, 0.99])
-def test_a_file_that_was_cut_off(tmp_path: Path, share: float) -> None:
+def test_a_truncated_checkpoint_is_refused(tmp_path: Path, share: float) -> None:
     path = tmp_path / "a.pt"
     save(path)
     path.write_bytes(path.read_bytes()[: int(share * path.stat().st_size)])
@@ -137,52 +137,52 @@ def test_a_file_that_was_cut_off(tmp_path: Path, share: float) -> None:
         read(path)
 
 
-class Evil:
+class RunsCode:
     def __reduce__(self) -> tuple[object, tuple[str]]:
         return os.system, ("touch /tmp/rankzero-was-here",)
 
 
-def test_a_file_with_code_in_it_is_refused_unexecuted(tmp_path: Path) -> None:
-    torch.save({"model": Evil(), "settings": {"seed": 1}}, tmp_path / "zip.pt")
-    (tmp_path / "pickle.pt").write_bytes(pickle.dumps(Evil()))
+def test_a_file_with_code_is_refused_without_running_the_code(tmp_path: Path) -> None:
+    torch.save({"model": RunsCode(), "settings": {"seed": 1}}, tmp_path / "zip.pt")
+    (tmp_path / "pickle.pt").write_bytes(pickle.dumps(RunsCode()))
     for name in ("zip.pt", "pickle.pt"):
         with pytest.raises(UserError, match="damaged, or is not a checkpoint"):
             read(tmp_path / name)
     assert not Path("/tmp/rankzero-was-here").exists()
 
 
-def test_no_flipped_bit_of_the_archives_directory_changes_what_is_loaded(tmp_path: Path) -> None:
-    # torch's own reader takes some of these for directories and returns memory nobody has written to.
+def test_a_flipped_bit_in_the_archives_directory_never_changes_the_loaded_tensors(tmp_path: Path) -> None:
+    # torch's own reader takes some of these archives for folders and returns uninitialized memory.
     path = tmp_path / "a.pt"
     save(path)
-    whole = path.read_bytes()
-    directory = whole.index(b"PK\x01\x02")
-    for at in range(directory, len(whole), 3):
-        path.write_bytes(whole[:at] + bytes([whole[at] ^ 0x10]) + whole[at + 1 :])
+    content = path.read_bytes()
+    directory = content.index(b"PK\x01\x02")
+    for place in range(directory, len(content), 3):
+        path.write_bytes(content[:place] + bytes([content[place] ^ 0x10]) + content[place + 1 :])
         try:
             saved = read_checkpoint(path, settings={"seed"})
         except UserError:
             continue
-        assert torch.equal(saved["model"]["w"], torch.arange(1000.0)), f"byte {at}"
+        assert torch.equal(saved["model"]["w"], torch.arange(1000.0)), f"byte {place}"
 
 
 @pytest.mark.parametrize(
     "changes", [{"settings": {}}, {"settings": 3}, {"step": -1}, {"step": "3"}, {"step": None}, {"step": True}]
 )
-def test_somebody_elses_checkpoint(tmp_path: Path, changes: dict[str, object]) -> None:
+def test_a_checkpoint_of_another_program_is_refused(tmp_path: Path, changes: dict[str, object]) -> None:
     save(tmp_path / "a.pt", **changes)
     with pytest.raises(UserError, match=r"a.pt was not written by this lab"):
         read(tmp_path / "a.pt")
 
 
 @pytest.mark.parametrize("content", [{"model": {}}, [1], None])
-def test_something_else_that_torch_saved(tmp_path: Path, content: object) -> None:
+def test_another_file_of_torch_save_is_refused(tmp_path: Path, content: object) -> None:
     torch.save(content, tmp_path / "a.pt")
     with pytest.raises(UserError, match=r"a.pt was not written by this lab"):
         read(tmp_path / "a.pt")
 
 
-def test_a_checkpoint_that_is_not_there(tmp_path: Path) -> None:
+def test_a_missing_checkpoint_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"checkpoint .*a.pt does not exist"):
         read(tmp_path / "a.pt")
     with pytest.raises(UserError, match="damaged, or is not a checkpoint"):

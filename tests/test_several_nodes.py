@@ -1,6 +1,6 @@
 """Several nodes: torchrun's agents on this machine meet, fail and restart as handbook/several-nodes.md says.
 
-And the files in launch/ are run, with commands of Slurm's and variables of Kubernetes' that start the nodes here.
+The files in launch/ run here too: imitations of Slurm's commands and of Kubernetes' variables start the nodes.
 """
 
 import os
@@ -17,7 +17,7 @@ import kubernetes_validate
 import psutil
 import pytest
 import yaml
-from agents import COLLECTIVES, REPORT, TORCHRUN, Cluster, ended, eventually, free_port
+from agents import COLLECTIVES, REPORT, TORCHRUN, Cluster, eventually, free_port, wait_for_end
 from torch.distributed import TCPStore  # type: ignore[attr-defined]
 
 from rankzero.curriculum import ROOT
@@ -25,9 +25,9 @@ from rankzero.curriculum import ROOT
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[Cluster]:
-    made = Cluster(tmp_path)
-    yield made
-    made.close()
+    nodes = Cluster(tmp_path)
+    yield nodes
+    nodes.close()
 
 
 def kill(pid: int) -> None:
@@ -39,11 +39,11 @@ def listens(port: int) -> bool:
         return client.connect_ex(("localhost", port)) == 0
 
 
-# ----------------------------------------------------------------------------------------------------------- they meet
+# -------------------------------------------------------------------------------------------------------------- agents
 @pytest.mark.parametrize("ranks", [pytest.param(1, marks=pytest.mark.prove), 2])
 def test_two_agents_make_one_world(cluster: Cluster, ranks: int) -> None:
     nodes = [cluster.agent(ranks=ranks) for _ in range(2)]
-    assert [ended(node)[0] for node in nodes] == [0, 0]
+    assert [wait_for_end(node)[0] for node in nodes] == [0, 0]
     reports = cluster.reports()
     assert [int(report["RANK"]) for report in reports] == list(range(2 * ranks))
     assert [int(report["LOCAL_RANK"]) for report in reports] == 2 * list(range(ranks))
@@ -51,7 +51,7 @@ def test_two_agents_make_one_world(cluster: Cluster, ranks: int) -> None:
     assert {report["WORLD_SIZE"] for report in reports} == {str(2 * ranks)}
     assert len({report["agent"] for report in reports[:ranks]}) == 1, "a node's ranks follow each other"
     assert len({(report["MASTER_ADDR"], report["MASTER_PORT"]) for report in reports}) == 1
-    assert reports[0]["MASTER_PORT"] != str(cluster.port), "the ranks meet elsewhere than the agents"
+    assert reports[0]["MASTER_PORT"] != str(cluster.port), "the ranks use another port than the agents"
 
 
 @pytest.mark.prove
@@ -59,61 +59,62 @@ def test_the_first_agent_waits_for_a_late_one(cluster: Cluster) -> None:
     first = cluster.agent()
     eventually(lambda: listens(cluster.port), "the first agent's store")
     assert cluster.reports() == []
-    assert [ended(node)[0] for node in (cluster.agent(), first)] == [0, 0]
+    assert [wait_for_end(node)[0] for node in (cluster.agent(), first)] == [0, 0]
 
 
 @pytest.mark.prove
-def test_an_agent_may_come_before_the_one_that_hosts_the_store(cluster: Cluster) -> None:
+def test_an_agent_may_start_before_the_agent_that_hosts_the_store(cluster: Cluster) -> None:
     early = cluster.agent("--rdzv-conf=is_host=0,read_timeout=60")
     eventually(lambda: "pt_elastic" in [p.name() for p in cluster.processes()], "an agent at work")
-    assert [ended(node)[0] for node in (cluster.agent("--rdzv-conf=is_host=1"), early)] == [0, 0]
+    assert [wait_for_end(node)[0] for node in (cluster.agent("--rdzv-conf=is_host=1"), early)] == [0, 0]
 
 
-# ------------------------------------------------------------------------------------------- they do not meet, and why
+# --------------------------------------------------------------------------------------------- agents that do not meet
 def test_a_wrong_endpoint_is_named(cluster: Cluster) -> None:
     nodes = [
         cluster.agent("--rdzv-endpoint=nosuchhost.invalid:29400", "--rdzv-conf=read_timeout=1"),
         cluster.agent(f"--rdzv-endpoint=localhost:{cluster.port}", "--rdzv-conf=read_timeout=1,is_host=0"),
     ]
-    for node, where in zip(nodes, ("(nosuchhost.invalid, 29400)", f"(localhost, {cluster.port})"), strict=True):
-        code, output = ended(node)
+    for node, address in zip(nodes, ("(nosuchhost.invalid, 29400)", f"(localhost, {cluster.port})"), strict=True):
+        code, output = wait_for_end(node)
         assert code == 1
-        assert f"timed out after 1000ms while trying to connect to {where}" in output
+        assert f"timed out after 1000ms while trying to connect to {address}" in output
         assert "RendezvousConnectionError" in output
     assert cluster.reports() == []
 
 
 @pytest.mark.prove
-def test_agents_with_other_job_ids_do_not_meet(cluster: Cluster) -> None:
-    store = TCPStore("localhost", cluster.port, is_master=True, wait_for_workers=False)  # an agent's would end with it
+def test_agents_with_different_job_ids_do_not_meet(cluster: Cluster) -> None:
+    # Opened here, because an agent's store ends with the agent.
+    store = TCPStore("localhost", cluster.port, is_master=True, wait_for_workers=False)
     conf = "--rdzv-conf=is_host=0,read_timeout=60,join_timeout=1"
     for node in [cluster.agent(conf, rdzv_id=name) for name in ("one", "two")]:
-        code, output = ended(node)
+        code, output = wait_for_end(node)
         assert code == 1
         assert "RendezvousTimeoutError" in output
     assert cluster.reports() == []
-    assert store.check(["torch.rendezvous.one", "torch.rendezvous.two"]), "they share the store"
+    assert store.check(["torch.rendezvous.one", "torch.rendezvous.two"]), "both agents use the same store"
 
 
-def test_a_port_that_is_taken_is_named(cluster: Cluster) -> None:
+def test_a_port_in_use_is_named(cluster: Cluster) -> None:
     with socket.socket() as other:
         other.bind(("localhost", 0))
         other.listen()
         port = other.getsockname()[1]
-        code, output = ended(cluster.run([*TORCHRUN, f"--master-port={port}", "--nproc-per-node=1", "none.py"]))
+        code, output = wait_for_end(cluster.run([*TORCHRUN, f"--master-port={port}", "--nproc-per-node=1", "none.py"]))
     assert code == 1
     assert f"port: {port}" in output
     assert "address already in use" in output
 
 
-# --------------------------------------------------------------------------------------------------- something dies
+# ------------------------------------------------------------------------------------------- killed ranks and nodes
 @pytest.mark.prove
 def test_a_killed_rank_ends_both_agents(cluster: Cluster) -> None:
     cluster.script.write_text(COLLECTIVES)
     nodes = {node.pid: node for node in (cluster.agent(), cluster.agent())}
     victim = cluster.wait_for(2)[1]
     kill(victim["pid"])
-    outputs = {pid: ended(node) for pid, node in nodes.items()}
+    outputs = {pid: wait_for_end(node) for pid, node in nodes.items()}
     assert [code for code, _ in outputs.values()] == [1, 1]
     assert "Signal 9 (SIGKILL)" in outputs[victim["agent"]][1]
     assert f"rank      : {victim['RANK']}" in outputs[victim["agent"]][1]
@@ -121,15 +122,15 @@ def test_a_killed_rank_ends_both_agents(cluster: Cluster) -> None:
 
 
 @pytest.mark.prove
-def test_a_dead_node_ends_the_other(cluster: Cluster) -> None:
+def test_a_killed_node_ends_the_other_node(cluster: Cluster) -> None:
     cluster.script.write_text(COLLECTIVES)
     nodes = {node.pid: node for node in (cluster.agent(), cluster.agent())}
     victim = cluster.wait_for(2)[0]
-    for pid in (victim["agent"], victim["pid"]):  # all of its processes, as when its power goes
+    for pid in (victim["agent"], victim["pid"]):  # all of the node's processes, as in a power failure
         kill(pid)
     del nodes[victim["agent"]]
     (survivor,) = nodes.values()
-    code, output = ended(survivor)
+    code, output = wait_for_end(survivor)
     assert code == 1
     assert "Connection closed by peer" in output or "Connection reset by peer" in output
     assert cluster.processes() == []
@@ -137,9 +138,9 @@ def test_a_dead_node_ends_the_other(cluster: Cluster) -> None:
 
 # ------------------------------------------------------------------------------------------------- restarts, elastic
 @pytest.mark.prove
-def test_a_restart_starts_all_ranks_again_and_counts_where_one_failed(cluster: Cluster) -> None:
+def test_a_restart_starts_all_ranks_again_and_counts_on_the_node_that_failed(cluster: Cluster) -> None:
     nodes = [cluster.agent("--max-restarts=1", "fail-once", "until-retried") for _ in range(2)]
-    assert [ended(node)[0] for node in nodes] == [0, 0]
+    assert [wait_for_end(node)[0] for node in nodes] == [0, 0]
     reports = cluster.reports()
     assert [report["RANK"] for report in reports] == ["0", "0", "1", "1"], "both ranks were started twice"
     counts = {
@@ -150,7 +151,7 @@ def test_a_restart_starts_all_ranks_again_and_counts_where_one_failed(cluster: C
 
 @pytest.mark.prove
 def test_an_elastic_job_starts_with_one_node_and_grows(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "1")  # else the agents of torch 2.13 wait for each other
+    monkeypatch.setenv("TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "1")  # otherwise the agents of torch 2.13 deadlock
     first = cluster.agent("--rdzv-conf=last_call_timeout=1", "wait", nnodes="1:2")
     (alone,) = cluster.wait_for(1)
     assert alone["WORLD_SIZE"] == "1"
@@ -159,7 +160,7 @@ def test_an_elastic_job_starts_with_one_node_and_grows(cluster: Cluster, monkeyp
     assert [report["WORLD_SIZE"] for report in cluster.wait_for(3) if report != alone] == ["2", "2"]
     for node in (second, first):
         node.terminate()
-        ended(node)
+        wait_for_end(node)
 
 
 def agents(reports: list[dict[str, Any]]) -> set[int]:
@@ -168,18 +169,18 @@ def agents(reports: list[dict[str, Any]]) -> set[int]:
 
 # ------------------------------------------------------------------------------------------------------------- signals
 @pytest.mark.parametrize("number", [pytest.param(signal.SIGINT, marks=pytest.mark.prove), signal.SIGTERM])
-def test_an_agent_passes_a_signal_on_and_waits_for_its_ranks(cluster: Cluster, number: signal.Signals) -> None:
+def test_an_agent_forwards_a_signal_and_waits_for_its_ranks(cluster: Cluster, number: signal.Signals) -> None:
     nodes = [cluster.agent("wait", ranks=2) for _ in range(2)]
     cluster.wait_for(4)
     for node in nodes:
         node.send_signal(number)
-    assert [ended(node)[0] for node in nodes] == [1, 1], "torchrun's exit code is 1, whatever the ranks' are"
+    assert [wait_for_end(node)[0] for node in nodes] == [1, 1], "torchrun's exit code is always 1"
     assert [report["RANK"] for report in cluster.reports(number.name)] == ["0", "1", "2", "3"]
     assert cluster.processes() == []
 
 
 @pytest.mark.prove
-def test_a_signal_that_torchrun_does_not_know_kills_it_and_leaves_the_ranks(cluster: Cluster) -> None:
+def test_a_signal_that_torchrun_does_not_handle_kills_it_and_leaves_the_ranks(cluster: Cluster) -> None:
     node = cluster.agent("wait", nnodes="1")
     (rank,) = cluster.wait_for(1)
     node.send_signal(signal.SIGUSR1)
@@ -192,7 +193,7 @@ def test_a_signal_that_torchrun_does_not_know_kills_it_and_leaves_the_ranks(clus
 # --------------------------------------------------------------------------------------------------------------- Slurm
 SBATCH = ROOT / "launch" / "slurm" / "train.sbatch"
 
-# Options of sbatch that the file uses, and what their values look like (https://slurm.schedmd.com/sbatch.html).
+# Options of sbatch that the file uses, and the form of their values (https://slurm.schedmd.com/sbatch.html).
 DOCUMENTED = {
     "job-name": r"[\w.-]+",
     "nodes": r"\d+(-\d+)?",
@@ -206,7 +207,7 @@ DOCUMENTED = {
     "dependency": r"singleton",
 }
 
-# srun as far as the file needs it: the command on each node. A signal goes to every process, as Slurm's do.
+# The part of srun that the file needs: the command on each node. Like Slurm, it signals every process.
 SRUN = f"""#!{sys.executable}
 import os, psutil, signal, subprocess, sys
 command = sys.argv[1:]
@@ -226,14 +227,14 @@ sys.exit(max(node.wait() for node in nodes))
 
 
 def directives() -> dict[str, str]:
-    """The #SBATCH options of the file."""
+    """Returns the #SBATCH options of the file."""
     lines = SBATCH.read_text().splitlines()
-    found = [line.removeprefix("#SBATCH --").partition("=") for line in lines if line.startswith("#SBATCH")]
-    return {name: value for name, _, value in found}
+    options = [line.removeprefix("#SBATCH --").partition("=") for line in lines if line.startswith("#SBATCH")]
+    return {name: value for name, _, value in options}
 
 
 def sbatch(cluster: Cluster, *arguments: str, gpus: int) -> "subprocess.Popen[str]":
-    """The file as Slurm runs it on the job's first node; nodes and tasks are those of its own directives."""
+    """Runs the file as Slurm does on the job's first node, with the nodes and tasks of the file's directives."""
     commands = cluster.folder / "bin"
     commands.mkdir(exist_ok=True)
     for name, text in {
@@ -256,8 +257,8 @@ def sbatch(cluster: Cluster, *arguments: str, gpus: int) -> "subprocess.Popen[st
     )
 
 
-def stand_in(cluster: Cluster, text: str = REPORT) -> None:
-    """A script in the place of Lab 07's starter, in a folder in the place of the repository."""
+def replace_starter(cluster: Cluster, text: str = REPORT) -> None:
+    """Writes a script as Lab 07's starter into a folder that replaces the repository."""
     starter = cluster.folder / "code" / "lab-07-ddp" / "train_ddp.py"
     starter.parent.mkdir(parents=True)
     starter.write_text(text.replace("sys.argv[1]", repr(str(cluster.folder))).replace("sys.argv[2:]", "sys.argv[1:]"))
@@ -272,21 +273,21 @@ def test_the_slurm_file_is_bash_and_its_directives_are_documented() -> None:
         assert re.fullmatch(DOCUMENTED[name], value), f"--{name}={value}"
 
 
-def test_the_slurm_file_asks_for_what_it_uses() -> None:
-    asked, text = directives(), SBATCH.read_text()
-    assert asked["ntasks-per-node"] == "1", "one agent a node; torchrun makes the ranks"
-    assert int(asked["cpus-per-task"]) % int(asked["gpus-per-node"]) == 0
-    assert 64 % (int(asked["nodes"]) * int(asked["gpus-per-node"])) == 0, "the batch must divide by the ranks"
-    name, _, seconds = asked["signal"].partition("@")
-    handled = ("INT", "TERM")  # those that torchrun passes on; the starter finishes its step on INT
+def test_the_requests_of_the_slurm_file_agree_with_its_commands() -> None:
+    requested, text = directives(), SBATCH.read_text()
+    assert requested["ntasks-per-node"] == "1", "one agent per node; torchrun starts the ranks"
+    assert int(requested["cpus-per-task"]) % int(requested["gpus-per-node"]) == 0
+    assert 64 % (int(requested["nodes"]) * int(requested["gpus-per-node"])) == 0, "the batch must divide by the ranks"
+    name, _, seconds = requested["signal"].partition("@")
+    handled = ("INT", "TERM")  # torchrun forwards both signals; the starter finishes its step on INT
     assert name == handled[0]
     (patience,) = re.findall(r"TORCH_ELASTIC_SHUTDOWN_TIMEOUT=(\d+)", text)
     assert int(patience) < int(seconds), "torchrun must not wait for its ranks beyond the job's end"
 
 
 def test_the_slurm_file_runs_on_two_nodes(cluster: Cluster) -> None:
-    stand_in(cluster)
-    code, output = ended(sbatch(cluster, "--steps", "5", gpus=2))
+    replace_starter(cluster)
+    code, output = wait_for_end(sbatch(cluster, "--steps", "5", gpus=2))
     assert code == 0, output
     reports = cluster.reports()
     assert [report["RANK"] for report in reports] == ["0", "1", "2", "3"]
@@ -298,10 +299,10 @@ def test_the_slurm_file_runs_on_two_nodes(cluster: Cluster) -> None:
 
 @pytest.mark.prove
 def test_the_slurm_file_resumes_from_its_checkpoint(cluster: Cluster) -> None:
-    stand_in(cluster)
+    replace_starter(cluster)
     (cluster.folder / "runs").mkdir()
     (cluster.folder / "runs" / "rankzero.pt").touch()
-    assert ended(sbatch(cluster, gpus=1))[0] == 0
+    assert wait_for_end(sbatch(cluster, gpus=1))[0] == 0
     assert {report["argv"][-1] for report in cluster.reports()} == {"--resume"}
 
 
@@ -311,18 +312,18 @@ TINY = ("--batch-size=4", "--hidden-dim=32", "--layers=1", "--heads=2", "--block
 
 
 @pytest.mark.prove
-def test_a_slurm_job_saves_when_its_time_is_up_and_the_next_goes_on(cluster: Cluster) -> None:
+def test_a_slurm_job_saves_at_its_time_limit_and_the_next_job_resumes(cluster: Cluster) -> None:
     (cluster.folder / "code").symlink_to(ROOT / "code")
     job = sbatch(cluster, *TINY, "--device=cpu", "--steps=1000000", gpus=1)
     assert job.stdout
     while "sent in step 2" not in (line := job.stdout.readline()):
-        assert line, "it ended"
+        assert line, "the job ended"
     (srun,) = [process for process in psutil.Process(job.pid).children() if "srun" in " ".join(process.cmdline())]
     srun.send_signal(signal.SIGINT)
-    code, output = ended(job)
+    code, output = wait_for_end(job)
     assert code == 1
     (step,) = re.findall(r"Stopped by Ctrl-C after step (\d+), which is saved", output)
-    code, output = ended(sbatch(cluster, *TINY, "--device=cpu", f"--steps={int(step) + 2}", gpus=1))
+    code, output = wait_for_end(sbatch(cluster, *TINY, "--device=cpu", f"--steps={int(step) + 2}", gpus=1))
     assert code == 0, output
     assert f"run     steps {int(step) + 1} to {int(step) + 2}, batch 4 = 2 x 2" in output
 
@@ -342,9 +343,10 @@ def container() -> dict[str, Any]:
 
 
 def pod(cluster: Cluster, index: int, *, gpus: int) -> "subprocess.Popen[str]":
-    """The container's command with the variables that Kubernetes gives it; pod 0's name is localhost here."""
-    here = {"MASTER": "localhost", "PORT": str(cluster.port), "GPUS": str(gpus), "JOB_COMPLETION_INDEX": str(index)}
-    variables = {variable["name"]: variable["value"] for variable in container()["env"]} | here
+    """Runs the container's command with the variables that Kubernetes sets; the name of pod 0 is localhost."""
+    variables = {variable["name"]: variable["value"] for variable in container()["env"]}
+    variables |= {"MASTER": "localhost", "PORT": str(cluster.port), "GPUS": str(gpus)}
+    variables["JOB_COMPLETION_INDEX"] = str(index)
     torchrun = cluster.folder / "bin" / "torchrun"
     torchrun.parent.mkdir(exist_ok=True)
     torchrun.write_text(f'#!/bin/sh\nexec {" ".join(TORCHRUN)} "$@"\n')
@@ -354,12 +356,12 @@ def pod(cluster: Cluster, index: int, *, gpus: int) -> "subprocess.Popen[str]":
 
 
 @pytest.mark.parametrize("version", ["1.34", "1.37"])
-def test_the_manifest_fits_the_published_schema(version: str) -> None:
+def test_the_manifest_follows_the_published_schema(version: str) -> None:
     for resource in manifest():
         kubernetes_validate.validate(resource, version, strict=True)
 
 
-def test_the_manifest_agrees_with_itself() -> None:
+def test_values_that_the_manifest_repeats_agree() -> None:
     service, job = manifest()
     spec, pods = job["spec"], job["spec"]["template"]["spec"]
     variables = {variable["name"]: variable["value"] for variable in container()["env"]}
@@ -371,33 +373,33 @@ def test_the_manifest_agrees_with_itself() -> None:
     assert variables["MASTER"] == f"{job['metadata']['name']}-0.{pods['subdomain']}"
     assert container()["resources"]["limits"]["nvidia.com/gpu"] == int(variables["GPUS"])
     assert container()["resources"]["limits"]["cpu"] == int(variables["GPUS"]) * int(variables["OMP_NUM_THREADS"])
-    assert spec["backoffLimit"] % spec["completions"] == 0, "one failure ends every pod, and each counts"
+    assert spec["backoffLimit"] % spec["completions"] == 0, "one failure ends every pod, and each pod counts"
     assert {mount["name"] for mount in container()["volumeMounts"]} == {volume["name"] for volume in pods["volumes"]}
     assert int(variables["TORCH_ELASTIC_SHUTDOWN_TIMEOUT"]) < pods["terminationGracePeriodSeconds"]
 
 
 def test_two_pods_make_one_world(cluster: Cluster) -> None:
-    stand_in(cluster)
+    replace_starter(cluster)
     (cluster.folder / "runs").mkdir()
     nodes = [pod(cluster, index, gpus=2) for index in (1, 0)]
     for node in nodes:
-        code, output = ended(node)
+        code, output = wait_for_end(node)
         assert code == 0, output
     reports = cluster.reports()
     assert [report["RANK"] for report in reports] == ["0", "1", "2", "3"]
     assert [report["argv"] for report in reports] == [["--batch-size", "64", "--checkpoint", "runs/rankzero.pt"]] * 4
 
 
-def test_a_deleted_pods_hook_lets_its_ranks_save(cluster: Cluster) -> None:
-    stand_in(cluster, REPORT.replace("sys.argv[2:]", "['wait']"))
+def test_the_hook_of_a_deleted_pod_waits_until_its_ranks_have_saved(cluster: Cluster) -> None:
+    replace_starter(cluster, REPORT.replace("sys.argv[2:]", "['wait']"))
     node = pod(cluster, 0, gpus=1), pod(cluster, 1, gpus=1)
     cluster.wait_for(2)
     (_, _, hook) = container()["lifecycle"]["preStop"]["exec"]["command"]
-    assert "kill -INT 1;" in hook, "the container's first process: torchrun, by `exec`"
+    assert "kill -INT 1;" in hook, "process 1 of the container must be torchrun, by `exec`"
     hook = hook.replace("-INT 1;", f"-INT {node[0].pid};").replace("-0 1;", f"-0 {node[0].pid};")
     ending = cluster.run(["bash", "-c", hook])
-    assert ended(node[0])[0] == 1
-    ended(ending)
+    assert wait_for_end(node[0])[0] == 1
+    wait_for_end(ending)
     assert len(cluster.reports("SIGINT")) == 1
     node[1].terminate()
-    ended(node[1])
+    wait_for_end(node[1])

@@ -1,4 +1,4 @@
-"""Options, predictions, plots, torchvision: the small pieces that a learner meets."""
+"""Small parts of the library: options of starters, predictions, plots and the import of torchvision."""
 
 import argparse
 import subprocess
@@ -22,16 +22,16 @@ from rankzero.learn.runs.predictions import compare
 
 
 def parser() -> argparse.ArgumentParser:
-    made = StarterParser(prog="train.py")
-    made.add_argument("--steps", type=positive_int, default=3, help="steps")
-    made.add_argument("--seed", type=non_negative_int)
-    made.add_argument("--lr", type=positive_float)
-    made.add_argument("--clip", type=non_negative_float)
-    return made
+    options = StarterParser(prog="train.py")
+    options.add_argument("--steps", type=positive_int, default=3, help="steps")
+    options.add_argument("--seed", type=non_negative_int)
+    options.add_argument("--lr", type=positive_float)
+    options.add_argument("--clip", type=non_negative_float)
+    return options
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["--steps", "-3"], "train.py: --steps: '-3' must be a whole number of at least 1.\n"),
         (["--steps", "2.5"], "train.py: --steps: '2.5' must be a whole number of at least 1.\n"),
@@ -50,11 +50,11 @@ def parser() -> argparse.ArgumentParser:
         (["stray"], "train.py: unknown option stray: --help lists the options.\n"),
     ],
 )
-def test_a_bad_option_is_one_sentence(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_bad_option_gets_one_sentence(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stopped:
         parser().parse_args(arguments)
     assert stopped.value.code == 2
-    assert capsys.readouterr().err == said
+    assert capsys.readouterr().err == message
 
 
 def test_help_shows_defaults(capsys: pytest.CaptureFixture[str]) -> None:
@@ -64,7 +64,7 @@ def test_help_shows_defaults(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("prediction", "measured", "said"),
+    ("prediction", "measured", "message"),
     [
         (None, 4.53, "no prediction yet. Measured: 4.53 nats. Write your number above, then run this cell again."),
         ("4", 4.53, "no prediction yet."),
@@ -77,14 +77,14 @@ def test_help_shows_defaults(capsys: pytest.CaptureFixture[str]) -> None:
         (0, 0.0, "right within 1 %"),
     ],
 )
-def test_a_prediction_gets_its_factor(
-    prediction: object, measured: float, said: str, capsys: pytest.CaptureFixture[str]
+def test_a_prediction_is_compared_by_its_factor(
+    prediction: object, measured: float, message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     compare(prediction, measured, "nats")
-    assert said in capsys.readouterr().out
+    assert message in capsys.readouterr().out
 
 
-def test_plots_show_what_the_log_holds(tmp_path: Path) -> None:
+def test_plots_show_the_values_of_the_log(tmp_path: Path) -> None:
     log = tmp_path / "log.jsonl"
     log.write_text(
         '{"event": "run"}\n'
@@ -106,8 +106,8 @@ def test_the_phase_plot_stacks_the_roles() -> None:
     assert bars[-1].get_x() == 1
 
 
-def test_torchvision_loads_whatever_build_is_here() -> None:
-    # In a process of its own, because a repaired import stays repaired.
+def test_every_build_of_torchvision_can_be_imported() -> None:
+    # In a new process, because a repaired import stays repaired.
     code = (
         "from rankzero.learn.data.images import import_torchvision\n"
         "first, repaired = import_torchvision()\n"

@@ -1,4 +1,4 @@
-"""Synthetic text: the rule, its random numbers, its seeds, and its lowest loss."""
+"""Synthetic text: its rule, its random numbers, its seeds, and its lowest loss."""
 
 import torch
 import torch.nn.functional as F
@@ -23,6 +23,6 @@ def test_predicting_by_the_rule_gives_the_lowest_loss() -> None:
     assert abs(F.cross_entropy(logits.flatten(0, 1), text[:, 1:].flatten()).item() - LOWEST_LOSS) < 1e-6
 
 
-def test_a_seed_repeats_and_another_differs() -> None:
+def test_the_same_seed_gives_the_same_text_and_another_seed_another_text() -> None:
     assert torch.equal(synthetic_batches(3, seed=4), synthetic_batches(3, seed=4))
     assert not torch.equal(synthetic_batches(3, seed=4), synthetic_batches(3, seed=5))

@@ -1,4 +1,4 @@
-"""The timeline of ranks: what is found in a trace of the CPU and of a GPU, and that it can be drawn."""
+"""Timeline of ranks: spans read from traces of a CPU and of a GPU, and their plot."""
 
 from typing import Any
 
@@ -30,7 +30,7 @@ def one_step() -> list[Span]:
     return spans
 
 
-def test_each_rank_says_when_it_computed_and_when_it_communicated() -> None:
+def test_each_rank_has_spans_of_computation_and_communication() -> None:
     ranks = run_world(one_step, 2)
     for number, spans in enumerate(ranks):
         assert [(span.rank, span.lane, span.name) for span in spans] == [
@@ -39,7 +39,7 @@ def test_each_rank_says_when_it_computed_and_when_it_communicated() -> None:
             (number, COMMUNICATION, "all_reduce"),
         ]
         assert spans[0].end <= spans[1].start <= spans[1].end <= spans[2].start
-    # The ranks meet in the all-reduce, on one clock: neither ends before the other has begun.
+    # All ranks use one clock, and no rank's all-reduce ends before the other rank's has begun.
     first, second = (spans[-1] for spans in ranks)
     assert first.end > second.start
     assert second.end > first.start
@@ -57,7 +57,7 @@ def test_each_rank_says_when_it_computed_and_when_it_communicated() -> None:
         ("ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)", "send"),
     ],
 )
-def test_on_a_gpu_the_time_is_the_gpus(kernel: str, name: str) -> None:
+def test_on_a_gpu_spans_have_the_times_of_the_gpu(kernel: str, name: str) -> None:
     def event(name: str, cat: str, ts: float) -> dict[str, Any]:
         return {"name": name, "cat": cat, "ts": ts, "dur": 5.0, "ph": "X"}
 

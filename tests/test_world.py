@@ -1,4 +1,4 @@
-"""Worlds of ranks: what they return, what they count, and that a failure of one rank is told and leaves nothing."""
+"""Worlds of ranks: return values, counts of collectives, and clean reports of a rank's failure."""
 
 import os
 import signal
@@ -38,22 +38,22 @@ def test_every_rank_returns_its_value(ranks: int) -> None:
     assert all(int(total) == sum(range(10, 10 + ranks)) for _, total in run_world(sum_of_ranks, ranks, 10))
 
 
-def test_ranks_that_are_done_at_once_do_not_leave_while_others_still_connect() -> None:
-    for _ in range(8):  # without the barrier after joining, one world of four in twenty failed
+def test_a_rank_that_ends_at_once_waits_until_all_ranks_have_connected() -> None:
+    for _ in range(8):  # without the barrier after joining, one in twenty worlds of four ranks failed
         assert run_world(dist.get_rank, 4) == [0, 1, 2, 3]
 
 
-def test_a_function_that_no_module_has_runs_too() -> None:
+def test_a_lambda_can_run_on_ranks() -> None:
     times = 3
     assert run_world(lambda: dist.get_rank() * times, 2) == [0, 3]
 
 
-def test_a_rank_finds_loaded_what_its_first_step_needs() -> None:
-    # AdamW and fully_shard import the compiler in their first step: 200 modules, a second and a half in every rank.
+def test_ranks_have_imported_the_compiler_before_their_first_step() -> None:
+    # AdamW and fully_shard import the compiler in their first step: 200 modules, 1.5 seconds on every rank.
     assert run_world(lambda: "torch._dynamo" in sys.modules, 1) == [True]
 
 
-def test_prints_come_through_with_the_rank(capsys: pytest.CaptureFixture[str]) -> None:
+def test_prints_are_shown_with_the_rank(capsys: pytest.CaptureFixture[str]) -> None:
     run_world(lambda: print(f"line of {dist.get_rank()}"), 2)
     assert sorted(capsys.readouterr().out.splitlines()) == ["[rank 1] line of 1", "line of 0"]
 
@@ -63,7 +63,7 @@ def raises() -> None:
     raise ValueError("no such thing")
 
 
-def waits_for_nobody() -> None:
+def waits() -> None:
     time.sleep(100)
 
 
@@ -73,7 +73,7 @@ FAILURES: dict[str, tuple[Callable[[], Any], str]] = {
     "exits as if all were well": (lambda: os._exit(0), "rank 1 of 3 at step 7 ended with exit code 0"),
     "is killed": (lambda: os.kill(os.getpid(), signal.SIGKILL), "rank 1 of 3 at step 7 was killed by SIGKILL"),
     "crashes": (lambda: os.kill(os.getpid(), signal.SIGSEGV), "rank 1 of 3 at step 7 was killed by SIGSEGV"),
-    "hangs": (waits_for_nobody, "no answer after 3 s: rank 1 of 3 at step 7 was at test_world.py, line .*, in waits"),
+    "hangs": (waits, "no answer after 3 s: rank 1 of 3 at step 7 was at test_world.py, line .*, in waits"),
     "ends early": (lambda: None, "in a collective that rank 1 did not call"),
     "calls another collective": (lambda: dist.broadcast(torch.ones(4), 0), r"rank 1 called broadcast of Float\[4\]"),
     "sends another shape": (lambda: dist.all_reduce(torch.ones(5)), r"rank 1 called allreduce of Float\[5\]"),
@@ -90,17 +90,17 @@ def one_rank_fails(fail: Callable[[], Any]) -> None:
 
 
 @pytest.mark.parametrize("failure", FAILURES)
-def test_a_failure_names_rank_step_and_cause_and_leaves_nothing(failure: str) -> None:
-    fail, says = FAILURES[failure]
+def test_the_report_of_a_failure_names_rank_step_and_cause_and_no_process_stays(failure: str) -> None:
+    fail, message = FAILURES[failure]
     seconds = 3 if failure == "hangs" else 60
-    with pytest.raises(WorldError, match=says) as caught:
+    with pytest.raises(WorldError, match=message) as caught:
         run_world(one_rank_fails, 3, fail, seconds=seconds, debug="calls" in failure or "sends" in failure)
     assert isinstance(caught.value, WorldTimeoutError) == (failure == "hangs")
     assert "\n  rank 0, step 7: " in str(caught.value) or "rank 0 of 3" in str(caught.value)
     assert ranks_alive() == []
 
 
-def test_an_error_that_speaks_of_connections_is_still_the_cause() -> None:
+def test_an_error_whose_text_mentions_connections_is_reported_as_the_cause() -> None:
     def fail() -> None:
         if dist.get_rank() == 1:
             raise ValueError("no connection to the data store: timed out")
@@ -110,12 +110,12 @@ def test_an_error_that_speaks_of_connections_is_still_the_cause() -> None:
         run_world(fail, 2)
 
 
-def test_a_larger_message_without_debug_is_told_as_well() -> None:
+def test_different_shapes_are_reported_without_debug_too() -> None:
     with pytest.raises(WorldError, match="do all call the same collective, with the same shape"):
         run_world(lambda: dist.all_reduce(torch.ones(10 + dist.get_rank())), 2)
 
 
-def test_a_mistake_of_the_user_stays_one() -> None:
+def test_a_user_error_on_a_rank_is_raised_as_a_user_error() -> None:
     def refuse() -> None:
         raise UserError(f"3 rows do not divide by {dist.get_world_size()}.")
 
@@ -147,9 +147,9 @@ print(run_world(train, 2, seconds=None))
 
 def start_script(tmp_path: Path) -> subprocess.Popen[str]:
     file = tmp_path / "script.py"
-    file.write_text(SCRIPT)  # no `if __name__ == "__main__"` is needed
-    temporary = os.environ | {"TMPDIR": str(tmp_path)}
-    process = subprocess.Popen([sys.executable, str(file)], stdout=subprocess.PIPE, text=True, env=temporary)
+    file.write_text(SCRIPT)  # works without `if __name__ == "__main__"`
+    environment = os.environ | {"TMPDIR": str(tmp_path)}
+    process = subprocess.Popen([sys.executable, str(file)], stdout=subprocess.PIPE, text=True, env=environment)
     assert process.stdout
     assert process.stdout.readline() == "running\n"
     return process
@@ -174,7 +174,7 @@ def test_ranks_end_with_the_process_that_started_them(tmp_path: Path) -> None:
 
 
 # ------------------------------------------------------------------------------------------------------------ counting
-def calls_of_everything() -> list[tuple[str, int, int]]:
+def calls_of_all_collectives() -> list[tuple[str, int, int]]:
     ranks, rank = dist.get_world_size(), dist.get_rank()
     x = torch.ones(ranks, 3)
     pair = dist.new_group([0, 1])
@@ -192,7 +192,7 @@ def calls_of_everything() -> list[tuple[str, int, int]]:
 
 
 def test_calls_are_counted_with_the_bytes_of_the_whole_message() -> None:
-    first, second, third = run_world(calls_of_everything, 3)
+    first, second, third = run_world(calls_of_all_collectives, 3)
     common = [
         ("all_reduce", 36, 3),
         ("broadcast", 18, 3),
@@ -224,19 +224,19 @@ def counts_of_data_parallelism() -> tuple[dict[str, int], dict[str, int]]:
     return counts[0], counts[1]
 
 
-def test_what_ddp_and_fsdp_call_is_seen_from_outside() -> None:
+def test_calls_of_ddp_and_fsdp_are_counted() -> None:
     config = GPTConfig(vocab_size=96, block_size=16, n_layer=2, n_head=2, hidden_dim=32)
     size = 4 * sum(parameter.numel() for parameter in GPT(config).parameters())
     for replicated, sharded in run_world(counts_of_data_parallelism, 2):
         assert replicated == {"all_reduce": 1, "all_reduce bytes": size}  # one bucket before the rebuild
         assert sharded["reduce_scatter bytes"] == size
-        assert sharded["all_gather"] == 5  # the root and two blocks; in backward the blocks again, the root is kept
+        assert sharded["all_gather"] == 5  # root and two blocks in forward, the two blocks in backward
         assert "all_reduce" not in sharded
 
 
 def sent_by_all_reduce() -> int:
     x = torch.ones(ELEMENTS)
-    dist.all_reduce(x)  # connects
+    dist.all_reduce(x)  # opens the connections
     dist.barrier()
     before = tcp_bytes_sent()
     dist.all_reduce(x)
@@ -244,8 +244,8 @@ def sent_by_all_reduce() -> int:
     return tcp_bytes_sent() - before
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="the kernel's counts are Linux's")
+@pytest.mark.skipif(sys.platform != "linux", reason="the kernel counts bytes on Linux only")
 @pytest.mark.parametrize("ranks", [2, 4])
-def test_gloo_sends_what_a_ring_sends(ranks: int) -> None:
+def test_gloo_sends_the_bytes_of_a_ring(ranks: int) -> None:
     for sent in run_world(sent_by_all_reduce, ranks):
         assert 0 <= sent / (4 * ELEMENTS) - 2 * (ranks - 1) / ranks < 0.02

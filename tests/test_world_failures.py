@@ -1,4 +1,4 @@
-"""A world under attack: whatever a rank does, one readable report comes, in seconds, and no process stays."""
+"""Failures in worlds of ranks: each is reported readably within seconds, and no process stays."""
 
 import ctypes
 import os
@@ -90,14 +90,14 @@ def one_rank_fails(fail: Callable[[], Any]) -> Any:
 
 
 @pytest.mark.parametrize("failure", FAILURES)
-def test_a_report_names_what_happened_and_nothing_is_left(
+def test_a_report_names_the_cause_and_no_process_or_file_stays(
     failure: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fail, says = FAILURES[failure]
+    fail, message = FAILURES[failure]
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     with pytest.raises(WorldError) as caught:
         run_world(one_rank_fails, 2, fail, seconds=2 if failure in WITHOUT_END else 60)
-    assert re.search(rf"rank 1(, step 4:| of 2 at step 4){says}", str(caught.value)), caught.value
+    assert re.search(rf"rank 1(, step 4:| of 2 at step 4){message}", str(caught.value)), caught.value
     assert ranks_alive() == []
     assert list(tmp_path.glob("rankzero-world-*")) == []
 
@@ -111,7 +111,7 @@ def test_the_other_rank_is_reported_alike_whatever_it_notices_first(debug: bool,
     assert "rank 0, step 4: waited in a collective that rank 1 did not complete (" in str(caught.value)
 
 
-def trains_for_ever() -> None:
+def trains_forever() -> None:
     x = torch.ones(100, requires_grad=True)
     for step in range(10**9):
         note_step(step)
@@ -124,7 +124,7 @@ def trains_for_ever() -> None:
 def test_a_rank_killed_at_any_moment_is_named(seed: int) -> None:
     choice = random.Random(seed)
     number = choice.choice([signal.SIGKILL, signal.SIGSEGV, signal.SIGABRT])
-    moment = choice.uniform(0, 0.3)  # while it starts, joins, computes, communicates
+    moment = choice.uniform(0, 0.3)  # while the rank starts, joins, computes or communicates
 
     def kill() -> None:
         while not (ranks := ranks_alive()):
@@ -136,23 +136,23 @@ def test_a_rank_killed_at_any_moment_is_named(seed: int) -> None:
     killer = threading.Thread(target=kill)
     killer.start()
     with pytest.raises(WorldError, match=rf"^rank \d of 2( at step \d+)? was killed by {number.name}"):
-        run_world(trains_for_ever, 2)
+        run_world(trains_forever, 2)
     killer.join()
     assert ranks_alive() == []
 
 
-def test_what_a_rank_has_started_ends_with_it() -> None:
-    def starts_something() -> None:
+def test_processes_that_a_rank_has_started_end_with_the_rank() -> None:
+    def starts_a_process() -> None:
         subprocess.Popen(["sleep", "1234"])
         raise ValueError("and fails")
 
     with pytest.raises(WorldError, match="and fails"):
-        run_world(starts_something, 2)
+        run_world(starts_a_process, 2)
     sleeping = [process for process in psutil.process_iter(["cmdline"]) if process.info["cmdline"] == ["sleep", "1234"]]
     assert [process for process in sleeping if process.status() != psutil.STATUS_ZOMBIE] == []
 
 
-def test_the_real_error_is_told_where_another_rank_only_refuses() -> None:
+def test_the_real_error_is_reported_before_a_not_implemented_error() -> None:
     def fail() -> None:
         raise ValueError("real") if dist.get_rank() else NotImplementedError("refused")
 
@@ -161,14 +161,14 @@ def test_the_real_error_is_told_where_another_rank_only_refuses() -> None:
 
 
 @pytest.mark.parametrize("ranks", [0, -1, 1000])
-def test_an_impossible_number_of_ranks(ranks: int) -> None:
+def test_an_impossible_number_of_ranks_is_refused(ranks: int) -> None:
     with pytest.raises(UserError, match=f"^{ranks} ranks: use 1 to 64"):
         run_world(dist.get_rank, ranks)
 
 
-# ------------------------------------------------------------------------------------------------------ what is around
+# --------------------------------------------------------------------------------------------------------- environment
 def test_ranks_see_the_environment_of_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
-    run_world(dist.get_rank, 1)  # the fork server has started by now
+    run_world(dist.get_rank, 1)  # starts the fork server
     monkeypatch.setenv("RANKZERO_LATER", "set")
     assert run_world(lambda: os.environ.get("RANKZERO_LATER"), 1) == ["set"]
     monkeypatch.delenv("RANKZERO_LATER")
@@ -181,13 +181,13 @@ def test_a_wrong_interface_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         run_world(dist.get_rank, 2)
 
 
-def test_no_folder_for_temporary_files(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_folder_for_temporary_files_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", "/nonexistent")
     with pytest.raises(UserError, match="set TMPDIR"):
         run_world(dist.get_rank, 2)
 
 
-def test_worlds_of_several_threads() -> None:
+def test_several_threads_can_run_worlds() -> None:
     main, results = sys.modules["__main__"], []
     threads = [threading.Thread(target=lambda: results.append(run_world(dist.get_rank, 2))) for _ in range(3)]
     for thread in threads:
@@ -198,11 +198,11 @@ def test_worlds_of_several_threads() -> None:
     assert sys.modules["__main__"] is main
 
 
-def test_a_world_in_a_rank() -> None:
+def test_a_rank_can_run_a_world() -> None:
     assert run_world(lambda: run_world(dist.get_rank, 2), 1) == [[0, 1]]
 
 
-def test_all_that_is_printed_arrives(capsys: pytest.CaptureFixture[str]) -> None:
+def test_long_and_unfinished_lines_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
     def prints() -> None:
         if dist.get_rank() == 0:
             print("é" * 50_001)
@@ -213,13 +213,13 @@ def test_all_that_is_printed_arrives(capsys: pytest.CaptureFixture[str]) -> None
     assert sorted(capsys.readouterr().out.split("\n")) == ["", "[rank 1] no end of line", "é" * 50_001]
 
 
-def test_without_an_output() -> None:
+def test_a_world_runs_without_standard_output() -> None:
     program = "from rankzero.learn.distributed.world import run_world; run_world(lambda: print('x'), 2)"
     command = f'exec "{sys.executable}" -c "{program}" >&-'
     assert subprocess.run(["sh", "-c", command], capture_output=True, timeout=100).returncode == 0
 
 
-# ------------------------------------------------------------------------------------------------- the one who started
+# -------------------------------------------------------------------------------------------------- the parent process
 WORLDS = """
 import torch, torch.distributed as dist
 from rankzero.learn.distributed.world import run_world
@@ -238,7 +238,7 @@ except KeyboardInterrupt:
 
 @pytest.mark.parametrize("to_group", [False, True], ids=["to the process", "to its group"])
 @pytest.mark.parametrize("moment", [0.0, 0.03])
-def test_ctrl_c_at_any_moment(tmp_path: Path, moment: float, to_group: bool) -> None:
+def test_ctrl_c_ends_a_world_at_any_moment(tmp_path: Path, moment: float, to_group: bool) -> None:
     script = tmp_path / "script.py"
     script.write_text(WORLDS)
     pipes: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}

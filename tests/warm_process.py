@@ -30,14 +30,14 @@ _cold = 0
 
 
 def install() -> None:
-    """Lets commands of Python start warm."""
+    """Makes commands of Python start as forks of the warm server."""
     if sys.platform == "linux":
         _posixsubprocess.fork_exec = subprocess._fork_exec = fork_exec  # type: ignore[attr-defined]
 
 
 @contextmanager
 def cold_starts() -> Iterator[None]:
-    """Commands get a new Python in this context."""
+    """Makes commands start a new Python in this context."""
     global _cold
     _cold += 1
     try:
@@ -47,11 +47,11 @@ def cold_starts() -> Iterator[None]:
 
 
 def fork_exec(*call: Any) -> int:
-    """Replaces `_posixsubprocess.fork_exec`: starts the command warm if it can, and returns the process's number."""
-    asked = None if _cold else request_of(*call)
-    if asked is None or _read_at_start(asked[0]["environment"]) != _read_at_start(os.environ):
+    """Replaces `_posixsubprocess.fork_exec`: starts the command warm if possible, and returns the process id."""
+    request_and_files = None if _cold else request_of(*call)
+    if request_and_files is None or _read_at_start(request_and_files[0]["environment"]) != _read_at_start(os.environ):
         return int(REAL_FORK_EXEC(*call))
-    return _server().fork(*asked)
+    return _server().fork(*request_and_files)
 
 
 def _read_at_start(variables: Mapping[str, str]) -> dict[str, str]:
@@ -76,7 +76,7 @@ class _WarmServer:
         return message
 
     def fork(self, request: dict[str, Any], files: dict[int, int]) -> int:
-        """Lets the server fork a process with these open files, by their numbers there; returns its number."""
+        """Makes the server fork a process and returns its process id. `files`: descriptor there -> descriptor here."""
         request |= {"parent": os.getpid(), "files": list(files)}
         with self._lock:
             _become_subreaper(True)
@@ -98,7 +98,7 @@ def _server() -> _WarmServer:
 def run_script(
     script: Path, *arguments: str, cwd: Path, until: str = "", environment: dict[str, str] | None = None
 ) -> "subprocess.CompletedProcess[str]":
-    """Runs `script` as a process of its own in `cwd` and returns its exit code and output.
+    """Runs `script` as a process in `cwd` and returns its exit code and output.
 
     `until`: a regular expression. After the first line of standard output that it matches, the script and all
     processes of its session are killed, and the output ends with that line. TimeoutError after TIME_LIMIT_S.
@@ -129,7 +129,7 @@ def run_script(
                 break
         code = process.wait()
     finally:
-        _kill(process)  # whatever the script has left behind in its session
+        _kill(process)  # processes that the script left in its session
         process.wait()
         killer.cancel()
         drain.join()

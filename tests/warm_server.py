@@ -1,4 +1,4 @@
-"""Warm server: forks that become `python ...` commands, with torch imported already; `warm_process.py` asks for them.
+"""Warm server: forks that become `python ...` commands with torch already imported, on request of `warm_process.py`.
 
 The server has imported what starters, commands and kernels import, and has run no tensor operation, so a fork of it
 behaves as a new Python that skips four seconds of imports. Run as `python -P warm_server.py SOCKET_FD`.
@@ -35,7 +35,7 @@ REAL_FORK_EXEC = _posixsubprocess.fork_exec
 
 
 def serve(client: socket.socket) -> None:
-    """Forks for each request, a JSON message with open files; the new process sends its number."""
+    """Forks for each request, a JSON message with open files; the new process sends its process id."""
     gc.disable()
     for name in PRELOAD:
         importlib.import_module(name)
@@ -48,12 +48,12 @@ def serve(client: socket.socket) -> None:
         if not message:
             return
         request = json.loads(message)
-        # A fork of a fork whose parent has ended becomes a child of the process that asked, its nearest "subreaper".
-        between = os.fork()
-        if between == 0:
+        # When its parent ends, a process becomes a child of its nearest "subreaper": the process that sent the request.
+        intermediate = os.fork()
+        if intermediate == 0:
             if os.fork():
                 os._exit(0)
-            while os.getppid() != request["parent"]:  # until `between` has ended
+            while os.getppid() != request["parent"]:  # until the intermediate process has ended
                 os.sched_yield()
             if request["session"]:
                 os.setsid()
@@ -67,24 +67,24 @@ def serve(client: socket.socket) -> None:
             become(request)
         for file in files:
             os.close(file)
-        os.waitpid(between, 0)
+        os.waitpid(intermediate, 0)
 
 
 def place_files(files: dict[int, int]) -> None:
-    """Gives the open files the numbers that they have in the request."""
+    """Gives each open file the descriptor that it has in the request."""
     for number, file in files.items():
         os.dup2(file, number)
         os.close(file)
 
 
 def become(request: dict[str, Any]) -> NoReturn:
-    """Runs the command of a request in this process, as a new Python would, and ends."""
+    """Runs the command of a request in this process, as a new Python would, and ends the process."""
     os.environ.clear()
     os.environ.update(request["environment"])
     os.chdir(request["cwd"])
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
-    if request["what"] == "ipykernel_launcher":
+    if request["program"] == "ipykernel_launcher":
         os.environ.setdefault("MPLBACKEND", "module://matplotlib_inline.backend_inline")
     if "MPLBACKEND" in os.environ:
         sys.modules["matplotlib"].rcParams["backend"] = os.environ["MPLBACKEND"]
@@ -95,12 +95,12 @@ def become(request: dict[str, Any]) -> NoReturn:
     unbuffered = request["unbuffered"] or "PYTHONUNBUFFERED" in os.environ
     sys.stdin, sys.stdout, sys.stderr = open_streams(unbuffered)
     _posixsubprocess.fork_exec = subprocess._fork_exec = fork_server_from_here  # type: ignore
-    forkserver._forkserver._lock = threading.Lock()  # type: ignore[attr-defined]  # a process that forks itself holds it
-    kind, what, arguments = request["kind"], request["what"], request["arguments"]
-    sys.argv = [what if kind == "script" else f"-{kind}", *arguments]
-    sys.path.insert(0, os.path.dirname(os.path.abspath(what)) if kind == "script" else "")
+    forkserver._forkserver._lock = threading.Lock()  # type: ignore[attr-defined]  # held by a process that forks itself
+    kind, program, arguments = request["kind"], request["program"], request["arguments"]
+    sys.argv = [program if kind == "script" else f"-{kind}", *arguments]
+    sys.path.insert(0, os.path.dirname(os.path.abspath(program)) if kind == "script" else "")
     sys.__dict__["orig_argv"] = [sys.executable, *sys.argv]
-    end(lambda: run(kind, what))
+    end(lambda: run(kind, program))
 
 
 def open_streams(unbuffered: bool) -> tuple[TextIO, TextIO, TextIO]:
@@ -117,9 +117,9 @@ def request_of(
     errpipe_read: int, errpipe_write: int, restore_signals: bool, session: bool, group: int | None,
     gid: Any, groups: Any, uid: Any, *rest: Any,
 ) -> tuple[dict[str, Any], dict[int, int]] | None:  # fmt: skip
-    """Returns the request that stands for a call of `_posixsubprocess.fork_exec`, and the open files by their numbers.
+    """Returns the request for a call of `_posixsubprocess.fork_exec`, and its open files by their descriptors.
 
-    None for a program that is not this Python, and for another user's process.
+    None for a program that is not this Python, and for a process of another user.
     """
     command = python_command([os.fsdecode(arg) for arg in args])
     if command is None or (gid, uid) != (None, None):
@@ -140,10 +140,10 @@ def python_command(words: list[str]) -> dict[str, Any] | None:
     unbuffered = False
     for place, word in enumerate(words[1:], start=1):
         if word in ("-m", "-c"):
-            what, arguments = words[place + 1], words[place + 2 :]
-            return {"unbuffered": unbuffered, "kind": word[1:], "what": what, "arguments": arguments}
+            program, arguments = words[place + 1], words[place + 2 :]
+            return {"unbuffered": unbuffered, "kind": word[1:], "program": program, "arguments": arguments}
         if not word.startswith("-"):
-            return {"unbuffered": unbuffered, "kind": "script", "what": word, "arguments": words[place + 1 :]}
+            return {"unbuffered": unbuffered, "kind": "script", "program": word, "arguments": words[place + 1 :]}
         if word not in ("-u", "-s") and not word.startswith("-X"):
             return None
         unbuffered = unbuffered or word == "-u"
@@ -151,15 +151,15 @@ def python_command(words: list[str]) -> dict[str, Any] | None:
 
 
 def fork_server_from_here(*call: Any) -> int:
-    """Replaces `_posixsubprocess.fork_exec` in a warm process: its servers fork from it while it has but one thread."""
-    asked = request_of(*call)
-    what = asked[0]["what"] if asked else ""
-    is_server = what == PROBE_SERVER or what.startswith("from multiprocessing.forkserver import main")
-    if not asked or not is_server or len(os.listdir("/proc/self/task")) > 1:
+    """Replaces `_posixsubprocess.fork_exec` in a warm process: servers are forks of it while it has only one thread."""
+    request_and_files = request_of(*call)
+    program = request_and_files[0]["program"] if request_and_files else ""
+    is_server = program == PROBE_SERVER or program.startswith("from multiprocessing.forkserver import main")
+    if not request_and_files or not is_server or len(os.listdir("/proc/self/task")) > 1:
         return int(REAL_FORK_EXEC(*call))
     child = os.fork()
     if child == 0:
-        request, files = asked
+        request, files = request_and_files
         high = {number: fcntl(file, F_DUPFD_CLOEXEC, ABOVE_ALL) for number, file in files.items()}
         os.closerange(3, ABOVE_ALL)
         place_files(high)
@@ -167,15 +167,15 @@ def fork_server_from_here(*call: Any) -> int:
     return child
 
 
-def run(kind: str, what: str) -> None:
-    """Runs a script, a module or a text of code as `__main__`."""
+def run(kind: str, program: str) -> None:
+    """Runs a script, a module or a text of Python as `__main__`."""
     if kind == "script":
-        runpy.run_path(what, run_name="__main__")
+        runpy.run_path(program, run_name="__main__")
     elif kind == "m":
-        runpy.run_module(what, run_name="__main__", alter_sys=True)
+        runpy.run_module(program, run_name="__main__", alter_sys=True)
     else:
         main = sys.modules["__main__"] = ModuleType("__main__")
-        exec(compile(what, "<string>", "exec"), vars(main))
+        exec(compile(program, "<string>", "exec"), vars(main))
 
 
 def end(main: Callable[[], None]) -> NoReturn:

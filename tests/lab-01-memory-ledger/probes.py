@@ -1,6 +1,6 @@
-"""Lab 01, probes: they call the learner's code on fresh random sizes and models and return what came of it.
+"""Probes of Lab 01: each calls the learner's code on random sizes and models, and returns its results.
 
-Every answer is a count of bytes or numbers, so right means equal: there is no tolerance in this lab.
+Every answer is a count of bytes or parameters, so a right answer is equal to the reference's: there is no tolerance.
 """
 
 import random
@@ -19,7 +19,7 @@ ROLES = ("weights", "gradients", "optimizer state")
 
 
 def whole(value: Any) -> Any:
-    """A whole number as it is; of anything else its type, so that a judge can say what came back."""
+    """Returns a whole number unchanged; for another value its type and text, which a judge shows to the learner."""
     return value if type(value) is int else f"{type_name(value)} {value!r}"[:60]
 
 
@@ -34,20 +34,20 @@ def _sizes(draw: random.Random) -> dict[str, int]:
 
 
 def tied_model(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """A model whose output layer is the embedding's matrix."""
+    """Counts the parameters of a model whose output layer shares the embedding's matrix."""
     sizes = _sizes(random.Random(seed))
     return {**sizes, "count": whole(learner.parameter_count(**sizes, tied=True))}
 
 
 def untied_model(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """How much more it is with an output layer of its own."""
+    """Counts the additional parameters of a separate output layer."""
     sizes = _sizes(random.Random(seed))
     tied, untied = (learner.parameter_count(**sizes, tied=tied) for tied in (True, False))
     return {**sizes, "more": whole(untied - tied)}
 
 
 def one_more_block(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """How much one more block adds."""
+    """Counts the parameters that one more block adds."""
     sizes = _sizes(random.Random(seed))
     more = sizes | {"n_layer": sizes["n_layer"] + 1}
     difference = learner.parameter_count(**more, tied=True) - learner.parameter_count(**sizes, tied=True)
@@ -58,45 +58,45 @@ def one_more_block(learner: ModuleType, seed: int) -> dict[str, Any]:
 def _states(learner: ModuleType, seed: int, recipe: str, optimizer: str) -> dict[str, Any]:
     draw = random.Random(seed)
     parameters, tensors = draw.randrange(10**6, 10**11), draw.randrange(20, 2000)
-    found = learner.state_bytes(parameters, tensors, recipe, optimizer)
-    roles = dict_items(found)
+    returned = learner.state_bytes(parameters, tensors, recipe, optimizer)
+    roles = dict_items(returned)
     return {
         "parameters": parameters,
         "tensors": tensors,
-        "type": type_name(found) if roles is None else "dict",
+        "type": type_name(returned) if roles is None else "dict",
         "names": sorted(map(str, roles or ())),
         "roles": None if roles is None else [whole(roles.get(role)) for role in ROLES],
     }
 
 
 def fp32(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Everything in fp32, AdamW."""
+    """Returns the bytes of AdamW training in fp32."""
     return _states(learner, seed, "fp32", "adamw")
 
 
 def mixed(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """A bf16 model with fp32 masters, AdamW."""
+    """Returns the bytes of AdamW training in bf16 with fp32 master weights."""
     return _states(learner, seed, "mixed", "adamw")
 
 
 def accumulated(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """The same with gradients summed in fp32."""
+    """Returns the bytes of mixed-precision AdamW training with gradients summed in fp32."""
     return _states(learner, seed, "mixed-fp32-accum", "adamw")
 
 
 def pure_bf16(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Everything in bf16, AdamW."""
+    """Returns the bytes of AdamW training in bf16."""
     return _states(learner, seed, "bf16", "adamw")
 
 
 def other_optimizers(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """SGD and momentum, for each recipe."""
+    """Returns the bytes with SGD and with momentum, for each recipe."""
     cases = [(recipe, optimizer) for recipe in RECIPES for optimizer in ("sgd", "momentum")]
-    found = [_states(learner, seed, *case) for case in cases]
+    returned = [_states(learner, seed, *case) for case in cases]
     return {
-        "parameters": found[0]["parameters"],
+        "parameters": returned[0]["parameters"],
         "cases": [", ".join(case) for case in cases],
-        "roles": [answers["roles"] for answers in found],
+        "roles": [states["roles"] for states in returned],
     }
 
 
@@ -105,33 +105,33 @@ def _block_sizes(draw: random.Random) -> dict[str, int]:
     heads = draw.choice([2, 4, 8, 12, 16])
     return {
         "batch_size": draw.randrange(1, 9),
-        "seq_len": draw.randrange(65, 2048),  # wider than it is long, or longer than it is wide: both happen
+        "seq_len": draw.randrange(65, 2048),  # longer or shorter than hidden_dim: both happen
         "hidden_dim": heads * draw.choice([16, 24, 40, 48, 80, 96]),  # never the usual 64 or 128
         "n_head": heads,
     }
 
 
 def fused_fp32(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Fused attention, 4 bytes a number."""
+    """Returns the bytes with fused attention and 4 bytes per number."""
     sizes = _block_sizes(random.Random(seed))
     return {**sizes, "number": 4, "bytes": whole(learner.activation_bytes(**sizes, number=4, fused=True))}
 
 
 def fused_bf16(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Fused attention, 2 bytes a number; the log-sum-exp stays fp32."""
+    """Returns the bytes with fused attention and 2 bytes per number; the log-sum-exp stays in fp32."""
     sizes = _block_sizes(random.Random(seed))
     return {**sizes, "number": 2, "bytes": whole(learner.activation_bytes(**sizes, number=2, fused=True))}
 
 
 def explicit(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Attention that keeps the probabilities."""
+    """Returns the bytes with attention that saves the probabilities."""
     sizes = _block_sizes(random.Random(seed))
     return {**sizes, "number": 2, "bytes": whole(learner.activation_bytes(**sizes, number=2, fused=False))}
 
 
 # -------------------------------------------------------------------------------------------------------- saved_bytes
 class _Heads(nn.Module):
-    """One product, cut into three views of the same memory, which a fused attention keeps."""
+    """Fused attention on three views of one product: autograd saves the views, which share memory."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -148,49 +148,49 @@ def _sequences(seed: int, dtype: torch.dtype = torch.float32) -> tuple[int, Tens
     draw = random.Random(seed)
     width = 2 * draw.randrange(4, 120)
     torch.manual_seed(seed)
-    rows = draw.choice([1, 3]), 2 * draw.randrange(2, 15) + 1  # odd, so that no weight has the batch's shape by chance
+    rows = draw.choice([1, 3]), 2 * draw.randrange(2, 15) + 1  # odd, so that no weight has the shape of the batch
     return width, torch.randn(*rows, width, dtype=dtype)
 
 
 def chain(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Linear, ReLU, linear: the ReLU's output is the second layer's input, kept by both."""
+    """Counts for linear, ReLU, linear: both the ReLU and the second layer save the ReLU's output."""
     width, x = _sequences(seed)
     model = nn.Sequential(nn.Linear(width, 3 * width), nn.ReLU(), nn.Linear(3 * width, 5))
     return {"shape": list(x.shape), "bytes": whole(learner.saved_bytes(model, x))}
 
 
 def as_found(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """A model in training mode, with dropout: it is run so, and left so."""
+    """Counts for a model with dropout in training mode, and tells whether its modes or gradients have changed."""
     width, x = _sequences(seed)
     model = nn.Sequential(nn.Linear(width, 3 * width), nn.Dropout(0.5), nn.Linear(3 * width, 5))
     modules, parameters = [*model.modules()], [*model.parameters()]
-    found = whole(learner.saved_bytes(model, x))
+    counted = whole(learner.saved_bytes(model, x))
     touched = not all(map(in_training, modules)) or any(parameter.grad is not None for parameter in parameters)
-    return {"shape": list(x.shape), "bytes": found, "touched": touched}
+    return {"shape": list(x.shape), "bytes": counted, "touched": touched}
 
 
 def views(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Three views of one storage."""
+    """Counts for a model that saves three views of one storage."""
     width, x = _sequences(seed)
     return {"shape": list(x.shape), "bytes": whole(learner.saved_bytes(_Heads(width), x))}
 
 
 def half(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Two bytes a number."""
+    """Counts for a model with 2 bytes per number."""
     width, x = _sequences(seed, torch.bfloat16)
     model = nn.Sequential(nn.Linear(width, 2 * width, dtype=torch.bfloat16), nn.GELU())
     return {"shape": list(x.shape), "bytes": whole(learner.saved_bytes(model, x))}
 
 
 def square(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """An input of the same shape as the weight: shapes do not tell them apart."""
+    """Counts for an input with the shape of the weight, so that shapes cannot distinguish them."""
     width = random.Random(seed).randrange(20, 500)
     model = nn.Linear(width, width, bias=False)
     return {"shape": [width, width], "bytes": whole(learner.saved_bytes(model, torch.randn(width, width)))}
 
 
 def frozen(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """A first layer that is not trained: nothing asks for its gradients, so it keeps nothing."""
+    """Counts for a model whose first layer is frozen: that layer needs no gradients, so it saves no tensors."""
     width, x = _sequences(seed)
     model = nn.Sequential(nn.Linear(width, 3 * width), nn.GELU(), nn.Linear(3 * width, 5))
     model[0].requires_grad_(False)
@@ -198,7 +198,7 @@ def frozen(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 
 class _Slice(nn.Module):
-    """Multiplies a part of its input: what is kept is a view of all of it."""
+    """Multiplies a part of its input: autograd saves a view, which keeps the whole input in memory."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -210,7 +210,7 @@ class _Slice(nn.Module):
 
 
 def part_of_a_storage(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """A view keeps all of the memory that it looks at."""
+    """Counts for a saved view of a part of a storage: the whole storage counts."""
     width, x = _sequences(seed)
     return {"shape": list(x.shape), "bytes": whole(learner.saved_bytes(_Slice(width), x))}
 
@@ -232,18 +232,18 @@ def _cache(learner: ModuleType, seed: int, *, grouped: bool) -> dict[str, Any]:
 
 
 def every_head(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Each head of queries has its own keys and values."""
+    """Returns the bytes if each head of queries has its own keys and values."""
     return _cache(learner, seed, grouped=False)
 
 
 def grouped(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Several heads of queries share one of keys and values."""
+    """Returns the bytes if several heads of queries share one head of keys and values."""
     return _cache(learner, seed, grouped=True)
 
 
 # ------------------------------------------------------------------------------------------------- largest_micro_batch
 class _Peak:
-    """A prediction that rounds up as an allocator does, rises with every sequence, and notes what it is asked."""
+    """A predicted peak that is rounded up as by an allocator, rises with every sequence, and records each call."""
 
     def __init__(self, draw: random.Random) -> None:
         self.fixed, self.each, self.asked = draw.randrange(10**8, 10**9), draw.randrange(10**6, 10**7), list[int]()
@@ -262,7 +262,7 @@ Case = tuple[Callable[[int], int], int]  # a prediction and a budget
 
 
 def _cases(draw: random.Random, answers: Iterable[int]) -> list[Case]:
-    """For each answer a budget that so many sequences fit, and one more would just exceed."""
+    """Returns, for each answer, the largest budget that one more sequence would exceed."""
     cases: list[Case] = []
     for answer in answers:
         peak = _Peak(draw)
@@ -272,7 +272,7 @@ def _cases(draw: random.Random, answers: Iterable[int]) -> list[Case]:
 
 
 def _search(learner: ModuleType, cases: list[Case]) -> dict[str, Any]:
-    """What is found in each case. No frame below the learner's code holds an answer."""
+    """Returns the learner's result for each case. No frame that the learner's code can reach has the right answers."""
     return {"found": [whole(learner.largest_micro_batch(peak, budget)) for peak, budget in cases]}
 
 
@@ -282,7 +282,7 @@ def _of_all_sizes(draw: random.Random) -> list[Case]:
 
 
 def fits(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Answers of all sizes, around powers of two among them."""
+    """Searches for answers of all sizes, including numbers next to powers of two."""
     return _search(learner, _of_all_sizes(random.Random(seed)))
 
 
@@ -293,7 +293,7 @@ def _filled(draw: random.Random) -> list[Case]:
 
 
 def exactly(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Budgets that the answer fills to the last byte: one sequence, a power of two, odd numbers."""
+    """Searches in budgets that the answer fills to the last byte: one sequence, a power of two, odd numbers."""
     return _search(learner, _filled(random.Random(seed)))
 
 
@@ -304,14 +304,14 @@ def _nothing_and_some(draw: random.Random) -> list[Case]:
 
 
 def nothing_fits(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Budgets that one sequence already exceeds, among others that hold some."""
+    """Searches in budgets that one sequence already exceeds, mixed with larger budgets."""
     return _search(learner, _nothing_and_some(random.Random(seed)))
 
 
 def few_calls(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """How many predictions a large answer takes."""
+    """Counts the predictions that the search for a large answer takes."""
     draw = random.Random(seed)
     cases = _cases(draw, [draw.randrange(2**40, 2**41)])
     peak: Any = cases[0][0]
-    found = _search(learner, cases)["found"][0]
-    return {"found": found, "calls": len(peak.asked)}
+    result = _search(learner, cases)["found"][0]
+    return {"found": result, "calls": len(peak.asked)}

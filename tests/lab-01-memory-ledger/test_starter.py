@@ -1,4 +1,4 @@
-"""Lab 01's starter as a learner runs it."""
+"""Starter of Lab 01: its command line, its output and its files."""
 
 import json
 import re
@@ -18,7 +18,7 @@ from rankzero.ledger.recipes import OPTIMIZERS, RECIPES
 
 LAB = find_lab("01")
 starter = LAB.import_starter()
-OWN = ["--layers", "2", "--heads", "2", "--hidden-dim", "32", "--vocab-size", "50", "--seq-len", "16"]
+SMALL_MODEL = ["--layers", "2", "--heads", "2", "--hidden-dim", "32", "--vocab-size", "50", "--seq-len", "16"]
 
 
 def output(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
@@ -27,7 +27,7 @@ def output(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 
 
 def fails(capsys: pytest.CaptureFixture[str], folder: Path, *arguments: str) -> str:
-    """The one sentence on stderr of a start that must end with exit code 2 and leave nothing behind."""
+    """Runs the starter, which must end with exit code 2 and leave no files, and returns its sentence on stderr."""
     with pytest.raises(SystemExit) as stopped:
         starter.main([*arguments, "--out", str(folder / "runs")])
     printed = capsys.readouterr()
@@ -52,12 +52,12 @@ def test_the_documented_command_works_from_any_folder(tmp_path: Path) -> None:
 def test_every_kind_agrees_on_fake_and_on_real_tensors(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, device: str
 ) -> None:
-    printed = output(capsys, *OWN, "--device", device, "--out", str(tmp_path))
+    printed = output(capsys, *SMALL_MODEL, "--device", device, "--out", str(tmp_path))
     differences = re.findall(r"^(?:weights|gradients|optimizer|activations|KV cache).*([+-][\d,]+)$", printed, re.M)
     assert differences == ["+0"] * 5
 
 
-def test_zeros_published_table_comes_out_of_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_line_prints_the_published_table_of_zero(capsys: pytest.CaptureFixture[str]) -> None:
     printed = output(capsys, "--parameters", "7.5e9", "--recipe", "mixed")
     rows = {line.split()[0]: [float(cell) for cell in line.split()[1:]] for line in printed.splitlines()[2:]}
     assert [round(size, 1) for size in rows["64"]] == [120.0, 31.4, 16.6, 1.9]
@@ -66,24 +66,24 @@ def test_zeros_published_table_comes_out_of_the_command_line(capsys: pytest.Capt
     assert [round(size, 3) for size in rows["1,024"]] == [120.0, 30.088, 15.103, 0.117]
 
 
-def test_json_is_for_programs_and_leaves_no_files(
+def test_json_is_printed_and_no_files_are_written(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    found = json.loads(output(capsys, *OWN, "--json"))
-    assert found["predicted"]["totals"]["weights"] == found["measured"]["totals"]["weights"] > 0
+    whole = json.loads(output(capsys, *SMALL_MODEL, "--json"))
+    assert whole["predicted"]["totals"]["weights"] == whole["measured"]["totals"]["weights"] > 0
     assert list(tmp_path.iterdir()) == []
-    sharded = json.loads(output(capsys, *OWN, "--json", "--ranks", "4", "--zero", "3"))
+    sharded = json.loads(output(capsys, *SMALL_MODEL, "--json", "--ranks", "4", "--zero", "3"))
     assert sharded["measured"] is None
-    padding = 2 * 32 * 4  # 50 rows of 32 fp32 numbers, the embedding, make 4 parts of 13
-    assert sharded["predicted"]["totals"]["weights"] * 4 == found["predicted"]["totals"]["weights"] + padding
+    padding = 2 * 32 * 4  # the embedding: 50 rows of 32 fp32 numbers make 4 shards of 13 rows
+    assert sharded["predicted"]["totals"]["weights"] * 4 == whole["predicted"]["totals"]["weights"] + padding
 
 
-def test_a_layout_is_predicted_and_says_so(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    recomputed = output(capsys, *OWN, "--checkpointing", "block", "--out", str(tmp_path))
+def test_a_layout_that_is_only_predicted_is_marked_so(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    recomputed = output(capsys, *SMALL_MODEL, "--checkpointing", "block", "--out", str(tmp_path))
     assert "block inputs" in recomputed
     assert "only predicted" not in recomputed
-    assert "only predicted" in output(capsys, *OWN, "--ranks", "2", "--out", str(tmp_path))
+    assert "only predicted" in output(capsys, *SMALL_MODEL, "--ranks", "2", "--out", str(tmp_path))
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_help_names_every_option_and_every_recipe(capsys: pytest.CaptureFixture[
         assert word in text
 
 
-# ----------------------------------------------------------- the exercises' answers and the library say the same thing
+# ------------------------------------------------------------------------- the reference answers agree with the library
 @pytest.mark.parametrize("layers", [2, 12])
 def test_the_reference_answers_agree_with_the_ledger(layers: int) -> None:
     reference = load(LAB.reference)
@@ -130,7 +130,7 @@ def test_the_reference_answers_agree_with_the_ledger(layers: int) -> None:
             ledger = predict(config, RECIPES[recipe], OPTIMIZERS[optimizer], batch_size=1, seq_len=layers)
             states = reference.state_bytes(count, tensors, recipe, optimizer)
             assert [*states.values()] == [ledger.total(kind) for kind in (Kind.WEIGHTS, Kind.GRADIENTS, Kind.OPTIMIZER)]
-    block = sum(kept.count * kept.size for kept in kept_tensors(config, RECIPES["bf16"]) if kept.where == "block")
+    block = sum(saved.count * saved.size for saved in kept_tensors(config, RECIPES["bf16"]) if saved.where == "block")
     assert reference.activation_bytes(3, 64, config.hidden_dim, config.n_head, 2, True) == 3 * 64 * block
     cache = kv_cache_row(PRESETS["llama-3-8b"], 5, 100, 2).bytes
     assert reference.kv_cache_bytes(32, 32, 8, 4096, 5, 100, 2) == cache

@@ -1,7 +1,7 @@
-"""Lab 02, probes: they call the learner's code on fresh random inputs and return what came of it as plain values.
+"""Probes of Lab 02: each calls the learner's code on random inputs, and returns its results as plain values.
 
-Everything is computed in float64, so that a different but equal way to compute agrees to about 1e-13, and the judges'
-1e-9 separates right from wrong with room on both sides.
+Everything is computed in float64, where equivalent computations agree to about 1e-13. The judges' tolerance of 1e-9 is
+far from these differences and from those of mistakes.
 """
 
 import functools
@@ -35,7 +35,7 @@ VOCAB, BLOCK = 13, 6
 
 
 def make_model(seed: int, dropout: float = 0.0, sure: float = 1.0) -> GPT:
-    """A tiny GPT in float64, in training mode. `sure` scales its logits, and losses with them."""
+    """Returns a tiny GPT in float64, in training mode. `sure` scales its logits, and with them its losses."""
     torch.manual_seed(seed)
     model = GPT(GPTConfig(VOCAB, BLOCK, n_layer=1, n_head=2, hidden_dim=8, dropout=dropout))
     with torch.no_grad():  # larger weights than usual, so that the loss is far from ln V and mistakes show
@@ -46,7 +46,7 @@ def make_model(seed: int, dropout: float = 0.0, sure: float = 1.0) -> GPT:
 
 
 def make_batch(seed: int, size: int = 4) -> tuple[Tensor, Tensor]:
-    """Random tokens and targets, int64 [size, BLOCK] each. Token 0, which some take for padding, is among them."""
+    """Returns random tokens and targets, int64 [size, BLOCK] each, with token 0, which some code takes for padding."""
     generator = torch.Generator().manual_seed(seed)
     x, y = torch.randint(VOCAB, (2, size, BLOCK), generator=generator)
     x[0, 0] = y[0, 0] = 0
@@ -54,36 +54,36 @@ def make_batch(seed: int, size: int = 4) -> tuple[Tensor, Tensor]:
 
 
 def loss_of(model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
-    """Mean cross-entropy, a scalar with its graph."""
+    """Returns the mean cross-entropy, a scalar with its graph."""
     return F.cross_entropy(model(x).flatten(0, 1), y.flatten())
 
 
 def in_both_modes(train: Callable[[nn.Module, Tensor, Tensor], Any], seed: int) -> dict[str, Any]:
-    """What `train` returns for a model with dropout, found in training and in evaluation mode, and the modes it leaves.
+    """Calls `train` with a model in training mode and in evaluation mode; returns its losses and the modes afterwards.
 
-    Dropout draws from a generator that is seeded just before.
+    The model has dropout, whose random generator is seeded just before.
     """
     losses, left = [], []
     for training in (True, False):
         model = make_model(seed, dropout=0.5).train(training)
         modules = [*model.modules()]
-        torch.manual_seed(2**31 + seed)  # no seed that somebody would write
-        found = train(model, *make_batch(seed))
-        losses += (plain_numbers(found) or []) if type(found) is list else [plain_number(found)]
+        torch.manual_seed(2**31 + seed)  # a seed that no learner would choose
+        returned = train(model, *make_batch(seed))
+        losses += (plain_numbers(returned) or []) if type(returned) is list else [plain_number(returned)]
         left.append([in_training(module) for module in modules])
     return {"losses": losses, "left": left}
 
 
 # --------------------------------------------------------------------------------------------------------- train_step
 def one_step(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """One step of plain SGD, which shows every scale that AdamW would hide. The loss and its gradients are large."""
+    """Makes one step with SGD, which shows scales that AdamW would hide. The loss and its gradients are large."""
     model, (x, y) = make_model(seed, sure=30.0), make_batch(seed)
     loss = learner.train_step(model, torch.optim.SGD(model.parameters(), lr=0.1), x, y)
     return {"type": type_name(loss), "loss": plain_number(loss), "weights": weights(model)}
 
 
 def three_steps(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Three steps on three batches, one after another."""
+    """Makes three steps on three batches."""
     model = make_model(seed)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     for step in range(3):
@@ -92,7 +92,7 @@ def three_steps(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 
 def after_a_strange_backward(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """One step after somebody else has called backward: a gradient monitor, say, or a failed step."""
+    """Makes one step after a backward pass of other code, such as a gradient monitor or a failed step."""
     model = make_model(seed)
     loss_of(model, *make_batch(seed + 1)).backward()
     learner.train_step(model, torch.optim.SGD(model.parameters(), lr=0.1), *make_batch(seed))
@@ -100,7 +100,7 @@ def after_a_strange_backward(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 
 def step_in_both_modes(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """One step of a model with dropout, in training and in evaluation mode."""
+    """Makes one step of a model with dropout, in training and in evaluation mode."""
 
     def train(model: nn.Module, x: Tensor, y: Tensor) -> Any:
         return learner.train_step(model, torch.optim.SGD(model.parameters(), lr=0.1), x, y)
@@ -110,26 +110,26 @@ def step_in_both_modes(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 # ----------------------------------------------------------------------------------------------------------- evaluate
 def batches(seed: int) -> Iterator[tuple[Tensor, Tensor]]:
-    """Three batches of 5, 5 and 1 sequences; the last one alone is hard. A generator: it has no length."""
+    """Yields batches of 5, 5 and 1 sequences; only the last batch is hard. A generator has no length."""
     for number, size in enumerate((5, 5, 1)):
         x, y = make_batch(seed + number, size)
         yield (x, y if size == 1 else x)
 
 
 def ragged(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Batches of different size and difficulty, with large losses."""
+    """Evaluates batches of different size and difficulty, with large losses."""
     loss = learner.evaluate(make_model(seed, sure=200.0), batches(seed))
     return {"type": type_name(loss), "loss": plain_number(loss)}
 
 
 def with_dropout(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """A model with much dropout, left in training mode."""
+    """Evaluates a model with much dropout that is in training mode."""
     model = make_model(seed, dropout=0.5)
     return {"loss": plain_number(learner.evaluate(model, batches(seed)))}
 
 
 def what_is_kept(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Counts the tensors that autograd is asked to keep meanwhile, and looks at the weights after."""
+    """Counts the tensors that autograd saves during the evaluation, and returns the weights afterwards."""
     model, kept = make_model(seed), 0
     passes = ForwardRecorder(model)
 
@@ -144,7 +144,7 @@ def what_is_kept(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 
 def modes(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Which mode each part of the model is left in."""
+    """Returns the mode of each part of the model after the evaluation."""
     left, logits = [], []
     for training in (True, False):
         model = make_model(seed).train(training)
@@ -156,7 +156,7 @@ def modes(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 
 def switches(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Whether gradients are on after it, found on and off, and which weights ask for them; one layer is frozen."""
+    """Evaluates with gradients on and off, one layer frozen; returns the global switch and requires_grad afterwards."""
     left, model = [], make_model(seed)
     model.position_embedding.requires_grad_(False)
     parameters, passes = [*model.parameters()], ForwardRecorder(model)
@@ -169,7 +169,7 @@ def switches(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 
 def what_is_disturbed(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Gradients that wait for their update, the next random number, and the next loss of a model with dropout."""
+    """Returns, after an evaluation: accumulated gradients, the next random number, and a loss with dropout."""
     model = make_model(seed)
     loss_of(model, *make_batch(seed)).backward()
     passes = ForwardRecorder(model)
@@ -184,7 +184,7 @@ def what_is_disturbed(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 # ------------------------------------------------------------------------------------------------------ learning_rate
 def schedule(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Every rate of a random schedule, from the first step to some after the last."""
+    """Returns the learning rates of a random schedule, from the first step to some steps after the last."""
     draw = random.Random(seed)
     peak, warmup = draw.uniform(0.1, 1.0), draw.randrange(3, 9)
     total, floor = warmup + draw.randrange(8, 20), peak * draw.uniform(0.05, 0.3)
@@ -204,7 +204,7 @@ def schedule(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 
 def no_warmup(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """A schedule without a warm-up."""
+    """Returns the learning rates of a schedule without warm-up."""
     draw = random.Random(seed)
     peak, total = draw.uniform(0.1, 1.0), draw.randrange(8, 20)
     return {"rates": [plain_number(learner.learning_rate(step, peak, 0, total, peak / 7)) for step in range(total + 1)]}
@@ -212,31 +212,31 @@ def no_warmup(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 # -------------------------------------------------------------------------------------------------- overfit_one_batch
 def overfit(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """To a target that takes a good number of steps."""
+    """Overfits to a target that takes many steps."""
     model, (x, y) = make_model(seed), make_batch(seed)
     losses = learner.overfit_one_batch(model, x, y, lr=0.02, target=1.0, max_steps=200)
-    found = plain_numbers(losses)
+    numbers = plain_numbers(losses)
     return {
         "type": type_name(losses),
-        "losses": found[:5] if found else found,
-        "count": len(found) if found is not None else None,
+        "losses": numbers[:5] if numbers else numbers,
+        "count": len(numbers) if numbers is not None else None,
         "weights": weights(model),
     }
 
 
 def at_the_target(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """To a target that is exactly the first loss."""
+    """Overfits to a target that is exactly the first loss."""
 
     def train(target: float, max_steps: int) -> list[float | None]:
         losses = learner.overfit_one_batch(make_model(seed), *make_batch(seed), 0.02, target, max_steps)
         return plain_numbers(losses) or []
 
-    first = train(math.inf, 1)  # every loss is below that
+    first = train(math.inf, 1)  # every loss is below infinity
     return {"count": len(train(first[0] or 0.0, 3)) if first else None}
 
 
 def gives_up(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """To a target out of reach, with some steps and with none. The rate is 0: the loss stays where it is."""
+    """Overfits to an unreachable target, in some steps and in none. The rate is 0, so the loss is constant."""
     steps, types, counts, logits = random.Random(seed).randrange(3, 9), [], [], []
     for max_steps in (steps, 0):
         model = make_model(seed)
@@ -249,7 +249,7 @@ def gives_up(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 
 def overfit_in_both_modes(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Two steps of a model with dropout, in training and in evaluation mode."""
+    """Makes two steps of a model with dropout, in training and in evaluation mode."""
     return in_both_modes(lambda model, x, y: learner.overfit_one_batch(model, x, y, 0.02, 0.0, 2)[:2], seed)
 
 
@@ -258,7 +258,7 @@ DROPOUTS = (0.0, 0.5)
 
 
 def _go_on(model: nn.Module, optimizer: torch.optim.Optimizer, seed: int, steps: range) -> list[float]:
-    """Trains for some steps as the page's loop does; the losses."""
+    """Trains for these steps like the loop on the lab's page, and returns the losses."""
     losses = []
     for step in steps:
         optimizer.zero_grad()
@@ -273,13 +273,13 @@ def _save(learner: ModuleType, path: Path, seed: int, dropout: float) -> dict[st
     step = _step(seed)
     model = make_model(seed, dropout)
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.05, betas=(0.8, 0.95))
-    learner.save_checkpoint(path, model, optimizer, step - 3)  # an older one, which the next is to replace
+    learner.save_checkpoint(path, model, optimizer, step - 3)  # an older checkpoint, which the next replaces
     _go_on(model, optimizer, seed, range(3))
-    optimizer.param_groups[0]["lr"] = 0.02  # as a schedule does
+    optimizer.param_groups[0]["lr"] = 0.02  # as by a schedule
     learner.save_checkpoint(path, model, optimizer, step)
     left = gradients(model)
     uninterrupted = _go_on(model, optimizer, seed, range(3, 7))
-    learner.save_checkpoint(path.with_name("later.pt"), model, optimizer, step + 4)  # no concern of the first
+    learner.save_checkpoint(path.with_name("later.pt"), model, optimizer, step + 4)  # must not change the first file
     return {"uninterrupted": uninterrupted, "gradients": left}
 
 
@@ -288,7 +288,7 @@ def _step(seed: int) -> int:
 
 
 def _load(learner: ModuleType, path: Path, seed: int, dropout: float) -> dict[str, Any]:
-    model = make_model(seed + 1, dropout)  # other weights, another state of the generator
+    model = make_model(seed + 1, dropout)  # other weights, another random state
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.05)  # other settings
     step = learner.load_checkpoint(path, model, optimizer)
     resumed = _go_on(model, optimizer, seed, range(3, 7))
@@ -296,7 +296,7 @@ def _load(learner: ModuleType, path: Path, seed: int, dropout: float) -> dict[st
 
 
 def _with_each(work: Callable[[Path, float], dict[str, Any]], folder: Path) -> dict[str, Any]:
-    """The answers of `work` for a model without dropout and for one with it, each in a folder of its own."""
+    """Returns the answers of `work` for a model without dropout and for a model with dropout, in separate folders."""
     answers: dict[str, Any] = {}
     for dropout in DROPOUTS:
         (place := folder / str(dropout)).mkdir(exist_ok=True)
@@ -306,9 +306,9 @@ def _with_each(work: Callable[[Path, float], dict[str, Any]], folder: Path) -> d
 
 @functools.cache
 def _save_and_load(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """One process saves and ends; another loads, and has nothing but the files.
+    """Saves in one process, which ends, and loads in another process, which has only the files.
 
-    Both models in the same two processes: a process costs more than all that it computes.
+    Both models share these two processes, because starting a process takes longer than the computation.
     """
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -325,17 +325,17 @@ def _of(dropout: float, answers: dict[str, Any]) -> dict[str, Any]:
 
 
 def resume(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Save, go on; load into a fresh model, go on; without dropout."""
+    """Saves and continues; loads into a new model and continues. The model has no dropout."""
     return _of(DROPOUTS[0], _save_and_load(learner, seed))
 
 
 def resume_with_dropout(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """The same with dropout, which draws random numbers in each step."""
+    """Saves, loads and continues a model with dropout, which draws random numbers in each step."""
     return _of(DROPOUTS[1], _save_and_load(learner, seed))
 
 
 def _numbers(content: Any) -> Iterator[float]:
-    """The largest number of each float64 tensor in a file, however it is laid out: the model is in float64."""
+    """Yields the largest number of each float64 tensor in a file of any structure: the model is in float64."""
     if isinstance(content, dict | list | tuple):
         for part in content.values() if isinstance(content, dict) else content:
             yield from _numbers(part)
@@ -344,7 +344,7 @@ def _numbers(content: Any) -> Iterator[float]:
 
 
 class Trap:
-    """A hostile file's content: whoever unpickles it makes a folder."""
+    """Content of a hostile file: unpickling it makes a folder."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -354,7 +354,7 @@ class Trap:
 
 
 def file_is_safe(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Whether the file opens with weights_only=True, and whether load_checkpoint runs what a hostile one names."""
+    """Tells whether the file opens with weights_only=True, and whether load_checkpoint runs code of a hostile file."""
     with tempfile.TemporaryDirectory() as folder:
         path, sprung = Path(folder) / "checkpoint.pt", Path(folder) / "sprung"
         model = make_model(seed)
@@ -362,7 +362,7 @@ def file_is_safe(learner: ModuleType, seed: int) -> dict[str, Any]:
         learner.save_checkpoint(path, model, optimizer, 3)
         if not path.exists():
             return {"file": "missing", "holds": "", "largest": None, "sprung": False}
-        declared = torch.serialization.get_safe_globals()  # by the learner's file; elsewhere nobody knows of it
+        declared = torch.serialization.get_safe_globals()  # by the learner's file, not by other programs
         torch.serialization.clear_safe_globals()
         largest: list[float] = []
         refused = _failure(lambda: largest.extend(_numbers(torch.load(path, weights_only=True))))
@@ -381,6 +381,6 @@ def file_is_safe(learner: ModuleType, seed: int) -> dict[str, Any]:
 def _failure(action: Callable[[], object]) -> str:
     try:
         action()
-    except Exception as error:  # whatever it is, it did not work
+    except Exception as error:  # every error counts as a failure
         return str(error) or "without a word"
     return ""

@@ -14,7 +14,7 @@ RIGHT = {
 -            total += F.cross_entropy(model(x).flatten(0, 1), y.flatten(), reduction="sum").item()
 +            total += F.cross_entropy(model(tokens=x).flatten(0, 1), y.flatten(), reduction="sum").item()
 """,
-        "asks for the vocabulary first": """
+        "reads the vocabulary size from the model first": """
 -            total += F.cross_entropy(model(x).flatten(0, 1), y.flatten(), reduction="sum").item()
 +            total += F.cross_entropy(model(x).reshape(-1, model(x[:1]).shape[-1]), y.flatten(), reduction="sum").item()
 """,
@@ -35,11 +35,11 @@ EQUIVALENT = {
     "forward reads no gradients": (
         "train_step: swapped: optimizer.zero_grad(set_to_none=True) | loss = F.cross_entropy(model(x).flatten…",
     ),
-    "it is the default": (
+    "the argument is the default": (
         "train_step: set_to_none left out: optimizer.zero_grad(set_to_none=True)",
         "load_checkpoint: weights_only left out: torch.load(path, weights_only=True)",
     ),
-    "neither needs the other": (
+    "the two statements are independent": (
         "evaluate: swapped: model.eval() | total, tokens = (0.0, 0)",
         "evaluate: swapped: total += F.cross_entropy(model(x).flatt… | tokens += y.numel()",
         "overfit_one_batch: swapped: optimizer = torch.optim.AdamW(model.par… | losses: list[float] = []",

@@ -1,4 +1,4 @@
-"""Lab 02's starter as a learner runs it: real processes, real files, real signals."""
+"""Starter of Lab 02, run with real processes, files and signals."""
 
 import json
 import os
@@ -33,7 +33,7 @@ def test_the_documented_command_works_from_any_folder(tmp_path: Path) -> None:
     assert len(facts["commit"]) == 40
 
 
-def test_the_default_options_stay_those_that_the_page_shows() -> None:
+def test_the_default_options_are_those_on_the_page() -> None:
     options = vars(starter.make_parser().parse_args([]))
     assert (options["steps"], options["batch_size"], options["block_size"], options["hidden_dim"]) == (600, 12, 64, 128)
 
@@ -51,7 +51,7 @@ def test_help_names_every_option_with_its_default(capsys: pytest.CaptureFixture[
 def test_a_small_run_learns(tmp_path: Path) -> None:
     folder = train(tmp_path, "--steps", "200", "--lr", "5e-3", "--eval-every", "100")
     log = read_log(folder / "log.jsonl")
-    assert log["step"][0]["loss"] == pytest.approx(4.56, abs=0.15)  # ln 96, a model that guesses
+    assert log["step"][0]["loss"] == pytest.approx(4.56, abs=0.15)  # ln 96, the loss of a uniform prediction
     assert log["eval"][-1]["val_loss"] < 3.3
     assert log["eval"][-1]["val_loss"] < log["eval"][0]["val_loss"]
 
@@ -60,24 +60,25 @@ def test_a_small_run_learns(tmp_path: Path) -> None:
 def test_resume_is_exact(tmp_path: Path, schedule: list[str]) -> None:
     whole = train(tmp_path, "--steps", "100", *schedule)
     half = train(tmp_path, "--steps", "50", *schedule)
-    rest = train(tmp_path, "--steps", "100", *schedule, "--resume", str(half / "checkpoint.pt"))
-    assert losses(half) + losses(rest) == losses(whole), "every loss, bit for bit"
-    ends = [torch.load(folder / "checkpoint.pt", weights_only=True) for folder in (whole, rest)]
-    assert ends[0]["step"] == ends[1]["step"] == 100
-    for name, tensor in ends[0]["model"].items():
-        assert torch.equal(tensor, ends[1]["model"][name]), name
-    for one, other in zip(ends[0]["optimizer"]["state"].values(), ends[1]["optimizer"]["state"].values(), strict=True):
-        assert all(torch.equal(one[key], other[key]) for key in ("step", "exp_avg", "exp_avg_sq"))
+    resumed = train(tmp_path, "--steps", "100", *schedule, "--resume", str(half / "checkpoint.pt"))
+    assert losses(half) + losses(resumed) == losses(whole), "every loss, bit for bit"
+    final_states = [torch.load(folder / "checkpoint.pt", weights_only=True) for folder in (whole, resumed)]
+    assert final_states[0]["step"] == final_states[1]["step"] == 100
+    for name, tensor in final_states[0]["model"].items():
+        assert torch.equal(tensor, final_states[1]["model"][name]), name
+    averages, resumed_averages = (state["optimizer"]["state"].values() for state in final_states)
+    for expected, average in zip(averages, resumed_averages, strict=True):
+        assert all(torch.equal(average[key], expected[key]) for key in ("step", "exp_avg", "exp_avg_sq"))
 
 
-def test_resume_alone_takes_up_the_newest_run_with_its_settings(tmp_path: Path) -> None:
+def test_resume_without_a_path_resumes_the_newest_run_with_its_settings(tmp_path: Path) -> None:
     whole = train(tmp_path, "--steps", "8", "--seed", "3", "--lr", "0.01")
     half = train(tmp_path, "--steps", "4", "--seed", "3", "--lr", "0.01")
     assert starter.main(["--steps", "8", "--resume", "--out", str(tmp_path / "runs")]) == 0
     assert losses(half) + losses(tmp_path / "runs" / "lab-02-003") == losses(whole)
 
 
-def test_a_named_checkpoint_is_gone_on_with_in_place(tmp_path: Path) -> None:
+def test_a_named_checkpoint_is_resumed_and_replaced(tmp_path: Path) -> None:
     file = tmp_path / "mine.pt"
     train(tmp_path, "--steps", "3", "--checkpoint", str(file))
     first = file.read_bytes()
@@ -87,19 +88,19 @@ def test_a_named_checkpoint_is_gone_on_with_in_place(tmp_path: Path) -> None:
     assert list(tmp_path.glob(".*.partial")) == []
 
 
-def test_a_seed_decides_the_run(tmp_path: Path) -> None:
+def test_the_same_seed_repeats_the_run_and_another_seed_does_not(tmp_path: Path) -> None:
     first, same, other = (losses(train(tmp_path, "--steps", "5", "--seed", seed)) for seed in ("1", "1", "2"))
     assert first == same
     assert first != other
 
 
-def test_the_data_setting_follows_a_file_across_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_resumed_run_finds_its_corpus_from_another_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "text.txt").write_text("to be or not to be, that is the question\n" * 20)
     monkeypatch.chdir(tmp_path)
     half = train(tmp_path, "--steps", "2", "--corpus", "text.txt")
     monkeypatch.chdir("/")
-    rest = train(tmp_path, "--steps", "4", "--resume", str(half / "checkpoint.pt"))
-    assert [step for step, _ in losses(rest)] == [3, 4]
+    resumed = train(tmp_path, "--steps", "4", "--resume", str(half / "checkpoint.pt"))
+    assert [step for step, _ in losses(resumed)] == [3, 4]
 
 
 BAD_OPTIONS = [
@@ -135,10 +136,10 @@ BAD_OPTIONS = [
 ]
 
 
-@pytest.mark.parametrize(("arguments", "said"), BAD_OPTIONS, ids=lambda value: str(value)[:40])
-def test_bad_input_is_one_sentence_and_nothing_is_written(
+@pytest.mark.parametrize(("arguments", "message"), BAD_OPTIONS, ids=lambda value: str(value)[:40])
+def test_bad_input_gets_one_sentence_and_no_file_is_written(
     arguments: list[str],
-    said: str,
+    message: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -149,23 +150,23 @@ def test_bad_input_is_one_sentence_and_nothing_is_written(
     torch.save({"weights": torch.zeros(2)}, "other.pt")
     Path("loop.txt").symlink_to("loop.txt")
     before = {file: file.read_bytes() for file in tmp_path.iterdir() if file.name != "loop.txt"}
-    assert said in fails(arguments, capsys)
+    assert message in fails(arguments, capsys)
     assert {file: file.read_bytes() for file in tmp_path.iterdir() if file.name != "loop.txt"} == before
 
 
-def test_a_checkpoint_of_another_model_or_text_says_which(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_refusal_of_a_checkpoint_names_the_difference(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     checkpoint = train(tmp_path, "--steps", "3") / "checkpoint.pt"
     text = tmp_path / "text.txt"
     text.write_text("to be or not to be, that is the question\n" * 40)
     capsys.readouterr()
     resume = ["--resume", str(checkpoint), "--steps", "9", "--out", str(tmp_path / "more")]
-    for arguments, said in [
+    for arguments, message in [
         (["--hidden-dim", "64"], "holds a model of --hidden-dim 32, not 64: leave --hidden-dim out"),
         (["--layers", "2"], "holds a model of --layers 1, not 2"),
         (["--corpus", str(text)], "was trained on another text than"),
         (["--steps", "3"], "is at step 3 already: ask for more than that with --steps"),
     ]:
-        assert said in fails([*resume, *arguments], capsys)
+        assert message in fails([*resume, *arguments], capsys)
     saved = torch.load(checkpoint, weights_only=True)
     changes: list[dict[str, Any]] = [
         {"model": {}},
@@ -185,7 +186,7 @@ def test_a_checkpoint_of_another_model_or_text_says_which(tmp_path: Path, capsys
 @pytest.mark.parametrize(
     "change", [{"batch_size": -1}, {"lr": None}, {"corpus": 5}, {"seed": [1]}, {"hidden_dim": 8.5}]
 )
-def test_hostile_settings_in_a_checkpoint_are_a_sentence(
+def test_hostile_settings_in_a_checkpoint_get_a_sentence(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], change: dict[str, object]
 ) -> None:
     checkpoint = train(tmp_path, "--steps", "2") / "checkpoint.pt"
@@ -204,11 +205,11 @@ def test_a_diverged_model_is_not_saved(tmp_path: Path, capsys: pytest.CaptureFix
     assert not list(tmp_path.rglob("*.pt"))
 
 
-def test_a_neighbor_named_like_a_partial_file_is_left_alone(tmp_path: Path) -> None:
-    neighbor = tmp_path / "mine.pt.partial"
-    neighbor.write_text("precious")
+def test_another_file_named_like_a_partial_file_is_not_changed(tmp_path: Path) -> None:
+    other_file = tmp_path / "mine.pt.partial"
+    other_file.write_text("precious")
     train(tmp_path, "--steps", "2", "--checkpoint", str(tmp_path / "mine.pt"))
-    assert neighbor.read_text() == "precious"
+    assert other_file.read_text() == "precious"
 
 
 def test_a_loss_that_explodes_stops_the_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -218,7 +219,7 @@ def test_a_loss_that_explodes_stops_the_run(tmp_path: Path, capsys: pytest.Captu
     assert "loss became nan at step" in capsys.readouterr().err
 
 
-def test_out_of_memory_is_a_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: Any) -> None:
+def test_out_of_memory_gets_a_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: Any) -> None:
     def fail(*arguments: object, **settings: object) -> None:
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB")
 
@@ -229,7 +230,7 @@ def test_out_of_memory_is_a_sentence(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert "out of memory: use a smaller --batch-size" in capsys.readouterr().err
 
 
-def test_a_full_disk_keeps_the_checkpoint_that_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_keeps_the_existing_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "mine.pt"
     train(tmp_path, "--steps", "2", "--checkpoint", str(file))
     before = file.read_bytes()
@@ -246,25 +247,25 @@ def test_a_full_disk_keeps_the_checkpoint_that_was_there(tmp_path: Path, monkeyp
 
 
 def interrupt(arguments: list[str], cwd: Path, times: int) -> tuple[int, str, str]:
-    """Starts the starter, sends Ctrl-C once it has trained some steps, and returns what came of it."""
+    """Runs the starter, sends Ctrl-C after some steps, and returns its exit code, output and errors."""
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
     command = [sys.executable, str(LAB.starter), *arguments]
     process = subprocess.Popen(
         command, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
     )
     assert process.stdout is not None
-    seen = ""
-    while "step    50/" not in seen:
+    printed = ""
+    while "step    50/" not in printed:
         line = process.stdout.readline()
-        assert line, f"ended early: {seen}{process.communicate(timeout=60)}"
-        seen += line
+        assert line, f"ended early: {printed}{process.communicate(timeout=60)}"
+        printed += line
     for _ in range(times):
         process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=100)
-    return process.returncode, seen + out, err
+    return process.returncode, printed + out, err
 
 
-def test_ctrl_c_finishes_the_step_saves_it_and_says_how_to_go_on(tmp_path: Path) -> None:
+def test_ctrl_c_finishes_the_step_saves_it_and_prints_the_command_to_resume(tmp_path: Path) -> None:
     code, out, err = interrupt([*TINY, "--steps", "1000000"], tmp_path, times=1)
     assert code == 130
     assert err == ""
@@ -282,7 +283,7 @@ def test_the_log_is_json_lines(tmp_path: Path) -> None:
     assert [event["event"] for event in events] == ["run", "step", "window", "step", "step", "window", "eval"]
 
 
-def test_no_run_touches_another(tmp_path: Path) -> None:
+def test_a_run_changes_no_file_of_another_run(tmp_path: Path) -> None:
     first = train(tmp_path, "--steps", "2")
     before = {file: file.read_bytes() for file in first.iterdir()}
     second = train(tmp_path, "--steps", "2", "--seed", "9")

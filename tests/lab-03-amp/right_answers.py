@@ -16,15 +16,15 @@ RIGHT = {
 }
 
 EQUIVALENT = {
-    "neither needs the other": (
+    "the two statements are independent": (
         "share_lost: swapped: lost += int(((nonzero * scale).to(dtype… | there += nonzero.numel()",
         "scaled_step: swapped: optimizer.zero_grad(set_to_none=True) | with torch.autocast('cpu', dtype=low):",
     ),
-    "a power of two moves no finite gradient of a training run out of its range": (
+    "division by a power of two leaves finite gradients of a training run in range": (
         "unscale: swapped: parameter.grad.div_(scale) | finite = finite and bool(parameter.grad…",
     ),
-    "it is the default": ("scaled_step: set_to_none left out: optimizer.zero_grad(set_to_none=True)",),
-    "the masters are as many as the parameters": (
+    "the argument is the default": ("scaled_step: set_to_none left out: optimizer.zero_grad(set_to_none=True)",),
+    "there are as many masters as parameters": (
         "master_step: strict left out: zip(model.parameters(), masters, strict…",
     ),
 }

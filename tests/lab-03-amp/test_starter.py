@@ -1,4 +1,4 @@
-"""Lab 03's starter as a learner runs it. What it shares with Lab 02's is tested there."""
+"""Starter of Lab 03. Parts that it shares with Lab 02 have their tests in Lab 02."""
 
 import ast
 import inspect
@@ -27,14 +27,14 @@ ROW = re.compile(r"^(fp32|bf16|fp16) +([\d.]+)% +([\d.]+) +([\d.]+) +([\d,]+) of
 
 
 def format_rows(printed: str) -> dict[str, tuple[float, float, float, int]]:
-    """Format -> share lost in percent, off by without and with the scale, gradients that the scale changed."""
+    """Returns, by format: lost share in percent, error without and with the scale, gradients that the scale changed."""
     return {
         name: (float(lost), float(plain), float(scaled), int(changed.replace(",", "")))
         for name, lost, plain, scaled, changed, _ in ROW.findall(printed)
     }
 
 
-def test_the_default_options_stay_those_that_the_page_shows() -> None:
+def test_the_default_options_are_those_on_the_page() -> None:
     options = vars(starter.make_parser().parse_args([]))
     assert (options["steps"], options["precision"], options["loss_scale"], options["growth_interval"]) == (
         250,
@@ -58,7 +58,7 @@ WORDS = "To be, or not to be, that is the question:\nWhether 'tis nobler in the 
 
 
 @pytest.mark.parametrize("corpus", ["embedded", "verse.txt"])
-def test_the_scale_changes_no_bit_in_fp32_and_bf16_and_brings_back_what_fp16_loses(
+def test_the_scale_changes_no_bit_in_fp32_and_bf16_and_restores_lost_gradients_in_fp16(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], corpus: str
 ) -> None:
     (tmp_path / "verse.txt").write_text(WORDS)
@@ -76,11 +76,11 @@ def test_the_scale_changes_no_bit_in_fp32_and_bf16_and_brings_back_what_fp16_los
     assert rows["bf16"][2] / scaled == pytest.approx(8, rel=0.25)
 
 
-def test_the_equality_ends_where_the_range_does() -> None:
+def test_a_scale_beyond_the_range_of_a_format_changes_its_gradients() -> None:
     model, x, y = small_model()
     table = starter.format_table(model, x, y, 2.0**127)
     lines = {line.split()[0]: line for line in table.splitlines()}
-    assert " 0 of " not in lines["fp32"]  # 2^127 times a slope above 2 is beyond fp32
+    assert " 0 of " not in lines["fp32"]  # 2^127 times a gradient above 2 is beyond fp32
     assert "nan" in lines["fp16"]
 
 
@@ -102,37 +102,37 @@ def small_model() -> tuple[torch.nn.Module, torch.Tensor, torch.Tensor]:
 
 
 @pytest.mark.parametrize("precision", ["bf16", "fp16"])
-def test_resume_is_exact_with_the_scaler_in_mid_interval(tmp_path: Path, precision: str) -> None:
+def test_resume_is_exact_in_the_middle_of_a_growth_interval(tmp_path: Path, precision: str) -> None:
     options = ("--precision", precision, "--growth-interval", "4")
     whole = train(tmp_path, "--steps", "40", *options)
     half = train(tmp_path, "--steps", "22", *options)
-    rest = train(tmp_path, "--steps", "40", "--resume", str(half / "checkpoint.pt"))
-    assert losses(half) + losses(rest) == losses(whole), "every loss, bit for bit"
-    ends = [torch.load(folder / "checkpoint.pt", weights_only=True) for folder in (whole, rest)]
-    assert ends[0]["scaler"] == ends[1]["scaler"]
-    assert all(torch.equal(tensor, ends[1]["model"][name]) for name, tensor in ends[0]["model"].items())
+    resumed = train(tmp_path, "--steps", "40", "--resume", str(half / "checkpoint.pt"))
+    assert losses(half) + losses(resumed) == losses(whole), "every loss, bit for bit"
+    final_states = [torch.load(folder / "checkpoint.pt", weights_only=True) for folder in (whole, resumed)]
+    assert final_states[0]["scaler"] == final_states[1]["scaler"]
+    assert all(torch.equal(tensor, final_states[1]["model"][name]) for name, tensor in final_states[0]["model"].items())
     if precision == "fp16":
-        assert ends[0]["scaler"]["skipped"] > 0
+        assert final_states[0]["scaler"]["skipped"] > 0
     else:
-        assert ends[0]["scaler"]["scale"] == 1
+        assert final_states[0]["scaler"]["scale"] == 1
 
 
 OVERFLOWS = ("--precision", "fp16", "--loss-scale", "1.2676506002282294e30")  # 2^100
 
 
-def test_a_run_whose_every_step_was_skipped_goes_on(tmp_path: Path) -> None:
+def test_a_run_whose_steps_were_all_skipped_can_be_resumed(tmp_path: Path) -> None:
     whole = train(tmp_path, "--steps", "100", *OVERFLOWS)
     half = train(tmp_path, "--steps", "3", *OVERFLOWS)
     saved = torch.load(half / "checkpoint.pt", weights_only=True)
     assert (saved["optimizer"]["state"], saved["scaler"]["skipped"]) == ({}, 3)
-    rest = train(tmp_path, "--steps", "100", "--resume", str(half / "checkpoint.pt"))
-    assert losses(half) + losses(rest) == losses(whole)
-    ends = [torch.load(folder / "checkpoint.pt", weights_only=True) for folder in (whole, rest)]
-    assert ends[0]["scaler"] == ends[1]["scaler"]
-    assert 3 < ends[0]["scaler"]["skipped"] < 100
+    resumed = train(tmp_path, "--steps", "100", "--resume", str(half / "checkpoint.pt"))
+    assert losses(half) + losses(resumed) == losses(whole)
+    final_states = [torch.load(folder / "checkpoint.pt", weights_only=True) for folder in (whole, resumed)]
+    assert final_states[0]["scaler"] == final_states[1]["scaler"]
+    assert 3 < final_states[0]["scaler"]["skipped"] < 100
 
 
-def test_averages_are_there_if_and_only_if_there_was_an_update(
+def test_a_checkpoint_has_averages_if_and_only_if_there_was_an_update(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     checkpoint = train(tmp_path, "--steps", "3", "--precision", "fp16") / "checkpoint.pt"
@@ -151,7 +151,7 @@ def test_weights_gradients_and_averages_stay_fp32(tmp_path: Path) -> None:
     assert {state["exp_avg"].dtype for state in saved["optimizer"]["state"].values()} == {torch.float32}
 
 
-def test_an_overflow_leaves_no_trace_but_a_smaller_scale() -> None:
+def test_an_overflow_changes_only_the_scale() -> None:
     model, x, y = small_model()
     optimizer = torch.optim.AdamW(model.parameters())
     scaler = starter.LossScaler(True, 2.0**60, 2000)
@@ -162,45 +162,45 @@ def test_an_overflow_leaves_no_trace_but_a_smaller_scale() -> None:
     assert (scaler.scale, scaler.skipped, scaler.good_steps) == (2.0**59, 1, 0)
 
 
-def test_the_scaler_goes_the_way_of_torchs() -> None:
-    """Through overflows and growth, step by step, on the same gradients."""
-    ours = starter.LossScaler(True, 65536.0, 3)
-    theirs = torch.amp.GradScaler("cpu", init_scale=65536.0, growth_interval=3)
+def test_the_scaler_has_the_scales_of_torchs_grad_scaler() -> None:
+    """Both scalers get the same gradients, with overflows and growth."""
+    scaler = starter.LossScaler(True, 65536.0, 3)
+    torch_scaler = torch.amp.GradScaler("cpu", init_scale=65536.0, growth_interval=3)
     weights = [torch.nn.Parameter(torch.ones(2)) for _ in range(2)]
     optimizers = [torch.optim.SGD([weight], lr=1e-6) for weight in weights]
     for size in (1.0, 2.0, 1e36, 3.0, torch.nan, 1.0, 1.0, 1.0, 1.0, -torch.inf, 1.0, 1.0, 1.0):
         for weight in weights:
-            weight.grad = torch.tensor([size, 1.0]) * ours.scale
-        theirs.scale(torch.ones(1))  # makes its scale, the first time
-        theirs.step(optimizers[1])
-        theirs.update()
-        finite = ours.unscale(iter([weights[0]]))
+            weight.grad = torch.tensor([size, 1.0]) * scaler.scale
+        torch_scaler.scale(torch.ones(1))  # creates the scale in the first step
+        torch_scaler.step(optimizers[1])
+        torch_scaler.update()
+        finite = scaler.unscale(iter([weights[0]]))
         if finite:
             optimizers[0].step()
-        ours.update(finite)
-        assert ours.scale == theirs.get_scale()
+        scaler.update(finite)
+        assert scaler.scale == torch_scaler.get_scale()
         assert torch.equal(weights[0], weights[1])
 
 
 def test_backward_runs_outside_autocast() -> None:
     model, x, y = small_model()
-    seen: list[bool] = []
+    autocast_states: list[bool] = []
 
-    class Watch(TorchDispatchMode):
+    class BackwardRecorder(TorchDispatchMode):
         def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
             if "backward" in str(func):
-                seen.append(torch.is_autocast_enabled("cpu"))
+                autocast_states.append(torch.is_autocast_enabled("cpu"))
             return func(*args, **(kwargs or {}))
 
-    with Watch():
+    with BackwardRecorder():
         starter.train_step(
             model, torch.optim.SGD(model.parameters()), x, y, torch.bfloat16, starter.LossScaler(False, 1.0, 1)
         )
-    assert seen
-    assert not any(seen)
+    assert autocast_states
+    assert not any(autocast_states)
 
 
-def test_the_utilization_is_of_the_format_that_the_products_run_in(
+def test_the_utilization_uses_the_peak_of_the_format_of_the_products(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     peaks = {torch.float32: 1e12, torch.bfloat16: 4e12}
@@ -212,13 +212,13 @@ def test_the_utilization_is_of_the_format_that_the_products_run_in(
 
 
 def body(function: Callable[..., Any]) -> str:
-    """The code of a function without its docstring."""
+    """Returns the code of a function without its docstring."""
     (node,) = ast.parse(inspect.getsource(function)).body
     assert isinstance(node, ast.FunctionDef)
     return ast.unparse(ast.Module(node.body[1:], type_ignores=[]))
 
 
-def test_what_has_moved_to_rankzero_learn_is_still_what_lab_02_explains() -> None:
+def test_functions_of_rankzero_learn_have_the_code_that_lab_02_explains() -> None:
     lab02 = Starter("02").module
     assert body(learning_rate) == body(lab02.learning_rate)
     assert body(save_checkpoint) == body(lab02.save_checkpoint)
@@ -236,12 +236,16 @@ BAD_OPTIONS = [
 ]
 
 
-@pytest.mark.parametrize(("arguments", "said"), BAD_OPTIONS, ids=lambda value: str(value)[:40])
-def test_bad_input_is_one_sentence_and_nothing_is_written(
-    arguments: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(("arguments", "message"), BAD_OPTIONS, ids=lambda value: str(value)[:40])
+def test_bad_input_gets_one_sentence_and_no_file_is_written(
+    arguments: list[str],
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert said in fails(arguments, capsys)
+    assert message in fails(arguments, capsys)
     assert not list(tmp_path.iterdir())
 
 
@@ -249,21 +253,21 @@ def test_bad_input_is_one_sentence_and_nothing_is_written(
     "change",
     [{"scaler": None}, {"scaler": {"scale": "x"}}, {"scaler": {"scale": None, "good_steps": 1, "skipped": 0}}],
 )
-def test_a_checkpoint_without_the_scalers_state_is_a_sentence(
+def test_a_checkpoint_without_the_scalers_state_gets_a_sentence(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], change: dict[str, object]
 ) -> None:
     checkpoint = train(tmp_path, "--steps", "2", "--precision", "fp16") / "checkpoint.pt"
     torch.save(torch.load(checkpoint, weights_only=True) | change, checkpoint)
     capsys.readouterr()
-    said = fails(["--resume", str(checkpoint), "--steps", "4", "--out", str(tmp_path / "more")], capsys)
-    assert "has no scaler: resume from another, or start a new run" in said
+    message = fails(["--resume", str(checkpoint), "--steps", "4", "--out", str(tmp_path / "more")], capsys)
+    assert "has no scaler: resume from another, or start a new run" in message
     assert not (tmp_path / "more").exists()
 
 
-def test_a_bf16_run_can_go_on_in_fp16_with_a_new_scaler(tmp_path: Path) -> None:
+def test_a_bf16_run_can_be_resumed_in_fp16_with_a_new_scaler(tmp_path: Path) -> None:
     half = train(tmp_path, "--steps", "2")
-    rest = train(tmp_path, "--steps", "4", "--resume", str(half / "checkpoint.pt"), "--precision", "fp16")
-    assert torch.load(rest / "checkpoint.pt", weights_only=True)["scaler"]["scale"] == 65536
+    resumed = train(tmp_path, "--steps", "4", "--resume", str(half / "checkpoint.pt"), "--precision", "fp16")
+    assert torch.load(resumed / "checkpoint.pt", weights_only=True)["scaler"]["scale"] == 65536
 
 
 def test_a_checkpoint_of_lab_02_is_refused_in_a_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -272,7 +276,7 @@ def test_a_checkpoint_of_lab_02_is_refused_in_a_sentence(tmp_path: Path, capsys:
     assert "was not written by this lab" in fails(["--resume", str(checkpoint)], capsys)
 
 
-def test_the_bug_of_the_page_ends_in_nan(tmp_path: Path) -> None:
+def test_the_bug_on_the_page_ends_in_nan(tmp_path: Path) -> None:
     (tmp_path / "code" / LAB.slug).mkdir(parents=True)
     copy = tmp_path / "code" / LAB.slug / LAB.starter.name
     copy.write_text(LAB.starter.read_text())
@@ -283,7 +287,7 @@ def test_the_bug_of_the_page_ends_in_nan(tmp_path: Path) -> None:
     assert "the loss became nan at step" in done.stderr
 
 
-def test_ctrl_c_saves_the_scaler_too(tmp_path: Path) -> None:
+def test_ctrl_c_also_saves_the_scaler(tmp_path: Path) -> None:
     command = [sys.executable, "-u", str(LAB.starter), *TINY, "--steps", "100000", "--precision", "fp16"]
     process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout is not None

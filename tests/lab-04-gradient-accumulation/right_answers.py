@@ -16,17 +16,17 @@ RIGHT = {
 }
 
 EQUIVALENT = {
-    "it is the default": (
+    "the argument is the default": (
         "accumulate: set_to_none left out: model.zero_grad(set_to_none=True)",
         "accumulate_tokens: set_to_none left out: model.zero_grad(set_to_none=True)",
         "accumulate_tokens: ignore_index left out: F.cross_entropy(model(x).flatten(0, 1),…",
         "train_epoch: set_to_none left out: optimizer.zero_grad(set_to_none=True)",
         "clipped_update: set_to_none left out: optimizer.zero_grad(set_to_none=True)",
     ),
-    "both have k parts, since k divides the batch": (
+    "x and y have k parts, because k divides the batch": (
         "accumulate: strict left out: zip(x.chunk(k), y.chunk(k), strict=True)",
     ),
-    "neither needs the other": (
+    "the two statements are independent": (
         "accumulate: swapped: model.zero_grad(set_to_none=True) | total = 0.0",
         "accumulate: swapped: loss.backward() | total += loss.item()",
         "accumulate_tokens: swapped: model.zero_grad(set_to_none=True) | scored = sum((int((y != -100).sum()) fo…",
@@ -40,9 +40,9 @@ EQUIVALENT = {
         "noise_estimates: swapped: norm_small = gradients.square().sum(1).… | norm_big = gradients.mean(0).square().s…",
         "noise_scale: swapped: signal = sum((one for one, _ in estimat… | noise = sum((one for _, one in estimate…",
     ),
-    "an update does not move the rate": (
+    "an update does not change the learning rate": (
         "train_scheduled: swapped: rates.append(optimizer.param_groups[0][… | train_epoch(model, optimizer, group, k)",
     ),
-    "a gradient as long as the limit is multiplied by 1": ("clip_gradients: comparison turned: norm > max_norm",),
-    "no estimate is exactly 0": ("noise_scale: comparison turned: signal > 0",),
+    "a gradient whose norm is the limit is multiplied by 1": ("clip_gradients: comparison replaced: norm > max_norm",),
+    "no estimate is exactly 0": ("noise_scale: comparison replaced: signal > 0",),
 }

@@ -1,12 +1,12 @@
-"""Lab 05, probes: they call the learner's code on fresh random models and return what came of it as plain values.
+"""Probes of Lab 05: each calls the learner's code on random models, and returns its results as plain values.
 
-Checkpointing runs the same operations on the same numbers in the same order, so right means equal in every bit. Every
-number of a probe has few bits, so that sums are exact: bits then depend on the answer alone, and not on the processor's
-instruction set, on the order of addition or on a tensor's place in memory.
+Checkpointing runs the same operations on the same numbers in the same order, so a right answer is equal in every bit.
+Every number of a probe has few bits, so that sums are exact: bits then depend on the answer alone, and not on the
+processor's instruction set, on the order of addition or on a tensor's place in memory.
 
-Memory is counted too: every tensor of floats that is made while a probe watches, and whether it is still there.
-Values can be kept elsewhere, in a NumPy array, a list, a file. So a probe also changes a block between forward and
-backward, in such a way that gradients from a second run are 0 and gradients from kept values are not.
+Probes also count memory: every float tensor that is made inside `Watch`, and whether it still exists. Values can be
+stored elsewhere, in a NumPy array, a list or a file. So a probe also changes a block between forward and backward, such
+that gradients from a second run are 0 and gradients from stored values are not.
 """
 
 import random
@@ -31,24 +31,24 @@ WIDTH, ROWS = 6, 5
 
 
 def not_by_hand(*_: Any, **__: Any) -> Any:
-    """Stands in for PyTorch's own checkpoint, which is what the exercise is to write."""
+    """Replaces PyTorch's own checkpoint, because the learner writes it in the exercise."""
     raise RuntimeError("torch.utils.checkpoint is PyTorch's answer; yours does without it.")
 
 
-# What both kinds of PyTorch's checkpoint call, however a file has imported it. This process only runs probes.
+# Functions that both kinds of PyTorch's checkpoint call, however a file has imported it. This process only runs probes.
 torch.utils.checkpoint._checkpoint_without_reentrant_generator = not_by_hand
 torch.utils.checkpoint.CheckpointFunction.apply = not_by_hand  # type: ignore[method-assign]
 torch.utils.checkpoint._CachingTorchDispatchMode.__init__ = not_by_hand  # type: ignore[method-assign]
 
 
 class Watch(TorchDispatchMode):
-    """While active, counts operations by name, and the bytes of float tensors that were made and are still there."""
+    """While active, counts operations by name, and the bytes of float tensors that were made and still exist."""
 
     def __init__(self) -> None:
         super().__init__()
         self.alive: dict[int, int] = {}  # storage -> bytes
         self.ran: dict[str, int] = {}
-        self._older: dict[int, Any] = {}  # storages that were there before; held, so that no address is used twice
+        self._older: dict[int, Any] = {}  # earlier storages, kept so that no address is used twice
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = func.overloadpacket.__name__
@@ -65,23 +65,23 @@ class Watch(TorchDispatchMode):
 
     @staticmethod
     def _storages(values: Any) -> list[Any]:
-        tensors = [one for one in tree_leaves(values) if isinstance(one, Tensor)]
+        tensors = [leaf for leaf in tree_leaves(values) if isinstance(leaf, Tensor)]
         return [tensor.untyped_storage() for tensor in tensors if tensor.is_floating_point()]
 
     def bytes_but(self, *tensors: Tensor | None) -> int:
-        """What is there, `tensors` left out, and single numbers: a tensor that only asks for a gradient may be one.
+        """Returns the bytes that exist, without `tensors` and single numbers, which a tensor for requires_grad may be.
 
-        Of a storage in which a tensor is only a part, the rest counts.
+        If one of `tensors` is a part of a storage, the other bytes of the storage count.
         """
         left_out = {tensor.untyped_storage()._cdata: tensor.nbytes for tensor in tensors if tensor is not None}
-        rest = {storage: max(0, size - left_out.get(storage, 0)) for storage, size in self.alive.items()}
-        return sum(size for size in rest.values() if size > 8)
+        counted = {storage: max(0, size - left_out.get(storage, 0)) for storage, size in self.alive.items()}
+        return sum(size for size in counted.values() if size > 8)
 
 
 def with_exact_sums(module: nn.Module) -> nn.Module:
-    """Returns `module` in float64, with two weights per row 1 or -1 and all others 0.
+    """Returns `module` in float64, with two weights per row 1 or -1 and all other weights 0.
 
-    Of inputs from `numbers`, its products and sums are exact in forward and in backward: at most 53 bits each.
+    With inputs from `numbers`, its products and sums are exact in forward and in backward: they have at most 53 bits.
     """
     for parameter in module.double().parameters():
         chosen = torch.rand(parameter.shape).argsort(-1) < 2
@@ -90,9 +90,9 @@ def with_exact_sums(module: nn.Module) -> nn.Module:
 
 
 class Block(nn.Module):
-    """Widen, bend, drop, narrow, add: a small residual block that writes down each of its runs in `diary`."""
+    """A small residual block (linear, activation, dropout, linear, add) that records each of its runs in `diary`."""
 
-    share = 0.5  # of what the block computes, the part that is added to its input
+    share = 0.5  # factor of the block's result before it is added to the input
 
     def __init__(
         self, name: int = 0, dropout: float = 0.0, diary: list[int] | None = None, bend: nn.Module | None = None
@@ -106,15 +106,15 @@ class Block(nn.Module):
         with_exact_sums(self)
 
     def forward(self, x: Tensor) -> Tensor:
-        """[ROWS, WIDTH] -> the same."""
+        """[ROWS, WIDTH] -> [ROWS, WIDTH]"""
         self.diary.append(self.name)
         return torch.add(x, self.drop(self.down(self.bend(self.up(x)))), alpha=self.share)
 
 
 def clear_first_layers(blocks: Iterable[Block]) -> None:
-    """Sets the weights of each block's first layer to 0, unnoticed by autograd.
+    """Sets the weights of each block's first layer to 0 without autograd.
 
-    In a block that runs from now on, the second layer's input is 0, and so is the gradient of its weights.
+    If a block runs afterwards, the second layer's input is 0, and so is the gradient of its weights.
     """
     for block in blocks:
         for parameter in block.up.parameters():
@@ -127,24 +127,24 @@ def from_kept_values(blocks: Iterable[Block]) -> int:
 
 
 def array_or_nan(tensor: Any) -> np.ndarray:
-    """The numbers of a tensor; one nan for None."""
+    """Returns the numbers of a tensor, or one nan for None."""
     return np.full(1, np.nan) if tensor is None else array(tensor)
 
 
 def tensor(value: Any) -> Tensor:
-    """What the learner's code returned, if it is a tensor, and no class of its own that only says so."""
+    """Returns `value` if it is a true tensor. TypeError for other types and for subclasses that imitate tensors."""
     if not is_tensor(value):
         raise TypeError(f"what came back is of type {type_name(value)}; a tensor was expected.")
     return value
 
 
 def numbers(*shape: int, asks: bool = False, bits: int = 27) -> Tensor:
-    """Returns random float64 numbers between -2 and 2 of so many bits, by default more than float32 holds."""
+    """Returns random float64 numbers between -2 and 2 with `bits` bits, by default more than float32 has."""
     return (torch.randint(-(2**bits), 2**bits, shape).double() / 2 ** (bits - 1)).requires_grad_(asks)
 
 
 def backward_of(output: Tensor) -> None:
-    """Backward from a weighted sum of the output, with other numbers than ones arriving as its gradient."""
+    """Runs backward from a weighted sum of the output, so that the output's gradient is not all ones."""
     weighted_sum(output).backward()
 
 
@@ -155,9 +155,9 @@ def weighted_sum(output: Tensor) -> Tensor:
 
 # ------------------------------------------------------------------------------------------------------ runs_per_block
 def whole(value: Any) -> Any:
-    """A whole number, NumPy's too, or a list of them; of anything else its type."""
-    if type(value) is list and all(type(one) in WHOLE for one in value):
-        return [int(one) for one in value]
+    """Returns a whole number, also NumPy's, or a list of whole numbers; for another value its type and text."""
+    if type(value) is list and all(type(number) in WHOLE for number in value):
+        return [int(number) for number in value]
     return int(value) if type(value) in WHOLE else f"{type_name(value)} {value!r}"[:60]
 
 
@@ -165,14 +165,14 @@ WHOLE = (int, np.int64, np.int32)
 
 
 class Unwritten(list[int]):
-    """A diary in which nothing is noted: nobody can look up there how often a block ran."""
+    """A diary that records nothing, so that code cannot read the number of runs in it."""
 
     def append(self, name: int) -> None:
-        """Forgets it."""
+        """Records nothing."""
 
 
 def counted(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Blocks that run 0 to 11 times in a step with a backward, one of them for an evaluation without gradients."""
+    """Counts runs of blocks that run 0 to 11 times in a step; only the first run of each has gradients."""
     torch.manual_seed(seed)
     draw = random.Random(seed)
     blocks = nn.ModuleList(Block(diary=Unwritten()) for _ in range(4))
@@ -189,12 +189,12 @@ def counted(learner: ModuleType, seed: int) -> dict[str, Any]:
                 if run == 0:
                     backward_of(y)
 
-    found = learner.runs_per_block(blocks, step)
-    return {"counts": whole(found), "steps": steps, "gradients": gradients(blocks)}
+    returned = learner.runs_per_block(blocks, step)
+    return {"counts": whole(returned), "steps": steps, "gradients": gradients(blocks)}
 
 
 def left_behind(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Hooks and methods after a step that ends well, and after one that raises; some hooks were there before."""
+    """Counts hooks and replaced methods after a step, and after a step with an error; some hooks existed before."""
     torch.manual_seed(seed)
     draw = random.Random(seed)
     blocks, x = [Block() for _ in range(3)], numbers(ROWS, WIDTH)
@@ -226,20 +226,20 @@ def left_behind(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 # ---------------------------------------------------------------------------------------------------------- checkpoint
 def _trained(learner: ModuleType, seed: int, dropout: float) -> dict[str, Any]:
-    """One step through a checkpointed block that others stand before and behind, then two that use its weights again.
+    """Makes a step through a checkpointed block between two others, then two more uses of the block's weights.
 
-    The second use is in a function that is no module. What was run first goes backward first.
+    The second use is in a function that is not a module. The first forward pass also goes backward first.
     """
     torch.manual_seed(seed)
     before, block, after = (Block(name, dropout) for name in range(3))
     x = numbers(ROWS, WIDTH, asks=True)
-    torch.manual_seed(2**31 + seed)  # no seed that somebody would write
+    torch.manual_seed(2**31 + seed)  # a seed that no learner would choose
     output = tensor(learner.checkpoint(block, before(x)))
     drawn = torch.rand(1).item()
-    again = tensor(learner.checkpoint(lambda inside: block(inside).abs(), x))
+    reused = tensor(learner.checkpoint(lambda inside: block(inside).abs(), x))
     output = after(output)
     backward_of(output)
-    backward_of(again)
+    backward_of(reused)
     backward_of(tensor(learner.checkpoint(block, x)))
     return {
         "output": array_or_nan(output),
@@ -253,27 +253,27 @@ def _trained(learner: ModuleType, seed: int, dropout: float) -> dict[str, Any]:
 
 
 def without_dropout(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """A block without dropout."""
-    found = _trained(learner, seed, dropout=0.0)
-    return {name: value for name, value in found.items() if "drawn" not in name}
+    """Trains through a checkpointed block without dropout."""
+    results = _trained(learner, seed, dropout=0.0)
+    return {name: value for name, value in results.items() if "drawn" not in name}
 
 
 def with_dropout(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """A block with dropout, which draws from torch's generator; so does what follows it."""
-    found = _trained(learner, seed, dropout=0.5)
-    return {name: value for name, value in found.items() if "drawn" not in name}
+    """Trains through a checkpointed block with dropout, which draws random numbers, as do later operations."""
+    results = _trained(learner, seed, dropout=0.5)
+    return {name: value for name, value in results.items() if "drawn" not in name}
 
 
 def generator(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """The numbers that are drawn after the forward and after the backward of a block with dropout."""
-    found = _trained(learner, seed, dropout=0.5)
-    return {name: value for name, value in found.items() if "drawn" in name}
+    """Returns the random numbers drawn after forward and after backward of a block with dropout."""
+    results = _trained(learner, seed, dropout=0.5)
+    return {name: value for name, value in results.items() if "drawn" in name}
 
 
 def what_is_kept(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Bytes made inside the block that outlive its forward, in tensors or copied to elsewhere; how often it runs.
+    """Counts the bytes that the block's forward leaves, in tensors or in copies elsewhere, and the block's runs.
 
-    Runs are counted by the block and, as `products`, by the operations that were seen: it may run where none is.
+    The block counts its runs, and `products` counts its operations, which are missing if it runs outside `Watch`.
     """
     torch.manual_seed(seed)
     block, x = Block(), numbers(random.Random(seed).randrange(1000, 2000), WIDTH, asks=True)
@@ -298,17 +298,17 @@ def what_is_kept(learner: ModuleType, seed: int) -> dict[str, Any]:
     }
 
 
-# Bytes of Python's and NumPy's objects: a right answer makes a tenth of it, a copy of a tensor twice as many.
+# Bytes of Python's and NumPy's objects: a right answer makes a tenth of them, a copy of a tensor makes twice as many.
 MUCH = 40_000
 
 
 def what_is_saved(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """What autograd hears of the input: is it let go after backward, and is it noticed if somebody overwrites it?"""
+    """Tells whether the input is freed after backward, and whether autograd reports that the input was overwritten."""
     torch.manual_seed(seed)
     block, x = Block(), numbers(ROWS, WIDTH, asks=True)
     with Watch() as watch:
         output = tensor(learner.checkpoint(block, x * 2))
-        held, gave = watch.bytes_but(output), array_or_nan(output)
+        held, values = watch.bytes_but(output), array_or_nan(output)
         loss = output.sum()
         del output
         loss.backward()
@@ -319,12 +319,12 @@ def what_is_saved(learner: ModuleType, seed: int) -> dict[str, Any]:
     try:
         output.sum().backward()
     except RuntimeError as error:
-        return {"output": gave, "held": held, "released": released, "noticed": "inplace operation" in str(error)}
-    return {"output": gave, "held": held, "released": released, "noticed": False}
+        return {"output": values, "held": held, "released": released, "noticed": "inplace operation" in str(error)}
+    return {"output": values, "held": held, "released": released, "noticed": False}
 
 
 def several_inputs(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Tensors that ask for a gradient and tensors that do not, numbers, a list and None, in random order."""
+    """Checkpoints a function of tensors with and without requires_grad, numbers, a list and None, in random order."""
     torch.manual_seed(seed)
     a, b = numbers(ROWS, WIDTH, asks=True, bits=8), numbers(WIDTH, asks=True, bits=8)
     c = numbers(ROWS, WIDTH, bits=8)
@@ -342,12 +342,12 @@ def several_inputs(learner: ModuleType, seed: int) -> dict[str, Any]:
     order = draw.sample([*named], len(named))
 
     def mixed(*inputs: Any) -> Tensor:
-        of = dict(zip(order, inputs, strict=True))
-        assert of["nothing"] is None
-        product = of["a"] * of["b"].square() + of["c"] * of["a"].square()
-        return product[of["rows"]] * of["scale"] + sum(of["more"])
+        by_name = dict(zip(order, inputs, strict=True))
+        assert by_name["nothing"] is None
+        product = by_name["a"] * by_name["b"].square() + by_name["c"] * by_name["a"].square()
+        return product[by_name["rows"]] * by_name["scale"] + sum(by_name["more"])
 
-    gradient = numbers(ROWS, WIDTH, bits=26)  # float32, which holds 24 bits, would round it
+    gradient = numbers(ROWS, WIDTH, bits=26)  # float32, which has 24 bits, would round it
     output = tensor(learner.checkpoint(mixed, *[named[name] for name in order]))
     output.backward(gradient)
     return {
@@ -359,7 +359,7 @@ def several_inputs(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 
 def no_input_asks(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """A block behind a frozen embedding: its input asks for no gradient, its weights do."""
+    """Checkpoints a block behind a frozen embedding: its weights need gradients, but its input needs none."""
     torch.manual_seed(seed)
     block, x = Block(), numbers(ROWS, WIDTH)
     with Watch() as watch:
@@ -384,14 +384,14 @@ def no_input_asks(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 
 def under_autocast(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Forward under autocast, backward outside it, as it should be; then the same without autocast.
+    """Runs forward under autocast and backward outside it, as recommended; then forward without, backward inside.
 
-    To float16, since bf16 is what an autocast that nobody told a dtype takes on the CPU.
+    The dtype is float16, because bf16 is autocast's default on the CPU.
     """
     torch.manual_seed(seed)
     block, x = Block().float(), torch.randn(ROWS, WIDTH, requires_grad=True)
-    seen: list[str] = []
-    block.up.register_forward_hook(lambda module, inputs, output: seen.append(str(output.dtype)))
+    dtypes: list[str] = []
+    block.up.register_forward_hook(lambda module, inputs, output: dtypes.append(str(output.dtype)))
     with torch.autocast("cpu", dtype=torch.float16):
         output = tensor(learner.checkpoint(block, x))
     backward_of(output.float())
@@ -400,12 +400,12 @@ def under_autocast(learner: ModuleType, seed: int) -> dict[str, Any]:
     output = tensor(learner.checkpoint(block, x))
     with torch.autocast("cpu", dtype=torch.bfloat16):
         output.sum().backward()
-    return {"seen": seen, "weights": autocast, "plain": gradients(block)}
+    return {"seen": dtypes, "weights": autocast, "plain": gradients(block)}
 
 
 # ------------------------------------------------------------------------------------------------------------ segments
 def _segments(learner: ModuleType, seed: int, clear: bool = False) -> dict[str, Any]:
-    """One step through blocks with dropout, cut so that a remainder is left, and what it kept and ran.
+    """Makes a step through blocks with dropout whose number is no multiple of the segments; records bytes and runs.
 
     With `clear`, the blocks' first layers are cleared between forward and backward.
     """
@@ -440,25 +440,25 @@ def _segments(learner: ModuleType, seed: int, clear: bool = False) -> dict[str, 
 
 
 def cut(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Which blocks run in forward, and which again in backward, in order."""
-    found = _segments(learner, seed)
-    return {name: found[name] for name in ("blocks", "segments", "names", "forward", "backward")}
+    """Returns the blocks that run in forward and the blocks that run again in backward, in order."""
+    results = _segments(learner, seed)
+    return {name: results[name] for name in ("blocks", "segments", "names", "forward", "backward")}
 
 
 def segments_trained(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """The gradients."""
-    found = _segments(learner, seed)
-    return {name: found[name] for name in ("blocks", "segments", "output", "input", "weights")}
+    """Returns the output and the gradients."""
+    results = _segments(learner, seed)
+    return {name: results[name] for name in ("blocks", "segments", "output", "input", "weights")}
 
 
 def segments_kept(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Bytes kept between forward and backward, the input left out; its size; gradients that come from kept values."""
-    found = _segments(learner, seed, clear=True)
-    return {name: found[name] for name in ("blocks", "segments", "size", "kept", "stale")}
+    """Returns the bytes kept after forward without the input, the input's size, and gradients from kept values."""
+    results = _segments(learner, seed, clear=True)
+    return {name: results[name] for name in ("blocks", "segments", "size", "kept", "stale")}
 
 
 def one_segment_and_as_many_as_blocks(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """The two ends: all blocks in one segment, and a segment for each block."""
+    """Checkpoints all blocks in one segment, and one block per segment."""
     torch.manual_seed(seed)
     draw, backwards = random.Random(seed), []
     count = draw.randrange(2, 6)
@@ -472,11 +472,11 @@ def one_segment_and_as_many_as_blocks(learner: ModuleType, seed: int) -> dict[st
 
 
 def best(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """The best number of segments for blocks that keep much, and little, inside."""
+    """Returns the best number of segments for blocks that save many and few activations inside."""
     draw = random.Random(seed)
     sizes = [(draw.randrange(9, 100), 1000, 1000 * draw.randrange(2, 20)) for _ in range(6)]
     sizes += [(draw.randrange(20, 100), 1000, 1000 + draw.randrange(3)), (2, 1000, 1001), (1, 10, 160)]
-    return {"sizes": [list(one) for one in sizes], "best": [whole(learner.best_segments(*one)) for one in sizes]}
+    return {"sizes": [list(case) for case in sizes], "best": [whole(learner.best_segments(*case)) for case in sizes]}
 
 
 # ----------------------------------------------------------------------------------------------------------- selective
@@ -487,14 +487,14 @@ TANH_GELU = partial(nn.GELU, approximate="tanh")  # an operation with a keyword 
 def _selective(
     learner: ModuleType, seed: int, keep: Any, bend: Callable[[], nn.Module] = TANH_GELU, clear: bool = False
 ) -> dict[str, Any]:
-    """One step through blocks with dropout and some activations after them. Sums with GELUs are not exact.
+    """Makes a step through blocks with dropout and further activations. Sums with GELUs are not exact.
 
     With `clear`, the blocks add nothing to their inputs when they run in backward, so that their gradients are 0.
     """
     torch.manual_seed(seed)
     draw = random.Random(seed)
     count = draw.randrange(2, 5)
-    more = draw.choice([one for one in range(1, 7) if one != count + 1])  # or GELUs would keep as much as products
+    more = draw.choice([n for n in range(1, 7) if n != count + 1])  # otherwise GELUs and products keep equal bytes
     blocks = [Block(place, 0.5, bend=bend()) for place in range(count)]
     block = nn.Sequential(*blocks, *(bend() for _ in range(more)))
     before = Block()
@@ -506,8 +506,8 @@ def _selective(
         drawn = torch.rand(1).item()
         loss = weighted_sum(output)
         del output
-        for one in blocks if clear else ():
-            one.share = 0.0
+        for cleared in blocks if clear else ():
+            cleared.share = 0.0
         loss.backward()
         held = [p.grad for p in [*block.parameters(), *before.parameters()]]
         released = watch.bytes_but(loss, x.grad, inside, *held)
@@ -526,36 +526,37 @@ def _selective(
 
 
 def selective_trained(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Gradients and random numbers with products and ReLUs kept, of one call and of two in a row."""
-    found = _selective(learner, seed, {PRODUCT, RELU}, nn.ReLU)
+    """Returns gradients and random numbers with products and ReLUs kept, for one call and for two in sequence."""
+    results = _selective(learner, seed, {PRODUCT, RELU}, nn.ReLU)
     blocks = nn.ModuleList(nn.Sequential(Block(), with_exact_sums(nn.Linear(WIDTH, WIDTH))) for _ in range(2))
     x = output = numbers(ROWS, WIDTH, asks=True)
-    for block in blocks:  # each ends with a product: what is kept is also what comes out
+    for block in blocks:  # each ends with a product, so its output is also kept
         output = tensor(learner.checkpoint_selective(block, output, keep={PRODUCT, RELU}))
     backward_of(output)
     row = {"row, input": array_or_nan(x.grad), "row, weights": gradients(blocks)}
-    return row | {name: found[name] for name in ("loss", "input", "before", "weights", "drawn")}
+    return row | {name: results[name] for name in ("loss", "input", "before", "weights", "drawn")}
 
 
 def selective_runs(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """How often products and GELUs run in forward and in backward, with the ones kept and with the others."""
+    """Counts runs of products and GELUs in forward and in backward, with each kind kept and with none kept."""
     kinds = {"products": {PRODUCT}, "GELUs": [GELU], "none": ()}
-    found = {kept: _selective(learner, seed, keep) for kept, keep in kinds.items()}
-    ran = {f"{kind}, {kept} kept": one[kind] for kept, one in found.items() for kind in ("products", "GELUs")}
-    return ran | {"loss": found["GELUs"]["loss"]}
+    results = {kept: _selective(learner, seed, keep) for kept, keep in kinds.items()}
+    ran = {f"{kind}, {kept} kept": result[kind] for kept, result in results.items() for kind in ("products", "GELUs")}
+    return ran | {"loss": results["GELUs"]["loss"]}
 
 
 def selective_kept(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Bytes kept between forward and backward; blocks whose gradients come from other values than those."""
+    """Returns the bytes kept after forward, and the number of blocks whose gradients come from other stored values."""
     kinds = {"products": {PRODUCT}, "GELUs": {GELU}}
-    found = {kept: _selective(learner, seed, keep, clear=True) for kept, keep in kinds.items()}
-    return {kept: one["kept"] for kept, one in found.items()} | {"stale": [one["stale"] for one in found.values()]}
+    results = {kept: _selective(learner, seed, keep, clear=True) for kept, keep in kinds.items()}
+    stale = [result["stale"] for result in results.values()]
+    return {kept: result["kept"] for kept, result in results.items()} | {"stale": stale}
 
 
 def selective_released(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Bytes that are left after backward while the loss lives."""
-    found = _selective(learner, seed, {PRODUCT})
-    return {name: found[name] for name in ("released", "loss")}
+    """Returns the bytes that exist after backward while the loss still exists."""
+    results = _selective(learner, seed, {PRODUCT})
+    return {name: results[name] for name in ("released", "loss")}
 
 
 # ---------------------------------------------------------------------------------------------------------------- plan
@@ -563,7 +564,7 @@ Sizes = list[list[int]]  # of each layer: bytes inside, bytes of its input, FLOP
 
 
 def _sizes(seed: int) -> Sizes:
-    """Seven layers; large numbers, so that no two choices cost the same. One is large and dear, two are cheap."""
+    """Returns seven layers with random costs that differ for every choice: one large and expensive, two cheap."""
     draw = random.Random(seed)
     sizes = [draw.randrange(50, 150) * 1001 + draw.randrange(1000) for _ in range(7)]
     times = [draw.randrange(2, 9) for _ in sizes]
@@ -576,27 +577,28 @@ def _sizes(seed: int) -> Sizes:
 
 
 def _layers(learner: ModuleType, sizes: Sizes) -> list[Any]:
-    return [learner.Layer(*one) for one in sizes]
+    return [learner.Layer(*layer) for layer in sizes]
 
 
 def peaks(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """The peak of nothing, of the last layer, of all and of random choices of layers."""
+    """Returns the peaks with no layer, the last layer, all layers and random layers recomputed."""
     layers, draw = _layers(learner, _sizes(seed)), random.Random(seed)
     count = len(layers)
     choices = [[], [count - 1], [0], [*range(count)], *(sorted(draw.sample(range(count), n)) for n in (2, 3, 4))]
-    found = [learner.peak_bytes(layers, choice) for choice in choices]
-    rising = _layers(learner, [[10, 5, 1], [100, 7, 1], [20, 9, 1]])  # the fullest is not the last
-    found.append(learner.peak_bytes(rising, {0, 1, 2}))
-    return {"choices": [*choices, [0, 1, 2]], "peaks": [whole(one) for one in found]}
+    returned = [learner.peak_bytes(layers, choice) for choice in choices]
+    rising = _layers(learner, [[10, 5, 1], [100, 7, 1], [20, 9, 1]])  # the fullest layer is not the last
+    returned.append(learner.peak_bytes(rising, {0, 1, 2}))
+    return {"choices": [*choices, [0, 1, 2]], "peaks": [whole(peak) for peak in returned]}
 
 
 def _peak(sizes: Sizes, places: list[int]) -> int:
-    held = list(accumulate((one[1] if p in places else one[0] for p, one in enumerate(sizes)), initial=0))
-    return max(before + one[0] for before, one in zip(held, sizes, strict=False))
+    kept = (layer[1] if place in places else layer[0] for place, layer in enumerate(sizes))
+    held = list(accumulate(kept, initial=0))
+    return max(before + layer[0] for before, layer in zip(held, sizes, strict=False))
 
 
 def _planned(learner: ModuleType, sizes: Sizes, budget: int) -> Any:
-    """The places of a plan; or what came back instead of one, in words."""
+    """Returns the places of the learner's plan, or a description of another result."""
     try:
         return whole(learner.plan(_layers(learner, sizes), budget))
     except ValueError:
@@ -607,22 +609,22 @@ SHARES = (1, 0.9, 0.75, 0.6, 0.5, 0.4, 0.25, 0.1, 0.05, 0)
 
 
 def _budgets(sizes: Sizes) -> list[int]:
-    """From exactly enough without recomputing, over what some choices need, to what only one choice reaches."""
+    """Returns budgets from the peak without recomputation down to the smallest peak of all choices."""
     reached = sorted({_peak(sizes, [p for p in range(len(sizes)) if c >> p & 1]) for c in range(2 ** len(sizes))})
     return [reached[int(share * (len(reached) - 1))] for share in SHARES]
 
 
 def fits(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Plans for several budgets; and for a budget each for other layers, which a right plan for some does not meet."""
+    """Plans for several budgets, and for random other layers with one budget each, so that one plan cannot fit all."""
     sizes, draw = _sizes(seed), random.Random(seed)
     cases = [(sizes, budget) for budget in _budgets(sizes)]
     for _ in range(OTHERS):
-        some = [[draw.randrange(50, 999), draw.randrange(1, 50), draw.randrange(1, 999)] for _ in range(6)]
-        cases.append((some, draw.choice(_budgets(some)[3:])))
+        others = [[draw.randrange(50, 999), draw.randrange(1, 50), draw.randrange(1, 999)] for _ in range(6)]
+        cases.append((others, draw.choice(_budgets(others)[3:])))
     return {
-        "layers": [one for one, _ in cases],
+        "layers": [layers for layers, _ in cases],
         "budgets": [budget for _, budget in cases],
-        "plans": [_planned(learner, *one) for one in cases],
+        "plans": [_planned(learner, layers, budget) for layers, budget in cases],
     }
 
 
@@ -630,14 +632,14 @@ OTHERS = 8  # choices of layers and of a budget
 
 
 def cheapest(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Plans for several budgets, and for one that one dear layer meets, and two cheaper ones."""
+    """Plans for several budgets, and for a budget that recomputing one expensive layer or two cheaper layers meets."""
     sizes, (few, budget) = _sizes(seed), _one_or_two(seed)
-    plans = [_planned(learner, sizes, one) for one in _budgets(sizes)]
+    plans = [_planned(learner, sizes, limit) for limit in _budgets(sizes)]
     return {"layers": [sizes] * len(plans) + [few], "plans": [*plans, _planned(learner, few, budget)]}
 
 
 def _one_or_two(seed: int) -> tuple[Sizes, int]:
-    """Layers and a budget that one dear layer meets, and so do two cheaper ones, together dearer than it."""
+    """Returns layers and a budget: one expensive layer meets it, and so do two layers that together cost more."""
     draw = random.Random(seed)
     size, cost = draw.randrange(100, 200), draw.randrange(100, 200)
     sizes = [[5 * size, size, 10 * cost], *[[3 * size, size, 6 * cost]] * 2]
@@ -646,15 +648,15 @@ def _one_or_two(seed: int) -> tuple[Sizes, int]:
 
 
 def impossible(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Budgets below the least that is possible, by a byte and by more, among some that any choice meets; no layers."""
+    """Plans for impossible budgets, by one byte and by more, mixed with large budgets; and for no layers."""
     sizes, draw = _sizes(seed), random.Random(seed)
-    most, *_, least = _budgets(sizes)
-    asked = [least - 1, *(least - draw.randrange(2, 1000) for _ in range(7)), *[most + 1] * 8]
-    draw.shuffle(asked)
+    largest, *_, least = _budgets(sizes)
+    budgets = [least - 1, *(least - draw.randrange(2, 1000) for _ in range(7)), *[largest + 1] * 8]
+    draw.shuffle(budgets)
     return {
         "layers": sizes,
         "least": least,
-        "asked": asked,
-        "said": [_planned(learner, sizes, one) for one in asked],
+        "asked": budgets,
+        "said": [_planned(learner, sizes, budget) for budget in budgets],
         "no layers": _planned(learner, [], 1),
     }

@@ -1,4 +1,4 @@
-"""Lab 05's starter as a learner runs it, and its chart."""
+"""Starter of Lab 05 and its chart of policies."""
 
 import importlib.util
 import re
@@ -38,39 +38,39 @@ def gradients(model: Any) -> list[torch.Tensor | None]:
     return [p.grad for p in model.parameters()]
 
 
-def test_the_default_options_stay_those_that_the_page_shows() -> None:
+def test_the_default_options_are_those_on_the_page() -> None:
     options = vars(starter.make_parser().parse_args([]))
     names = ("steps", "layers", "hidden_dim", "recompute", "dropout")
     assert tuple(options[name] for name in names) == (100, 9, 64, "blocks", 0.1)
 
 
 @pytest.mark.parametrize("corpus", ["embedded", "text.txt"])
-def test_every_policy_trains_to_the_same_losses_and_the_run_says_so(
+def test_every_policy_has_the_same_losses_and_the_run_prints_the_equality(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], corpus: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("text.txt").write_text("to be or not to be, that is the question\n" * 20)
     shape = ["--steps", "6", "--layers", "4", "--dropout", "0.3", "--corpus", corpus]
     runs = {policy: losses(train(tmp_path, *shape, "--recompute", policy)) for policy in POLICIES}
-    assert all(found == runs["none"] for found in runs.values()), "every loss, bit for bit"
-    said = re.findall(r"^equal .*: (.*)$", capsys.readouterr().out, re.MULTILINE)
-    assert said == ["blocks 0, sqrt 0, selective 0"] * 4
+    assert all(logged == runs["none"] for logged in runs.values()), "every loss, bit for bit"
+    differences = re.findall(r"^equal .*: (.*)$", capsys.readouterr().out, re.MULTILINE)
+    assert differences == ["blocks 0, sqrt 0, selective 0"] * 4
 
 
 @pytest.mark.parametrize("policy", POLICIES[1:])
-def test_gradients_are_equal_also_behind_frozen_embeddings(policy: str) -> None:
+def test_gradients_are_equal_with_and_without_frozen_embeddings(policy: str) -> None:
     for frozen in (False, True):
-        plain, again = make_model("none"), make_model(policy)
-        for model in (plain, again):
+        plain, recomputing = make_model("none"), make_model(policy)
+        for model in (plain, recomputing):
             model.token_embedding.requires_grad_(not frozen)
             model.position_embedding.requires_grad_(not frozen)
             loss_of(model).backward()
-        for one, other in zip(gradients(plain), gradients(again), strict=True):
-            assert (one is None) == (other is None)
-            assert one is None or other is None or torch.equal(one, other)
+        for expected, gradient in zip(gradients(plain), gradients(recomputing), strict=True):
+            assert (gradient is None) == (expected is None)
+            assert gradient is None or expected is None or torch.equal(gradient, expected)
 
 
-def test_random_numbers_after_a_step_are_those_of_a_plain_one() -> None:
+def test_random_numbers_after_a_step_are_the_same_for_every_policy() -> None:
     drawn = set()
     for policy in POLICIES:
         model = make_model(policy)
@@ -81,7 +81,7 @@ def test_random_numbers_after_a_step_are_those_of_a_plain_one() -> None:
     assert len(drawn) == 1
 
 
-def test_policies_keep_what_they_say() -> None:
+def test_policies_keep_the_expected_activations() -> None:
     kept, peaks = {}, {}
     for policy in POLICIES:
         model = make_model(policy)
@@ -97,7 +97,7 @@ def test_policies_keep_what_they_say() -> None:
     assert peaks["blocks"] < peaks["sqrt"] < peaks["none"]
 
 
-def test_evaluation_keeps_nothing_and_draws_nothing() -> None:
+def test_evaluation_keeps_no_graph_and_draws_no_random_numbers() -> None:
     model = make_model("blocks").eval()
     state = torch.get_rng_state()
     with torch.no_grad():
@@ -109,11 +109,11 @@ def test_resume_is_exact_with_dropout_and_another_policy(tmp_path: Path) -> None
     whole = train(tmp_path, "--steps", "20")
     half = train(tmp_path, "--steps", "10", "--recompute", "none")
     checkpoint = str(half / "checkpoint.pt")
-    rest = train(tmp_path, "--steps", "20", "--recompute", "selective", "--resume", checkpoint)
-    assert losses(half) + losses(rest) == losses(whole), "every loss, bit for bit"
+    resumed = train(tmp_path, "--steps", "20", "--recompute", "selective", "--resume", checkpoint)
+    assert losses(half) + losses(resumed) == losses(whole), "every loss, bit for bit"
 
 
-def test_the_largest_seed_trains(tmp_path: Path) -> None:
+def test_a_run_with_the_largest_seed_trains(tmp_path: Path) -> None:
     assert len(losses(train(tmp_path, "--steps", "2", "--seed", str(10**12)))) == 2
 
 
@@ -121,12 +121,12 @@ def test_a_checkpoint_keeps_its_dropout(tmp_path: Path) -> None:
     half = train(tmp_path, "--steps", "3", "--dropout", "0.4")
     assert torch.load(half / "checkpoint.pt", weights_only=True)["settings"]["dropout"] == 0.4
     whole = train(tmp_path, "--steps", "6", "--dropout", "0.4")
-    rest = train(tmp_path, "--steps", "6", "--resume", str(half / "checkpoint.pt"))
-    assert losses(half) + losses(rest) == losses(whole)
+    resumed = train(tmp_path, "--steps", "6", "--resume", str(half / "checkpoint.pt"))
+    assert losses(half) + losses(resumed) == losses(whole)
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["--recompute", "all"], "--recompute: invalid choice: 'all' (choose from"),
         (["--dropout", "1"], "dropout is 1.0: it must be at least 0 and below 1"),
@@ -137,15 +137,15 @@ def test_a_checkpoint_keeps_its_dropout(tmp_path: Path) -> None:
         (["--hidden-dim", "130"], "hidden_dim 130 does not divide into 4 attention heads"),
     ],
 )
-def test_bad_input_is_one_sentence_and_nothing_is_written(
+def test_bad_input_gets_one_sentence_and_no_file_is_written(
     arguments: list[str],
-    said: str,
+    message: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert said in fails(arguments, capsys)
+    assert message in fails(arguments, capsys)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -171,7 +171,7 @@ def test_the_chart_names_every_policy_with_its_bytes(tmp_path: Path, capsys: pyt
     assert (tmp_path / "lab-05-policies-001" / "policies.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_no_words_of_the_chart_lie_over_each_other() -> None:
+def test_labels_of_the_chart_do_not_overlap() -> None:
     module = chart()
     places = {
         "none": 9100,
@@ -187,14 +187,14 @@ def test_no_words_of_the_chart_lie_over_each_other() -> None:
     figure = module.draw(points, "16 blocks")
     canvas = FigureCanvasAgg(figure)
     canvas.draw()
-    words = [*figure.axes[0].texts, *figure.legends[0].get_texts()]
-    boxes = [one.get_window_extent(canvas.get_renderer()) for one in words]
-    both = combinations(zip(words, boxes, strict=True), 2)
-    assert not [(one.get_text(), other.get_text()) for (one, a), (other, b) in both if a.overlaps(b)]
+    labels = [*figure.axes[0].texts, *figure.legends[0].get_texts()]
+    boxes = [(label.get_text(), label.get_window_extent(canvas.get_renderer())) for label in labels]
+    pairs = combinations(boxes, 2)
+    assert not [(first, second) for (first, box), (second, other_box) in pairs if box.overlaps(other_box)]
 
 
-def test_a_bad_option_of_the_chart_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for arguments, said in (
+def test_a_bad_option_of_the_chart_gets_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments, message in (
         (["--repeats", "0"], "--repeats: '0' must be a whole number of at least 1"),
         (["--dropout", "2"], "dropout is 2.0"),
         (["--corpus", "none.txt"], "corpus none.txt does not exist"),
@@ -202,5 +202,5 @@ def test_a_bad_option_of_the_chart_is_one_sentence(tmp_path: Path, capsys: pytes
         with pytest.raises(SystemExit) as stopped:
             chart().main([*arguments, "--out", str(tmp_path / "runs")])
         assert stopped.value.code == 2
-        assert said in capsys.readouterr().err
+        assert message in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []

@@ -1,8 +1,8 @@
-"""Lab 06, probes: they call the learner's code on made-up traces and small models, and return plain values.
+"""Probes of Lab 06: each calls the learner's code on synthetic traces and small models, and returns plain values.
 
-Times in the traces are whole microseconds, so that sums are exact whatever their order. Each trace holds what real ones
-hold and people forget: metadata without times, ranges of the GPU with the host's names, an operation that is named like
-a phase, step numbers of one and of two digits, events in no order.
+Times in the traces are whole microseconds, so that sums are exact in any order. Like a real trace, each trace has
+details that are easily forgotten: metadata without times, ranges of the GPU with the host's names, an operation with
+the name of a phase, step numbers of one and of two digits, and events in random order.
 """
 
 import gc
@@ -33,18 +33,18 @@ KEYS = ("data", "forward", "backward", "optimizer", "idle")
 
 
 def non_tensor_number(value: Any) -> int | float | None:
-    """The value of a plain number; None for anything else, a tensor too."""
+    """Returns the value of a plain number, and None for any other value, including a tensor."""
     return None if is_tensor(value) else plain_number(value)
 
 
 def kind_of(value: Any) -> str:
-    """The type's name; NumPy's float is a float."""
+    """Returns the name of the type; NumPy's float counts as float."""
     return "float" if type(value) is np.float64 else type_name(value)
 
 
-# ---------------------------------------------------------------------------------------------------- made-up traces
+# ----------------------------------------------------------------------------------------------------- synthetic traces
 class Trace:
-    """Writes events as torch.profiler does, while its clock goes on."""
+    """Writes events in the form of torch.profiler; `now` is the time on its clock."""
 
     def __init__(self, draw: random.Random) -> None:
         self.draw, self.events, self.now = draw, [], draw.randrange(10**9, 2 * 10**9)
@@ -53,26 +53,26 @@ class Trace:
         self.events.append({"ph": "i", "name": "forward", "pid": 1, "tid": MAIN, "ts": self.now, "s": "t"})
 
     def add(self, name: str, start: int, end: int, tid: int = MAIN, cat: str = "user_annotation") -> None:
-        """An event with a beginning and an end."""
+        """Adds an event with a beginning and an end."""
         event = {"ph": "X", "cat": cat, "name": name, "pid": 1, "tid": tid, "ts": start, "dur": end - start}
         self.events.append(event)
 
     def step(self, number: int, start: int) -> None:
-        """The range of a step, from `start` until now; and the GPU's copy of it, which ends later."""
+        """Adds the range of a step, from `start` until now, and the GPU's copy of the range, which ends later."""
         name = f"ProfilerStep#{self.first_step + number}"
         self.add(name, start, self.now)
-        if number:  # the first one's kernels were not caught
+        if number:  # the first step's kernels were not recorded
             self.add(name, start + 40, self.now + 700, 0, "gpu_user_annotation")
-        self.now += self.draw.randrange(1, 60)  # between two steps nothing is measured
+        self.now += self.draw.randrange(1, 60)  # time between two steps belongs to no step
 
     def shuffled(self) -> list[Event]:
-        """All events, in no order."""
+        """Returns all events in random order."""
         self.draw.shuffle(self.events)
         return self.events
 
 
 def plain_steps(seed: int, count: int, slow_first: int = 0, ranges_inside: bool = False) -> list[Event]:
-    """Steps whose phases follow one another, with a pause before each. The first `slow_first` wait long for data."""
+    """Returns steps with phases in sequence and a pause before each; the first `slow_first` wait long for data."""
     draw = random.Random(seed)
     trace = Trace(draw)
     for number in range(count):
@@ -82,7 +82,7 @@ def plain_steps(seed: int, count: int, slow_first: int = 0, ranges_inside: bool 
             trace.now += pause
             start = trace.now
             length = draw.randrange(longest // 2, longest) * (20 if number < slow_first and phase == "data" else 1)
-            if ranges_inside:  # a module that names its own range as the phase is named, and a range of the optimizer's
+            if ranges_inside:  # a module's range with the phase's name, and a range of the optimizer
                 trace.add(phase, start + length // 4, start + length // 2)
                 trace.add(f"Optimizer.step#AdamW.{phase}", start, start + length)
                 trace.add(f"{phase} and the pause before it", start - pause, start + length)
@@ -92,13 +92,13 @@ def plain_steps(seed: int, count: int, slow_first: int = 0, ranges_inside: bool 
             trace.now += length
         trace.now += draw.randrange(20, 300)
         if draw.random() < 0.3:
-            trace.now += 9000  # somebody else had the processor
+            trace.now += 9000  # another process had the processor
         trace.step(number, begin)
     return trace.shuffled()
 
 
 def overlapping_steps(seed: int, count: int = 7) -> list[Event]:
-    """Steps in which a thread loads ahead, over the border of a step, and the optimizer runs inside backward."""
+    """Returns steps in which a thread loads data ahead, across steps, and the optimizer runs inside backward."""
     draw = random.Random(seed)
     trace = Trace(draw)
     for number in range(count):
@@ -106,11 +106,11 @@ def overlapping_steps(seed: int, count: int = 7) -> list[Event]:
         trace.now += draw.randrange(50, 200)
         forward = draw.randrange(1000, 2000)
         trace.add("forward", trace.now, trace.now + forward)
-        trace.add("data", trace.now - 40, trace.now + draw.randrange(100, 900), LOADER)  # half of it hidden, or all
+        trace.add("data", trace.now - 40, trace.now + draw.randrange(100, 900), LOADER)  # partly or wholly hidden
         trace.now += forward + draw.randrange(20, 90)
         backward = draw.randrange(2000, 4000)
         trace.add("backward", trace.now, trace.now + backward, AUTOGRAD)
-        for part in range(3):  # each layer is updated as soon as it has its gradient
+        for part in range(3):  # each layer is updated as soon as its gradient is ready
             start = trace.now + backward * (part + 1) // 5
             trace.add("optimizer", start, start + draw.randrange(100, 400), AUTOGRAD)
         trace.now += backward
@@ -123,31 +123,31 @@ def overlapping_steps(seed: int, count: int = 7) -> list[Event]:
 
 # ---------------------------------------------------------------------------------------------------- phase_fractions
 def intervals(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Random intervals: some inside others, some that touch, one twice; and none at all."""
+    """Merges random intervals, some nested, some that touch, one twice; and an empty list."""
     draw = random.Random(seed)
     given = [(start, start + draw.randrange(1, 40)) for start in (draw.randrange(300) for _ in range(12))]
     given += [(400, 440), (440, 450), (410, 420), (410, 420), (500, 600), (510, 520), (530, 590)]
     draw.shuffle(given)
-    found = learner.merged(given)
-    nothing = learner.merged([])
-    return {"type": type_name(found), "merged": ends(found), "given": ends(given), "empty": ends(nothing)}
+    returned = learner.merged(given)
+    of_empty_list = learner.merged([])
+    return {"type": type_name(returned), "merged": ends(returned), "given": ends(given), "empty": ends(of_empty_list)}
 
 
 def ends(pairs: Any) -> list[int | float | None]:
-    """Start and end of each pair in a list, one after another; one None if it is no list of pairs."""
+    """Returns start and end of each pair in a flat list, or [None] for another value."""
     if type(pairs) is not list or any(type(pair) not in (tuple, list) for pair in pairs):
         return [None]
     return [plain_number(end) for pair in pairs for end in pair]
 
 
 def _fractions(learner: ModuleType, events: list[Event], warmup: int) -> dict[str, Any]:
-    found = learner.phase_fractions(events, warmup)
-    pair = tuple_items(found, 2)
+    returned = learner.phase_fractions(events, warmup)
+    pair = tuple_items(returned, 2)
     fractions = dict_items(pair[1]) if pair else None
     good = pair is not None and fractions is not None
     fractions = fractions or {}
     return {
-        "type": "tuple" if good else type_name(found),
+        "type": "tuple" if good else type_name(returned),
         "names": sorted(str(key) for key in fractions),
         "step_ms": plain_number(pair[0]) if pair and good else None,
         **{key: plain_number(fractions.get(key)) for key in KEYS},
@@ -157,27 +157,27 @@ def _fractions(learner: ModuleType, events: list[Event], warmup: int) -> dict[st
 
 
 def times(events: list[Event]) -> list[int]:
-    """When each event began, was of, and how many there are of what it says: what changes if somebody changes it."""
+    """Returns a checksum of each event: its number of fields, its start and its duration, which show later changes."""
     return [sum(map(int, (len(event), event.get("ts", 0), event.get("dur", 0)))) for event in events]
 
 
 def one_after_another(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Every step is measured, and its phases follow one another."""
+    """Returns the fractions of steps with phases in sequence; all steps count."""
     return _fractions(learner, plain_steps(seed, 7), 0)
 
 
 def slow_first_steps(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """The first steps are far slower, and do not count. Their numbers have one digit, later ones two."""
+    """Returns the fractions without the slow first steps, whose numbers have one digit; later numbers have two."""
     return _fractions(learner, plain_steps(seed, 9, slow_first=3), 3)
 
 
 def ranges_inside(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Ranges of a phase's name inside the phase's own."""
+    """Returns the fractions of phases that have ranges of the same name inside."""
     return _fractions(learner, plain_steps(seed, 6, ranges_inside=True), 0)
 
 
 def threads(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Phases on three threads at once, over the borders of steps."""
+    """Returns the fractions of phases on three threads, some across the borders of steps."""
     return _fractions(learner, overlapping_steps(seed), 1)
 
 
@@ -188,9 +188,9 @@ NAMES = ("aten::linear", "aten::addmm", "aten::mul", "aten::copy_", "autograd::e
 def operations(
     seed: int, depth: int, count: int = 6, two_threads: bool = False, over_borders: bool = False
 ) -> list[Event]:
-    """Steps full of operations that call others, `depth` levels of them; one thread or two at once.
+    """Returns steps of operations that call operations, in `depth` levels, on one thread or two threads at once.
 
-    With `over_borders`, one operation of each step ends after it, and one begins before it.
+    With `over_borders`, one operation per step ends after the step, and one begins before the step.
     """
     draw = random.Random(seed)
     trace = Trace(draw)
@@ -198,16 +198,16 @@ def operations(
     def call(start: int, length: int, level: int, tid: int) -> None:
         trace.add(draw.choice(NAMES), start, start + length, tid, "cpu_op")
         if level < depth:
-            inner = start + draw.choice((0, 5))  # some begin with the one that calls them
+            inner = start + draw.choice((0, 5))  # some begin at the same time as their caller
             while inner + length // 3 <= start + length:
                 call(inner, length // 3 - draw.randrange(2), level + 1, tid)
-                inner += length // 3 + draw.choice((0, 1, 4))  # some follow without a gap
+                inner += length // 3 + draw.choice((0, 1, 4))  # some begin without a gap
 
     for number in range(count):
         begin = trace.now
         for _ in range(4):
             length = draw.randrange(300, 900)
-            trace.add("forward", trace.now, trace.now + length)  # a range is no operation
+            trace.add("forward", trace.now, trace.now + length)  # a range is not an operation
             call(trace.now, length, 1, MAIN)
             if two_threads:
                 call(trace.now + length // 4, length // 2, 1, AUTOGRAD)
@@ -223,14 +223,14 @@ def operations(
 
 
 def _self_times(learner: ModuleType, events: list[Event], warmup: int) -> dict[str, Any]:
-    found = learner.self_times(events, warmup)
-    every = dict_items(found)
-    rows = {str(name): row for name, row in (every or {}).items()}
+    returned = learner.self_times(events, warmup)
+    items = dict_items(returned)
+    rows = {str(name): row for name, row in (items or {}).items()}
     pairs = {
         name: tuple_items(tuple(row) if type(row) is list else row, 2) or (None, None) for name, row in rows.items()
     }
     return {
-        "type": type_name(found) if every is None else "dict",
+        "type": type_name(returned) if items is None else "dict",
         "names": sorted(rows),
         "calls": [plain_number(pairs[name][0]) for name in sorted(rows)],
         "ms": [plain_number(pairs[name][1]) for name in sorted(rows)],
@@ -238,40 +238,40 @@ def _self_times(learner: ModuleType, events: list[Event], warmup: int) -> dict[s
 
 
 def flat_operations(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """No operation calls another."""
+    """Returns the self times of operations that call no other operation."""
     return _self_times(learner, operations(seed, depth=1), 0)
 
 
 def nested_operations(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Three levels of operations."""
+    """Returns the self times of three levels of operations."""
     return _self_times(learner, operations(seed, depth=3), 0)
 
 
 def measured_operations(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Two levels; the first two steps do not count, and some operations reach over the border of a step."""
+    """Returns the self times of two levels without the first two steps; some operations cross the border of a step."""
     return _self_times(learner, operations(seed, depth=2, over_borders=True), 2)
 
 
 def operations_on_threads(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Two levels on two threads: what overlaps is not inside."""
+    """Returns the self times of two levels on two threads, where overlapping operations are not nested."""
     return _self_times(learner, operations(seed, depth=2, two_threads=True), 0)
 
 
 # -------------------------------------------------------------------------------------------------------- utilization
 def formula(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """A random transformer, and PaLM itself."""
+    """Returns the FLOPs of a random transformer and of PaLM."""
     draw = random.Random(seed)
     parameters = draw.randrange(10**6, 10**9)
     shape = {"layers": draw.randrange(2, 40), "heads": draw.randrange(2, 20), "head_dim": 16 * draw.randrange(1, 9)}
-    found = learner.palm_flops(
+    flops = learner.palm_flops(
         parameters=parameters, looked_up=parameters // draw.randrange(5, 20), seq_len=draw.randrange(256, 2048), **shape
     )
     palm = learner.palm_flops(540_350_000_000, 0, 118, 48, 256, 2048)
-    return {"type": kind_of(found), "flops": non_tensor_number(found), "palm": plain_number(palm)}
+    return {"type": kind_of(flops), "flops": non_tensor_number(flops), "palm": plain_number(palm)}
 
 
 def utilization(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """A random device, dense and sparse rows, several devices."""
+    """Returns the MFU of random devices, with dense and sparse rows of the data sheet."""
     draw = random.Random(seed)
     sheet: list[dict[str, Any]] = [
         {"dtype": "fp32", "tflops": draw.randrange(20, 70), "sparsity": False},
@@ -297,53 +297,53 @@ def utilization(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 
 def hardware(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Nothing, some and all of the forward pass done again; and an MFU that somebody has measured wrongly."""
+    """Returns the HFU with none, a part and all of the forward pass recomputed, and for an impossible MFU."""
     draw = random.Random(seed)
     share, part, wrong = draw.uniform(0.1, 0.6), draw.uniform(0.3, 0.9), draw.uniform(0.8, 2.0)
     cases = [(share, 0.0), (share, part), (share, 1.0), (wrong, 1.0)]
-    return {"share": share, "hfu": [plain_number(learner.hfu(*one)) for one in cases]}
+    return {"share": share, "hfu": [plain_number(learner.hfu(*arguments)) for arguments in cases]}
 
 
 # ----------------------------------------------------------------------------------------------------------- diagnose
 def case(seed: int, warmup: int = 2, *, first: dict[str, int], **later: int) -> list[Event]:
-    """A trace whose first steps are like `first` and the others like `later`.
+    """Returns a trace whose first steps have the settings `first` and whose later steps have the settings `later`.
 
-    `data`: µs of waiting for data; `ahead`: µs of loading in another thread; `reads`: numbers handed to Python; `calls`
+    `data`: µs of waiting for data; `ahead`: µs of loading in another thread; `reads`: numbers copied to Python; `calls`
     of an operation of `each` µs, and one more of `long` µs; `work`: µs in two large operations, which a layer calls;
-    `pause`: µs in which nothing runs.
+    `pause`: µs without operations.
     """
     trace = Trace(random.Random(seed))
     for number in range(warmup + 5):
-        is_ = {"data": 60, "ahead": 0, "reads": 0, "calls": 20, "each": 5, "long": 0, "work": 4000, "pause": 50}
-        is_ |= first if number < warmup else later
+        settings = {"data": 60, "ahead": 0, "reads": 0, "calls": 20, "each": 5, "long": 0, "work": 4000, "pause": 50}
+        settings |= first if number < warmup else later
         begin = trace.now
-        trace.add("data", begin, begin + is_["ahead"], LOADER)
-        trace.add("data", begin, begin + is_["data"])
-        trace.now += is_["data"]
+        trace.add("data", begin, begin + settings["ahead"], LOADER)
+        trace.add("data", begin, begin + settings["data"])
+        trace.now += settings["data"]
         for phase, part in (("forward", 3), ("backward", 1)):
             start = trace.now
-            length = is_["work"] * part // 4
+            length = settings["work"] * part // 4
             trace.add("aten::linear", start, start + length, cat="cpu_op")
             trace.add("aten::mm", start + 50, start + length - 50, cat="cpu_op")
             trace.now += length
-            for _ in range(is_["calls"] // 2):
-                trace.add("aten::mul", trace.now, trace.now + is_["each"], cat="cpu_op")
-                trace.now += is_["each"]
+            for _ in range(settings["calls"] // 2):
+                trace.add("aten::mul", trace.now, trace.now + settings["each"], cat="cpu_op")
+                trace.now += settings["each"]
             trace.add(phase, start, trace.now)
-        for place in range(is_["reads"]):
-            outer = "aten::item" if place % 4 else "mine::read"  # which an extension of somebody's own brings
+        for place in range(settings["reads"]):
+            outer = "aten::item" if place % 4 else "mine::read"  # an operation of an extension
             trace.add(outer, trace.now, trace.now + 9, cat="cpu_op")
             trace.add("aten::_local_scalar_dense", trace.now + 3, trace.now + 7, cat="cpu_op")
             trace.now += 10
-        if is_["long"]:
-            trace.add("aten::mul", trace.now, trace.now + is_["long"], cat="cpu_op")
-        trace.now += is_["long"] + is_["pause"]
+        if settings["long"]:
+            trace.add("aten::mul", trace.now, trace.now + settings["long"], cat="cpu_op")
+        trace.now += settings["long"] + settings["pause"]
         trace.step(number, begin)
     return trace.shuffled()
 
 
 def causes(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Traces of every kind, with a wide margin each; the first steps do not count and mislead."""
+    """Diagnoses traces of every kind, far from the thresholds; the first steps are misleading and do not count."""
     draw = random.Random(seed)
     slow_start = {"data": 200_000}
     data, reads = draw.randrange(18_000, 24_000), draw.randrange(120, 180)
@@ -376,23 +376,23 @@ def causes(learner: ModuleType, seed: int) -> dict[str, Any]:
         "data leads": case(seed, first={}, data=draw.randrange(3400, 3700)),
         "idle, some data": case(seed, first={}, data=draw.randrange(2800, 3200), pause=5000),
     }
-    order = draw.sample([*cases], len(cases))  # no answer is right for its place
-    said = {f"trace {place}": learner.diagnose(cases[name], 2) for place, name in enumerate(order)}
-    return {"order": order} | {place: one if type(one) is str else type_name(one) for place, one in said.items()}
+    order = draw.sample([*cases], len(cases))  # so that the place of a trace tells nothing about its answer
+    answers = {f"trace {place}": learner.diagnose(cases[name], 2) for place, name in enumerate(order)}
+    return {"order": order} | {place: text if type(text) is str else type_name(text) for place, text in answers.items()}
 
 
 def named(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """What the learner says of the three scripts."""
-    found = dict_items(learner.patients()) or {}
-    return {name: str(found.get(name, "")) for name in ("patient_a", "patient_b", "patient_c")}
+    """Returns the learner's diagnoses of the three scripts."""
+    diagnoses = dict_items(learner.patients()) or {}
+    return {name: str(diagnoses.get(name, "")) for name in ("patient_a", "patient_b", "patient_c")}
 
 
 # -------------------------------------------------------------------------------------------------------------- watch
 class Small(nn.Module):
-    """Embedding, a layer that is used twice, and an output layer; float64. Remembers what came out of its layers."""
+    """Embedding, a layer that is used twice, and an output layer, in float64; stores weak references to the outputs."""
 
     def __init__(self, seed: int, fails: str = "") -> None:
-        """`fails`: the words of the error that its forward raises."""
+        """`fails`: the text of the error that forward raises, or ""."""
         super().__init__()
         torch.manual_seed(seed)
         self.embedding, self.shared, self.head = nn.Embedding(9, 6), nn.Linear(6, 6), nn.Linear(6, 4)
@@ -414,57 +414,55 @@ class Small(nn.Module):
 
 
 def batch(seed: int) -> Tensor:
-    """Random token ids, int64 [5, 3]."""
+    """Returns random token ids, int64 [5, 3]."""
     return torch.randint(9, (5, 3), generator=torch.Generator().manual_seed(seed))
 
 
 def loss_of(model: nn.Module, seed: int) -> Tensor:
-    """A scalar with its graph, whose gradients are neither small nor equal."""
+    """Returns a scalar with its graph, whose gradients are neither small nor equal."""
     out: Tensor = model(batch(seed))
     return (out * torch.arange(1.0, 5.0, dtype=out.dtype)).square().mean()
 
 
 def hooks_of(model: nn.Module) -> int:
-    """How many hooks are registered on the model's modules, on all modules and on parameters; and what stands in the
-    place of a module's own `forward`.
-    """
+    """Counts the hooks on the model's modules, on all modules and on parameters, and the replaced `forward` methods."""
     kinds = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
-    on_modules = sum(dict.__len__(getattr(module, one)) for module in model.modules() for one in kinds)
-    on_all = sum(dict.__len__(getattr(nn.modules.module, f"_global{one}")) for one in kinds)
-    own = ("forward", "__call__", "_call_impl")
-    replaced = sum(one in vars(module) for module in model.modules() for one in own)
+    on_modules = sum(dict.__len__(getattr(module, kind)) for module in model.modules() for kind in kinds)
+    on_all = sum(dict.__len__(getattr(nn.modules.module, f"_global{kind}")) for kind in kinds)
+    methods = ("forward", "__call__", "_call_impl")
+    replaced = sum(method in vars(module) for module in model.modules() for method in methods)
     replaced += sum(type(module) not in (Small, nn.Embedding, nn.Linear) for module in model.modules())
     on_parameters = sum(dict.__len__(parameter._backward_hooks or {}) for parameter in model.parameters())
     return on_modules + on_all + replaced + on_parameters
 
 
 def notes(log: Any, name: str, kind: str) -> list[int | float | None]:
-    """What is noted down, as numbers; one None where there is no list."""
+    """Returns the recorded numbers, or [None] if there is no list."""
     try:
-        found = log[name][kind]
+        recorded = log[name][kind]
     except (KeyError, TypeError):
         return [None]
-    return [plain_number(value) for value in found] if type(found) is list else [None]
+    return [plain_number(value) for value in recorded] if type(recorded) is list else [None]
 
 
 def gradient_norms(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """After a backward; with a frozen part; of a part; with a layer in two places; and before any backward."""
+    """Returns gradient norms: after and before backward, of a part, of a frozen part, and with a layer used twice."""
     model = Small(seed)
     before = learner.gradient_norm(model)
     model.embedding.weight.requires_grad_(False)
     (1000 * loss_of(model, seed)).backward()
     tied = nn.Sequential(model.shared, nn.Tanh(), model.shared)
-    found = {"whole": model, "part": model.head, "tied": tied, "frozen": model.embedding}
-    norms = {"before": before} | {name: learner.gradient_norm(module) for name, module in found.items()}
+    modules = {"whole": model, "part": model.head, "tied": tied, "frozen": model.embedding}
+    norms = {"before": before} | {name: learner.gradient_norm(module) for name, module in modules.items()}
     types = {kind_of(norm) for norm in norms.values()}
     return {"type": " or ".join(sorted(types))} | {name: plain_number(norm) for name, norm in norms.items()}
 
 
 def watched(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Two steps; one module is called twice in each, and the output of one needs no gradient."""
+    """Watches two steps; one module is called twice per step, and the output of one module needs no gradient."""
     model = Small(seed)
     model.embedding.weight.requires_grad_(False)
-    model.head.eval()  # as somebody does who fine-tunes the rest
+    model.head.eval()  # as in fine-tuning of the other layers
     with learner.watch({"in": model.embedding, "twice": model.shared, "out": model.head}) as log:
         loss_of(model, seed).backward()
         loss_of(model, seed + 1).backward()
@@ -476,7 +474,7 @@ def watched(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 
 def without_backward(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """A forward pass under no_grad."""
+    """Watches a forward pass under no_grad."""
     model = Small(seed)
     with learner.watch({"out": model.head}) as log, torch.no_grad():
         model(batch(seed))
@@ -484,17 +482,17 @@ def without_backward(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 
 def removal(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Hooks left, and notes taken, after the block ended by itself, by an exception, and with another watch inside."""
+    """Counts hooks and records after a `with` block that ended normally or by an error, also with a nested watch."""
     draw = random.Random(seed)
     model, failing = Small(seed), Small(seed, fails=f"no {draw.randrange(10**9)}")
 
-    def others(on: Small) -> None:
+    def others(target: Small) -> None:
         for _ in range(draw.randrange(1, 20)):
-            on.head.register_forward_hook(lambda *_: None)
+            target.head.register_forward_hook(lambda *_: None)
 
     others(model)
     with learner.watch({"out": model.head, "twice": model.shared}) as log:
-        others(model)  # who came later
+        others(model)  # hooks that were added later
         with learner.watch({"out": model.head}):
             loss_of(model, seed).backward()
         loss_of(model, seed).backward()
@@ -518,7 +516,7 @@ def removal(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 
 def undisturbed(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Loss, gradients, modes, and the next random number, of a step under watch."""
+    """Returns loss, gradients, modes and the next random number of a watched step."""
     model = Small(seed)
     model.head.eval()
     with learner.watch({"in": model.embedding, "twice": model.shared, "out": model.head}):
@@ -533,7 +531,7 @@ def undisturbed(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 
 class Copies(TorchFunctionMode):
-    """Counts how often a tensor's numbers are copied to the host, other than by item()."""
+    """Counts the copies of a tensor's numbers to the host, without those of item()."""
 
     count = 0
     kinds = (Tensor.tolist, Tensor.numpy, Tensor.__array__, Tensor.cpu, Tensor.__dlpack__, Tensor.data_ptr)
@@ -544,7 +542,7 @@ class Copies(TorchFunctionMode):
 
 
 class Reads(TorchDispatchMode):
-    """Counts how often a number is handed from a tensor to Python."""
+    """Counts the single numbers that are copied from a tensor to Python."""
 
     count = 0
 
@@ -554,7 +552,7 @@ class Reads(TorchDispatchMode):
 
 
 def kept(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """What the notes are, what they keep alive, and how often the block waited for a number."""
+    """Counts the records by kind, the tensors that they keep in memory, and the reads that wait for a number."""
     model = Small(seed)
     with Copies() as copies, Reads() as reads, learner.watch({"twice": model.shared, "out": model.head}) as log:
         loss = loss_of(model, seed)
@@ -562,12 +560,12 @@ def kept(learner: ModuleType, seed: int) -> dict[str, Any]:
     waits = reads.count + copies.count
     lists: list[Any] = []
     with suppress(KeyError, TypeError):
-        lists = [log[name][one] for name in log for one in ("activation", "gradient")]
-    entries = [value for one in lists if type(one) is list for value in one]
+        lists = [log[name][kind] for name in log for kind in ("activation", "gradient")]
+    entries = [value for values in lists if type(values) is list for value in values]
     tensors = [value for value in entries if is_tensor(value)]
     del loss
     if any(made() is not None for made in model.made):
-        gc.collect()  # slow; only what is part of a cycle still needs it
+        gc.collect()  # slow, and needed only for tensors in reference cycles
     return {
         "entries": len(entries),
         "tensors": len(tensors),

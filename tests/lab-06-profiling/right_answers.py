@@ -16,7 +16,7 @@ RIGHT = {
 }
 
 EQUIVALENT = {
-    "neither needs the other": (
+    "the two statements are independent": (
         "phase_fractions: swapped: total = sum((end - start for start, end… | fractions: dict[str, float] = {}",
         "phase_fractions: swapped: fractions: dict[str, float] = {} | taken: list[tuple[float, float]] = []",
         "phase_fractions: swapped: taken: list[tuple[float, float]] = [] | covered_before = 0.0",
@@ -27,13 +27,13 @@ EQUIVALENT = {
         "diagnose: swapped: if operations.get('aten::_local_scalar_… | tiny = sum((milliseconds for calls, mil…",
         "watch: swapped: log[name]['activation'].append(output.d… | if output.requires_grad:",
     ),
-    "sums, in another order": (
+    "the sums are the same in another order": (
         "self_times: swapped: if running: | add(op['name'], 1, op['dur'])",
         "self_times: swapped: add(op['name'], 1, op['dur']) | running.append(op)",
     ),
-    "a float that is exactly at a threshold is nobody's concern": (
-        "diagnose: comparison turned: phase_fractions(events, warmup)[1]['dat…",
-        "diagnose: comparison turned: tiny > TINY_SHARE * sum((milliseconds f…",
-        "diagnose: comparison turned: milliseconds / calls < TINY_MS",
+    "no measured float is exactly at a threshold": (
+        "diagnose: comparison replaced: phase_fractions(events, warmup)[1]['dat…",
+        "diagnose: comparison replaced: tiny > TINY_SHARE * sum((milliseconds f…",
+        "diagnose: comparison replaced: milliseconds / calls < TINY_MS",
     ),
 }

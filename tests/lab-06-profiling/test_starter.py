@@ -1,4 +1,4 @@
-"""Lab 06's starter as a learner runs it: what it prints, what its trace holds, and what ails the patients."""
+"""Starter of Lab 06: its output, its trace, and the diagnoses of the three patient scripts."""
 
 import contextlib
 import functools
@@ -25,25 +25,25 @@ PHASES = {"data", "forward", "backward", "optimizer"}
 
 
 def profiled(folder: Path, *arguments: str) -> tuple[str, list[Event]]:
-    """Runs the starter in this process; what it printed, and its trace."""
+    """Runs the starter in this process, and returns its output and its trace."""
     before = set(folder.glob("runs/*"))
     with contextlib.redirect_stdout(io.StringIO()) as printed:
         assert starter.main([*CPU, *arguments, "--out", str(folder / "runs")]) == 0
-    (made,) = set(folder.glob("runs/*")) - before
-    return printed.getvalue(), read_trace(made / "trace.json")
+    (run_folder,) = set(folder.glob("runs/*")) - before
+    return printed.getvalue(), read_trace(run_folder / "trace.json")
 
 
 def numbers(text: str, pattern: str) -> list[float]:
-    """The numbers that the groups of `pattern` match in `text`."""
+    """Returns the numbers that the groups of `pattern` match in `text`."""
     match = re.search(pattern, text)
     assert match, text
     return [float(group.replace(",", "")) for group in match.groups()]
 
 
 def calls(events: list[Event], name: str) -> float:
-    """Calls a step of the operations of that name, or that begin with it."""
-    steps = sum(one.startswith("ProfilerStep#") for _, _, one in ranges(events))
-    return sum(one.startswith(name) for _, _, one in ranges(events, "cpu_op")) / steps
+    """Returns the calls per step of operations whose names begin with `name`."""
+    steps = sum(label.startswith("ProfilerStep#") for _, _, label in ranges(events))
+    return sum(label.startswith(name) for _, _, label in ranges(events, "cpu_op")) / steps
 
 
 def test_the_documented_command_works_from_any_folder(tmp_path: Path) -> None:
@@ -56,7 +56,7 @@ def test_the_documented_command_works_from_any_folder(tmp_path: Path) -> None:
     assert (folder / "timeline.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_the_default_options_stay_those_that_the_page_shows() -> None:
+def test_the_default_options_are_those_on_the_page() -> None:
     options = vars(starter.make_parser().parse_args([]))
     assert (options["wait"], options["warmup"], options["active"]) == (1, 3, 5)
     assert (options["batch_size"], options["block_size"], options["hidden_dim"]) == (12, 64, 128)
@@ -64,7 +64,7 @@ def test_the_default_options_stay_those_that_the_page_shows() -> None:
     assert {name: value for name, value in options.items() if shared.get(name, value) != value} == {}
 
 
-def test_the_fractions_add_up_to_1_and_are_those_of_the_exercise(tmp_path: Path) -> None:
+def test_the_fractions_add_up_to_1_and_agree_with_the_exercise(tmp_path: Path) -> None:
     text, events = profiled(tmp_path, *TINY)
     step_ms, fractions = starter.account(events)
     assert set(fractions) == PHASES | {"idle"}
@@ -77,7 +77,7 @@ def test_the_fractions_add_up_to_1_and_are_those_of_the_exercise(tmp_path: Path)
     assert printed == pytest.approx(step_ms, abs=0.01)
 
 
-def test_what_is_counted_twice_makes_the_sum_exceed_1(tmp_path: Path) -> None:
+def test_a_phase_that_is_counted_twice_makes_the_sum_exceed_1(tmp_path: Path) -> None:
     _, events = profiled(tmp_path, *TINY)
     twice = [*events, *(event for event in events if event["name"] == "backward")]
     _, fractions = starter.account(twice)
@@ -91,7 +91,7 @@ def test_only_the_active_steps_are_in_the_trace(tmp_path: Path) -> None:
     assert [name for _, _, name in ranges(events) if name.startswith("ProfilerStep")] == [
         f"ProfilerStep#{number}" for number in (3, 4, 5)
     ]
-    assert calls(events, "aten::zeros_like") == 0, "the optimizer's state was made before"
+    assert calls(events, "aten::zeros_like") == 0, "the optimizer's state is made in an earlier step"
 
 
 @pytest.mark.parametrize("shape", [(), ("--layers", "3", "--heads", "1", "--hidden-dim", "24", "--block-size", "40")])
@@ -109,13 +109,13 @@ def test_counted_flops_equal_the_formula(tmp_path: Path, shape: tuple[str, ...],
     assert backward == 2 * forward
 
 
-def test_recomputing_executes_more_and_trains_the_same(tmp_path: Path) -> None:
+def test_recomputation_executes_more_flops_with_the_same_losses(tmp_path: Path) -> None:
     plain, _ = profiled(tmp_path, *TINY, "--peak-flops", "1e12")
-    again, events = profiled(tmp_path, *TINY, "--peak-flops", "1e12", "--recompute")
-    assert losses(again) == losses(plain)
+    recomputed, events = profiled(tmp_path, *TINY, "--peak-flops", "1e12", "--recompute")
+    assert losses(recomputed) == losses(plain)
     assert calls(events, "aten::mm") > 0
-    needed, executed = (numbers(again, rf"{what}: ([\d,]+)")[0] for what in (r"12LHQT", "executed"))
-    mfu, hfu = numbers(again, r"MFU ([\d.]+), HFU ([\d.]+) of 1,000 GFLOP/s \(given\)")
+    needed, executed = (numbers(recomputed, rf"{name}: ([\d,]+)")[0] for name in (r"12LHQT", "executed"))
+    mfu, hfu = numbers(recomputed, r"MFU ([\d.]+), HFU ([\d.]+) of 1,000 GFLOP/s \(given\)")
     assert executed > needed
     assert hfu >= mfu
 
@@ -124,7 +124,7 @@ def losses(text: str) -> list[float]:
     return [float(loss) for loss in re.findall(r"loss ([\d.]+)", text)]
 
 
-def test_a_profiled_run_trains_as_lab_02_does(tmp_path: Path) -> None:
+def test_a_profiled_run_has_the_losses_of_lab_02(tmp_path: Path) -> None:
     lab02 = Starter("02")
     plain = lab02.train(tmp_path, "--steps", "4", "--warmup-steps", "0", "--eval-every", "4", "--device", "cpu")
     options = starter.make_parser().parse_args([*TINY, "--device", "cpu"])
@@ -135,49 +135,49 @@ def test_a_profiled_run_trains_as_lab_02_does(tmp_path: Path) -> None:
     script = {"next_batch": starter.next_batch, "train_step": starter.train_step}
     options.wait, options.warmup, options.active = 1, 1, 2
     loop = functools.partial(starter.train_steps, model, optimizer, corpus, options, script)
-    found = starter.profile_steps(loop, options, tmp_path / "trace.json")
-    assert [loss.item() for loss in found] == [loss for _, loss in logged_losses(plain)]
+    profiled_losses = starter.profile_steps(loop, options, tmp_path / "trace.json")
+    assert [loss.item() for loss in profiled_losses] == [loss for _, loss in logged_losses(plain)]
 
 
 # ---------------------------------------------------------------------------------------------------------- patients
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[str, list[Event]]]:
-    """The healthy run and the three patients, of the shape that the page shows."""
+    """Output and trace of the healthy run and of the three patients, with the model on the page."""
     folder = tmp_path_factory.mktemp("patients")
-    found = {"healthy": profiled(folder)}
+    results = {"healthy": profiled(folder)}
     for name in ("patient_a", "patient_b", "patient_c"):
-        found[name] = profiled(folder, "--script", f"{name}.py")
-    return found
+        results[name] = profiled(folder, "--script", f"{name}.py")
+    return results
 
 
 @pytest.mark.parametrize("name", ["patient_a", "patient_b", "patient_c"])
-def test_a_patient_is_what_the_exercise_says_and_trains_the_same(name: str, runs: Any, tmp_path: Path) -> None:
+def test_a_patient_has_the_expected_diagnosis_and_the_healthy_losses(name: str, runs: Any, tmp_path: Path) -> None:
     text, events = runs[name]
     assert losses(text) == pytest.approx(losses(runs["healthy"][0]), abs=1e-4)
-    for _ in range(2):  # on a machine that is busy, tiny operations may have been interrupted: look again
+    for _ in range(2):  # on a busy machine, tiny operations may have been interrupted: profile again
         if reference.diagnose(events, 0) != reference.patients()[name]:
             _, events = profiled(tmp_path, "--script", f"{name}.py")
     assert reference.diagnose(events, 0) == reference.patients()[name]
 
 
-def test_the_healthy_run_has_none_of_the_marks(runs: Any) -> None:
+def test_the_healthy_run_has_no_diagnosis(runs: Any) -> None:
     _, events = runs["healthy"]
     assert reference.diagnose(events, 0) == "none of these"
     assert calls(events, "aten::_local_scalar_dense") == 27
 
 
-def test_each_patient_has_its_mark_and_not_the_others(runs: Any) -> None:
+def test_each_patient_has_its_own_symptom_only(runs: Any) -> None:
     fractions = {name: starter.account(events)[1] for name, (_, events) in runs.items()}
     assert max(fractions["patient_c"], key=lambda phase: fractions["patient_c"][phase]) == "data"
-    assert fractions["patient_a"]["idle"] == max(one["idle"] for one in fractions.values())
+    assert fractions["patient_a"]["idle"] == max(phases["idle"] for phases in fractions.values())
     reads = {name: calls(events, "aten::_local_scalar_dense") for name, (_, events) in runs.items()}
     assert reads == {"healthy": 27, "patient_a": 162, "patient_b": 27, "patient_c": 27}
-    every = {name: calls(events, "aten::") for name, (_, events) in runs.items()}
-    assert every["patient_b"] > 10 * every["healthy"]
-    assert max(every["patient_a"], every["patient_c"]) < 2 * every["healthy"]
+    operations = {name: calls(events, "aten::") for name, (_, events) in runs.items()}
+    assert operations["patient_b"] > 10 * operations["healthy"]
+    assert max(operations["patient_a"], operations["patient_c"]) < 2 * operations["healthy"]
 
 
-# --------------------------------------------------------------------------------------------------------------- edges
+# -------------------------------------------------------------------------------------------------------------- errors
 BAD_OPTIONS = [
     (["--step", "5"], "unknown option --step"),
     (["--active", "0"], "--active: '0' must be a whole number of at least 1"),
@@ -202,10 +202,10 @@ BAD_OPTIONS = [
 ]
 
 
-@pytest.mark.parametrize(("arguments", "said"), BAD_OPTIONS, ids=lambda value: str(value)[:40])
-def test_bad_input_is_one_sentence_and_nothing_is_written(
+@pytest.mark.parametrize(("arguments", "message"), BAD_OPTIONS, ids=lambda value: str(value)[:40])
+def test_bad_input_gets_one_sentence_and_no_file_is_written(
     arguments: list[str],
-    said: str,
+    message: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -217,11 +217,11 @@ def test_bad_input_is_one_sentence_and_nothing_is_written(
     Path("no_function.py").write_text("train_step = 3\n")
     Path("other_parameters.py").write_text("def train_step(model, x):\n    return 0.0\n")
     before = set(tmp_path.iterdir())
-    assert said in fails(arguments, capsys)
+    assert message in fails(arguments, capsys)
     assert set(tmp_path.iterdir()) == before
 
 
-def test_ctrl_c_ends_with_a_sentence(
+def test_ctrl_c_ends_the_run_with_a_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def interrupted(*_: object) -> None:
@@ -232,7 +232,7 @@ def test_ctrl_c_ends_with_a_sentence(
     assert "Stopped by Ctrl-C" in capsys.readouterr().err
 
 
-def test_no_run_touches_another(tmp_path: Path) -> None:
+def test_a_run_changes_no_file_of_another_run(tmp_path: Path) -> None:
     profiled(tmp_path, *TINY)
     before = {file: file.read_bytes() for file in (tmp_path / "runs" / "lab-06-001").iterdir()}
     profiled(tmp_path, *TINY)
@@ -240,17 +240,17 @@ def test_no_run_touches_another(tmp_path: Path) -> None:
     assert len(list((tmp_path / "runs").iterdir())) == 2
 
 
-def test_watching_layers_leaves_no_hook_whatever_happens() -> None:
+def test_watching_layers_leaves_no_hook_even_after_an_error() -> None:
     layers = [torch.nn.Linear(3, 3) for _ in range(4)]
     outputs, gradients = starter.watch_layers(layers, lambda: torch.nn.Sequential(*layers)(torch.ones(2, 3)).sum())
     assert len(outputs) == len(gradients) == 4
     assert gradients[-1] == pytest.approx(1.0), "the sum's gradient along the last output is 1"
 
-    def breaks() -> torch.Tensor:
+    def fails_in_forward() -> torch.Tensor:
         raise ArithmeticError
 
     with pytest.raises(ArithmeticError):
-        starter.watch_layers(layers, breaks)
+        starter.watch_layers(layers, fails_in_forward)
     assert [len(layer._forward_hooks) for layer in layers] == [0, 0, 0, 0]
 
 
@@ -261,7 +261,7 @@ def test_a_script_may_return_the_loss_as_a_number(tmp_path: Path) -> None:
     assert losses(text) == [2.5, 2.5]
 
 
-def test_the_timelines_fractions_are_of_the_steps_and_not_of_the_time_between_them() -> None:
+def test_the_fractions_of_the_timeline_exclude_the_time_between_steps() -> None:
     spans = [("ProfilerStep#3", 0, 100), ("data", 0, 10), ("forward", 10, 30), ("backward", 40, 50)]
     spans += [("ProfilerStep#4", 180, 100), ("data", 180, 10), ("forward", 190, 30), ("backward", 220, 50)]
     events = [
@@ -272,13 +272,13 @@ def test_the_timelines_fractions_are_of_the_steps_and_not_of_the_time_between_th
     assert texts == [0.1, 0.3, 0.5, 0.0, 0.1]
 
 
-def test_layers_are_counted_in_whole_numbers() -> None:
+def test_labels_of_layers_are_whole_numbers() -> None:
     figure = plot_by_depth({"output": [1.0, 2.0, 3.0, 4.0]}, "size")
     figure.canvas.draw()
     assert [label.get_text() for label in figure.axes[0].get_xticklabels() if "." in label.get_text()] == []
 
 
-def test_a_gpus_trace_says_how_long_it_is_busy() -> None:
+def test_the_trace_of_a_gpu_gives_its_busy_fraction() -> None:
     def event(name: str, cat: str, start: float, duration: float) -> Event:
         return {"ph": "X", "cat": cat, "name": name, "ts": start, "dur": duration, "tid": 1}
 
@@ -286,9 +286,9 @@ def test_a_gpus_trace_says_how_long_it_is_busy() -> None:
     assert device_busy(steps) is None
     kernels = [
         event("gemm", "kernel", 10, 40),
-        event("copy", "gpu_memcpy", 30, 40),  # on another stream, half of it at the same time
+        event("copy", "gpu_memcpy", 30, 40),  # on another stream, half of it overlaps
         event("fill", "gpu_memset", 120, 10),
-        event("late", "kernel", 500, 50),  # in no step
+        event("late", "kernel", 500, 50),  # outside the steps
     ]
     assert device_busy([*steps, *kernels]) == pytest.approx((60 + 10) / 200)
     phases = [event("forward", "user_annotation", 5, 80), event("backward", "user_annotation", 110, 60)]

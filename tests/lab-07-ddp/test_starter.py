@@ -1,4 +1,4 @@
-"""Lab 07's starter as a learner runs it: K ranks are Lab 02's run, and they start, stop and fail as one."""
+"""Starter of Lab 07: its losses are those of Lab 02, and its ranks start, stop and fail together."""
 
 import os
 import re
@@ -38,9 +38,9 @@ def environment() -> dict[str, str]:
     return {**os.environ, "PYTHONUNBUFFERED": "1", "OMP_NUM_THREADS": "1"}
 
 
-# --------------------------------------------------------------------------------------------------------- the equality
+# ----------------------------------------------------------------------------------------------------------- equality
 def compared(dtype: torch.dtype, corpus: bool) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """On one rank: loss and gradient of the starter's step on this rank's rows, and of Lab 02's on the whole batch."""
+    """Returns, on one rank, gradient and loss of the starter on the rank's rows and of Lab 02 on the whole batch."""
     starter, lab_02 = import_starter("07"), import_starter("02")
     torch.manual_seed(0)
     text = load_corpus("embedded")
@@ -48,27 +48,26 @@ def compared(dtype: torch.dtype, corpus: bool) -> tuple[Tensor, Tensor, Tensor, 
     x, y = torch.randint(24, (2, 12, 8))
     if corpus:
         x, y = random_batch(text.train, step=0, seed=0, batch_size=12, block_size=8)
-    mine = starter.first_gradient(model, *starter.my_rows(x, y), dtype, parallel=True)
-    still = torch.optim.SGD(model.parameters(), lr=0.0)
-    loss = lab_02.train_step(model, still, x, y)
+    averaged = starter.first_gradient(model, *starter.my_rows(x, y), dtype, parallel=True)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.0)
+    loss = lab_02.train_step(model, optimizer, x, y)
     whole = torch.cat([p.grad.flatten() for p in model.parameters() if p.grad is not None])
-    still.zero_grad()
-    shared = starter.train_step(
-        model, still, *starter.my_rows(x, y)
-    )  # without DDP: its loss is all ranks' all the same
-    return mine, whole, shared, loss
+    optimizer.zero_grad()
+    # The loss is the mean over all ranks, even without DDP.
+    mean_loss = starter.train_step(model, optimizer, *starter.my_rows(x, y))
+    return averaged, whole, mean_loss, loss
 
 
 @pytest.mark.parametrize("corpus", [False, True])
 @pytest.mark.parametrize("ranks", [2, 4])
-def test_a_step_on_k_ranks_is_lab_02s_step_on_the_whole_batch(ranks: int, corpus: bool) -> None:
-    for mine, whole, shared, loss in run_world(compared, ranks, torch.float64, corpus):
-        assert (mine - whole).abs().max() <= 1e-12 * whole.abs().max()
-        assert shared.item() == pytest.approx(loss.item(), rel=1e-12)
+def test_a_step_on_k_ranks_equals_lab_02s_step_on_the_whole_batch(ranks: int, corpus: bool) -> None:
+    for averaged, whole, mean_loss, loss in run_world(compared, ranks, torch.float64, corpus):
+        assert (averaged - whole).abs().max() <= 1e-12 * whole.abs().max()
+        assert mean_loss.item() == pytest.approx(loss.item(), rel=1e-12)
 
 
 def unsynchronized() -> str:
-    """What the starter says where a rank adds something of its own to its gradient."""
+    """Returns the starter's comparison for ranks that do not average their gradients."""
     starter = import_starter("07")
     torch.manual_seed(0)
     model = GPT(GPTConfig(24, block_size=8, n_layer=1, n_head=2, hidden_dim=16))
@@ -77,13 +76,13 @@ def unsynchronized() -> str:
 
 
 def test_ranks_that_do_not_average_are_not_equal() -> None:
-    assert all("NOT EQUAL" in said for said in run_world(unsynchronized, 2))
+    assert all("NOT EQUAL" in comparison for comparison in run_world(unsynchronized, 2))
 
 
-def test_the_run_on_two_and_on_three_ranks_is_lab_02s(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    alone = train(tmp_path, "--steps", "21", of=LAB02)
-    wanted = losses(alone)
-    validation = read_log(alone / "log.jsonl")["eval"][-1]["val_loss"]
+def test_runs_on_2_and_3_ranks_have_the_losses_of_lab_02(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lab02_folder = train(tmp_path, "--steps", "21", of=LAB02)
+    expected = losses(lab02_folder)
+    validation = read_log(lab02_folder / "log.jsonl")["eval"][-1]["val_loss"]
     capsys.readouterr()
     for ranks in (2, 3):
         folder = train(tmp_path, "--steps", "21", "--ranks", str(ranks))
@@ -92,16 +91,16 @@ def test_the_run_on_two_and_on_three_ranks_is_lab_02s(tmp_path: Path, capsys: py
         assert f"batch 12 = {ranks} x {12 // ranks}" in out
         assert "\nequal within 1e-12" in out
         assert "[rank 1]" not in out, "rank 0 prints for all"
-        assert [step for step, _ in losses(folder)] == [step for step, _ in wanted]
-        for (_, mine), (_, theirs) in zip(losses(folder), wanted, strict=True):
-            assert mine == pytest.approx(theirs, abs=5e-4)
+        assert [step for step, _ in losses(folder)] == [step for step, _ in expected]
+        for (_, loss), (_, expected_loss) in zip(losses(folder), expected, strict=True):
+            assert loss == pytest.approx(expected_loss, abs=5e-4)
         log = read_log(folder / "log.jsonl")
         assert log["eval"][-1]["val_loss"] == pytest.approx(validation, abs=5e-4)
         assert len(log["ranks"][-1]["forward_ms"]) == ranks
         assert log["run"][0]["ranks"] == ranks
 
 
-def test_what_was_sent_is_told_before_and_after_the_buckets_are_rebuilt(
+def test_sent_bytes_are_printed_before_and_after_the_buckets_are_rebuilt(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     train(tmp_path, "--steps", "2", "--hidden-dim", "192", "--layers", "2", "--heads", "4", "--ranks", "2")
@@ -117,7 +116,7 @@ def test_what_was_sent_is_told_before_and_after_the_buckets_are_rebuilt(
 
 
 # ----------------------------------------------------------------------------------------------------- start and resume
-def test_torchrun_starts_it_too_and_the_files_are_there_once(tmp_path: Path) -> None:
+def test_torchrun_starts_the_ranks_and_the_files_are_written_once(tmp_path: Path) -> None:
     done = subprocess.run(
         command("--steps", "3", torchrun=2),
         cwd=tmp_path,
@@ -136,31 +135,31 @@ def test_torchrun_starts_it_too_and_the_files_are_there_once(tmp_path: Path) -> 
     assert [folder.name for folder in (tmp_path / "runs").iterdir()] == ["lab-07-001"]
 
 
-def test_a_run_goes_on_with_other_ranks_and_its_checkpoint_is_lab_02s(tmp_path: Path) -> None:
+def test_a_run_resumes_on_other_numbers_of_ranks_and_in_lab_02(tmp_path: Path) -> None:
     whole = train(tmp_path, "--steps", "12", "--ranks", "2")
     half = train(tmp_path, "--steps", "6", "--ranks", "2")
     checkpoint = str(half / "checkpoint.pt")
-    same = train(tmp_path, "--steps", "12", "--resume", checkpoint, "--ranks", "2")
-    assert losses(half) + losses(same) == losses(whole), "every loss, bit for bit"
-    wanted = dict(losses(whole))
-    for rest in (
+    on_two_ranks = train(tmp_path, "--steps", "12", "--resume", checkpoint, "--ranks", "2")
+    assert losses(half) + losses(on_two_ranks) == losses(whole), "every loss, bit for bit"
+    expected = dict(losses(whole))
+    for resumed in (
         train(tmp_path, "--steps", "12", "--resume", checkpoint, "--ranks", "3"),
         train(tmp_path, "--steps", "12", "--resume", checkpoint, of=LAB02),
     ):
-        assert [step for step, _ in losses(rest)] == [7, 8, 9, 10, 11, 12]
-        assert all(loss == pytest.approx(wanted[step], abs=5e-4) for step, loss in losses(rest))
+        assert [step for step, _ in losses(resumed)] == [7, 8, 9, 10, 11, 12]
+        assert all(loss == pytest.approx(expected[step], abs=5e-4) for step, loss in losses(resumed))
     names = torch.load(checkpoint, weights_only=True)["model"]
     assert not any(name.startswith("module.") for name in names)
 
 
-def test_the_default_options_stay_those_that_the_page_shows() -> None:
+def test_the_default_options_are_those_on_the_page() -> None:
     options = vars(starter.make_parser().parse_args([]))
     assert [options[name] for name in ("steps", "batch_size", "ranks", "eval_every")] == [200, 12, None, 100]
 
 
 # ------------------------------------------------------------------------------------------------------------ mistakes
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["--ranks", "5"], "--batch-size 12 does not divide by 5 ranks: use 10, say."),
         (["--ranks", "0"], "--ranks: '0' must be a whole number of at least 1"),
@@ -172,35 +171,35 @@ def test_the_default_options_stay_those_that_the_page_shows() -> None:
     ],
     ids=lambda value: str(value)[:40],
 )
-def test_bad_input_is_one_sentence_and_nothing_is_written(
+def test_bad_input_gets_one_sentence_and_no_file_is_written(
     arguments: list[str],
-    said: str,
+    message: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
     torch.save({"weights": torch.zeros(2)}, "there.pt")
-    assert said in fails(arguments, capsys)
+    assert message in fails(arguments, capsys)
     assert [file.name for file in tmp_path.iterdir()] == ["there.pt"]
 
 
-def test_a_folder_that_only_rank_0_cannot_make_stops_all(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_that_rank_0_cannot_make_stops_all_ranks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "runs").write_text("in the way")
     assert "cannot write to" in fails([*SMALL, "--out", str(tmp_path / "runs")], capsys)
 
 
-def test_an_uneven_batch_is_one_sentence_of_all_ranks(tmp_path: Path) -> None:
+def test_an_uneven_batch_gets_one_sentence_from_all_ranks_together(tmp_path: Path) -> None:
     done = LAB07.run_as_ranks(2, *SMALL, "--batch-size", "5", cwd=tmp_path)
     assert [process.returncode for process in done] == [2, 2]
-    said = "".join(process.stderr for process in done)
-    assert said.count("--batch-size 5 does not divide by 2 ranks: use 4, say.") == 1
+    errors = "".join(process.stderr for process in done)
+    assert errors.count("--batch-size 5 does not divide by 2 ranks: use 4, say.") == 1
     assert list(tmp_path.iterdir()) == []
 
 
 # ------------------------------------------------------------------------------------------------------- stop and fail
 def running(tmp_path: Path) -> tuple[subprocess.Popen[str], str]:
-    """A run of two ranks that has trained some steps, and what it has said."""
+    """Returns a run of two ranks that has trained some steps, and its output so far."""
     process = subprocess.Popen(
         command("--steps", "1000000"),
         cwd=tmp_path,
@@ -210,12 +209,12 @@ def running(tmp_path: Path) -> tuple[subprocess.Popen[str], str]:
         env=environment(),
     )
     assert process.stdout is not None
-    seen = ""
-    while "step    50/" not in seen:
+    printed = ""
+    while "step    50/" not in printed:
         line = process.stdout.readline()
-        assert line, f"ended early: {seen}{process.communicate(timeout=60)}"
-        seen += line
-    return process, seen
+        assert line, f"ended early: {printed}{process.communicate(timeout=60)}"
+        printed += line
+    return process, printed
 
 
 def family(process: "subprocess.Popen[str]") -> list[psutil.Process]:
@@ -223,8 +222,9 @@ def family(process: "subprocess.Popen[str]") -> list[psutil.Process]:
 
 
 def ranks_of(process: "subprocess.Popen[str]") -> list[psutil.Process]:
-    """Those of the family that compute."""
-    return sorted((one for one in family(process) if one.cpu_times().user > 0), key=lambda one: one.create_time())[-2:]
+    """Returns the rank processes: of the children that have computed, the two that were started last."""
+    computing = [child for child in family(process) if child.cpu_times().user > 0]
+    return sorted(computing, key=lambda child: child.create_time())[-2:]
 
 
 def test_ctrl_c_stops_all_ranks_after_the_same_step(tmp_path: Path) -> None:
@@ -242,7 +242,7 @@ def test_ctrl_c_stops_all_ranks_after_the_same_step(tmp_path: Path) -> None:
     assert not alive
 
 
-def test_a_killed_rank_is_one_report_and_leaves_no_process(tmp_path: Path) -> None:
+def test_a_killed_rank_gets_one_report_and_no_process_stays(tmp_path: Path) -> None:
     process, _ = running(tmp_path)
     started = family(process)
     ranks_of(process)[-1].kill()
@@ -263,7 +263,7 @@ def test_break_it_is_a_patch_of_this_starter(tmp_path: Path) -> None:
 
 
 def averaged_weights(steps: int) -> dict[str, Any]:
-    """The bug in small: hooks that average the parameter. How far the ranks' weights are apart after some steps."""
+    """Trains with the bug of the page, hooks that average the parameter, and returns this rank's weights."""
     torch.manual_seed(0)
     model = torch.nn.Linear(3, 2).double()
 
@@ -282,6 +282,6 @@ def averaged_weights(steps: int) -> dict[str, Any]:
     return {"weights": model.weight.detach()}
 
 
-def test_what_break_it_averages_are_the_weights_and_the_ranks_end_apart() -> None:
-    one, other = (found["weights"] for found in run_world(averaged_weights, 2, 5))
-    assert (one - other).abs().max() > 1e-3
+def test_hooks_that_average_the_weights_leave_the_ranks_with_different_weights() -> None:
+    first, second = (returned["weights"] for returned in run_world(averaged_weights, 2, 5))
+    assert (first - second).abs().max() > 1e-3

@@ -1,7 +1,7 @@
-"""Lab 08, probes: they call the learner's code on two or three real ranks and return what came of it as plain values.
+"""Probes of Lab 08: each calls the learner's code on two or three real ranks, and returns its results as plain values.
 
-A probe's own process only makes inputs; every computation is a rank's. Numbers are float64 where precision is not the
-subject, so that the order of additions shows in the 16th digit only.
+A probe's process only makes inputs; every computation is on a rank. Numbers are float64 where precision is not the
+subject, so that the order of additions changes only the 16th digit.
 """
 
 import contextlib
@@ -31,37 +31,37 @@ from rankzero.exercises.probes.time_limits import stretched
 from rankzero.exercises.probes.untrusted_values import array, is_tensor, plain_number, type_name
 from rankzero.learn.distributed.collectives import CollectiveCounter
 
-FILL = 99.0  # what stands behind the last number of a part, where it means nothing
+FILL = 99.0  # the padding behind the last number of a part, which must not be used
 
 
 def draw(seed: int, *shape: int) -> Tensor:
-    """Normal numbers, float64; none is 0."""
+    """Returns normally distributed numbers, float64; none is 0."""
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
 def part_of(whole: Tensor, rank: int, ranks: int, fill: float = 0.0) -> Tensor:
-    """The part that a rank keeps, as `cut` is to make it."""
+    """Returns the part that a rank keeps, as a right `cut` returns it."""
     size = -(-whole.numel() // ranks)
     part = torch.full((size,), fill, dtype=whole.dtype)
-    mine = whole.detach().flatten()[rank * size : (rank + 1) * size]
-    part[: len(mine)] = mine
+    rank_numbers = whole.detach().flatten()[rank * size : (rank + 1) * size]
+    part[: len(rank_numbers)] = rank_numbers
     return part
 
 
 def plain(value: Any) -> Any:
-    """A tensor's numbers as an array; None for what is no tensor."""
+    """Returns a tensor's numbers as an array, and None for another value."""
     return array(value) if is_tensor(value) else None
 
 
 def a_tensor(value: Any, function: str) -> Tensor:
-    """The tensor that a function of the learner's returned. TypeError, in words, for anything else."""
+    """Returns `value` if it is a tensor. TypeError with a sentence if the learner's function returned another value."""
     if not is_tensor(value):
         raise TypeError(f"{function} returned a {type_name(value)}; a tensor was expected")
     return value
 
 
 def said(counter: CollectiveCounter) -> list[str]:
-    """What was called, in order: 'all_gather of 24 float64', a barrier without a size."""
+    """Returns the calls in order, such as 'all_gather of 24 float64' or 'barrier'."""
     sizes = {"float64": 8, "float32": 4, "int64": 8, "bfloat16": 2, "float16": 2, "uint8": 1}
     return [
         record.collective
@@ -72,30 +72,32 @@ def said(counter: CollectiveCounter) -> list[str]:
 
 
 def merged(by_rank: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """What each rank answered, as lists by rank; arrays of one shape become one array with a row for each rank."""
-    found: dict[str, Any] = {}
+    """Returns the ranks' answers as lists by rank; arrays of one shape become one array with a row per rank."""
+    combined: dict[str, Any] = {}
     for name in by_rank[0]:
-        every = [one[name] for one in by_rank]
-        stacks = all(isinstance(one, np.ndarray) and one.shape == every[0].shape for one in every)
-        found[name] = np.stack(every) if stacks else every
-    return found
+        values = [answers[name] for answers in by_rank]
+        can_stack = all(isinstance(value, np.ndarray) and value.shape == values[0].shape for value in values)
+        combined[name] = np.stack(values) if can_stack else values
+    return combined
 
 
 def references(tensors: Any) -> list[StorageWeakRef]:
-    """Weak references to the memory of every tensor in a list of lists."""
+    """Returns weak references to the storage of every tensor in nested lists."""
     if isinstance(tensors, list | tuple):
-        return [one for entry in tensors for one in references(entry)]
+        return [reference for entry in tensors for reference in references(entry)]
     return [StorageWeakRef(tensors.untyped_storage())] if isinstance(tensors, Tensor) else []
 
 
 def alive(followed: Sequence[StorageWeakRef], expected: int, patience: float) -> int:
-    """Float64 numbers in the storages that are still there; waits `patience` seconds for there to be no more than
-    `expected`, on a busy machine longer: gloo's own thread may let go of one a little after `wait`.
+    """Counts the float64 numbers in the storages that still exist, after waiting until there are at most `expected`.
+
+    Waits `patience` seconds, longer on a busy machine, because gloo's thread may free a storage shortly after `wait`.
     """
     until = time.monotonic() + stretched(patience)
     while True:
-        storages = [torch.UntypedStorage._new_with_weak_ptr(one.cdata) for one in followed]
-        numbers = sum({one._cdata: one.nbytes() // 8 for one in storages if one is not None}.values())
+        storages = [torch.UntypedStorage._new_with_weak_ptr(reference.cdata) for reference in followed]
+        existing = {storage._cdata: storage.nbytes() // 8 for storage in storages if storage is not None}
+        numbers = sum(existing.values())
         del storages
         if numbers <= expected or time.monotonic() > until:
             return numbers
@@ -107,7 +109,7 @@ Shape = tuple[int, ...]
 
 
 def cuts(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Parts of tensors of several shapes, for every rank of worlds of several sizes; and their storages."""
+    """Cuts tensors of several shapes for every rank of worlds of several sizes; returns parts and storages."""
     chance = random.Random(seed)
     cases: list[tuple[Shape, int]] = [((3 * chance.randrange(2, 20) + 1,), 3), ((4,), 3)]
     cases += [((2, chance.randrange(2, 20)), 2), ((3, 2), 4), ((), 2), ((chance.randrange(3, 40),), 1)]
@@ -131,7 +133,7 @@ def cuts(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 
 def gathers(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Wholes of one dimension, of two and of none, put together on three ranks."""
+    """Gathers tensors of one, two and no dimensions on three ranks."""
     chance = random.Random(seed)
     cases: list[Shape] = [(3 * chance.randrange(2, 30) + 1,), (2, chance.randrange(2, 20)), ()]
 
@@ -150,7 +152,7 @@ def gathers(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 
 def reductions(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Gradients of one dimension, of two, and of two transposed, another on each of two ranks."""
+    """Reduces gradients of one and two dimensions, one transposed, which differ between the two ranks."""
     chance = random.Random(seed)
     cases: list[Shape] = [(2 * chance.randrange(2, 30) + 1,), (2, chance.randrange(2, 20)), (3, 2)]
 
@@ -172,83 +174,85 @@ def reductions(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 # ----------------------------------------------------------------------------------------------------------- clip_part
 def by_hand(*arguments: Any, **settings: Any) -> None:
-    """Stands in what each of torch's functions that clip calls, however a file has imported them."""
+    """Replaces a function that all of torch's clipping functions call, however a file has imported them."""
     raise RuntimeError("clip_part is to be written by hand, without torch.nn.utils")
 
 
 def _clipped(learner: ModuleType, whole: Tensor, max_norm: float, fill: float) -> dict[str, Any]:
-    """One gradient in three parts."""
+    """Clips one gradient in three parts."""
     numel, rank = whole.numel(), dist.get_rank()
     part = part_of(whole, rank, 3, fill)
-    mine, room = max(0, min(len(part), numel - rank * len(part))), part.data_ptr()
+    used, address = max(0, min(len(part), numel - rank * len(part))), part.data_ptr()
     torchs = patch.object(nn.utils.clip_grad, "_group_tensors_by_device_and_dtype", by_hand)
     with CollectiveCounter() as counter, torchs:
         norm = learner.clip_part(part, numel, max_norm)
     return {
         "type": type_name(norm),
         "norm": plain_number(norm),
-        "part": plain(part[:mine]),
-        "moved": part.data_ptr() != room,
+        "part": plain(part[:used]),
+        "moved": part.data_ptr() != address,
         "calls": said(counter),
     }
 
 
 def clipped(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Gradients on three ranks: two several times as long as the limit, of 7 and of 4 numbers, so that the last rank
-    has few, or none, with nan in the fill; then, with a limit of 2 and numbers in the fill, gradients 1.9, 0 and 2.1
-    long, of which each rank's own part is shorter.
+    """Clips gradients of 7 and of 4 numbers on three ranks, so that the last rank has few numbers or none.
+
+    Two gradients are several times the limit, with nan in the padding. Then, with a limit of 2 and numbers in the
+    padding, gradients have norms of 1.9, 0 and 2.1; each rank's part has a smaller norm.
     """
     chance = random.Random(seed)
     limit, factor = chance.uniform(0.5, 2.0), chance.uniform(3, 50)
 
     def work() -> dict[str, Any]:
-        every = []
+        results = []
         for place, numel in enumerate((7, 4)):
             whole = draw(seed + place, numel)
-            whole[0] *= 5  # so that the ranks' own lengths differ
-            every.append(_clipped(learner, whole * (limit * factor / whole.norm()), limit, torch.nan))
+            whole[0] *= 5  # so that the norms of the ranks' parts differ
+            results.append(_clipped(learner, whole * (limit * factor / whole.norm()), limit, torch.nan))
         for place, (numel, length) in enumerate(((7, 1.9), (4, 0.0), (7, 2.1))):
             whole = draw(seed + place, numel)
-            every.append(_clipped(learner, whole * (length / whole.norm()), 2.0, FILL))
-        first, others = every[:2], every[2:]
-        found = {name: [one[name] for one in first] for name in every[0]}
-        return found | {f"{name} at the limit": [one[name] for one in others] for name in every[0]}
+            results.append(_clipped(learner, whole * (length / whole.norm()), 2.0, FILL))
+        first, others = results[:2], results[2:]
+        above_limit = {name: [result[name] for result in first] for name in results[0]}
+        return above_limit | {f"{name} at the limit": [result[name] for result in others] for name in results[0]}
 
     return merged(run_on_ranks(work, 3)) | {"limits": [limit, limit], "limits at the limit": [2.0] * 3}
 
 
 # --------------------------------------------------------------------------------------------------------------- zero1
 def make_parameters(seed: int) -> list[nn.Parameter]:
-    """A few weights in four tensors, the same on every rank."""
+    """Returns a few weights in four tensors, the same on every rank."""
     chance = random.Random(f"shapes {seed}")
     shapes: list[Shape] = [(2, chance.randrange(2, 90)), (chance.randrange(3, 90),), (), (1,)]
     return [nn.Parameter(draw(seed + place, *shape)) for place, shape in enumerate(shapes)]
 
 
 def state_numbers(optimizer: torch.optim.Optimizer) -> int:
-    """How many numbers an optimizer keeps in averages, without its step counters."""
+    """Counts the numbers in the averages of an optimizer, without its step counters."""
     kept = [value for state in optimizer.state.values() for value in state.values() if isinstance(value, Tensor)]
     return sum(value.untyped_storage().nbytes() // value.element_size() for value in kept if value.dim())
 
 
 def parts_of_weights(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """The parts of all weights on two ranks, and what AdamW keeps for each."""
+    """Returns the parts of all weights on two ranks, and the numbers that AdamW keeps for each part."""
 
     def work() -> dict[str, Any]:
         parameters = make_parameters(seed)
         part = a_tensor(learner.make_part([*parameters]), "make_part")
-        found = {"type": type_name(part), "part": plain(part), "state": 0, "total": sum(p.numel() for p in parameters)}
-        found["numbers"] = part.untyped_storage().nbytes() // part.element_size()
+        observed = {"type": type_name(part), "part": plain(part), "state": 0}
+        observed["total"] = sum(p.numel() for p in parameters)
+        observed["numbers"] = part.untyped_storage().nbytes() // part.element_size()
         optimizer = torch.optim.AdamW([part])
         part.grad = torch.ones_like(part)
         optimizer.step()
-        return found | {"state": state_numbers(optimizer)}
+        return observed | {"state": state_numbers(optimizer)}
 
     return merged(run_on_ranks(work, 2))
 
 
 class Made(CollectiveCounter):
-    """Counts collectives, and follows the memory of every tensor that is made."""
+    """Counts collectives, and follows the storage of every tensor that is made."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -260,20 +264,20 @@ class Made(CollectiveCounter):
         return result
 
     def kept(self, besides: Sequence[Tensor | None]) -> int:
-        """Numbers in what was made and is still in memory, but for what belongs to the tensors `besides`."""
-        known = {one.untyped_storage()._cdata for one in besides if one is not None}
-        return alive([one for one in self._made if one.cdata not in known], 0, 0.1)
+        """Counts the numbers in tensors that were made and still exist, without the tensors `besides`."""
+        known = {tensor.untyped_storage()._cdata for tensor in besides if tensor is not None}
+        return alive([reference for reference in self._made if reference.cdata not in known], 0, 0.1)
 
 
 def updates(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Three updates by AdamW on three ranks, each with gradients of its own; in the second, some are None."""
+    """Makes three updates with AdamW on three ranks with different gradients; some are None in the second update."""
 
     def work() -> dict[str, Any]:
         rank, parameters = dist.get_rank(), make_parameters(seed)
         made: list[Made] = [Made()]
         with made[0]:
             part = learner.make_part([*parameters])
-        # A large eps, so that a gradient that is too long by a factor shows: AdamW would divide it away.
+        # A large eps, because AdamW would otherwise hide a gradient that is wrong by a factor.
         optimizer = torch.optim.AdamW([part], lr=0.1, weight_decay=0.3, eps=0.1)
         steps = [0]
         optimizer.register_step_post_hook(lambda *_: steps.__setitem__(0, steps[0] + 1))
@@ -292,7 +296,7 @@ def updates(learner: ModuleType, seed: int) -> dict[str, Any]:
                 disturbed += now is not None if old is None else now is None or not np.array_equal(now, plain(old))
             calls.append(said(counter))
             weights.append(torch.cat([p.detach().flatten() for p in parameters]).numpy().copy())
-        state = [value for one in optimizer.state.values() for value in one.values() if isinstance(value, Tensor)]
+        state = [value for entry in optimizer.state.values() for value in entry.values() if isinstance(value, Tensor)]
         known = [*parameters, *(p.grad for p in parameters), part, part.grad, *state]
         return {
             "first": weights[0],
@@ -302,20 +306,20 @@ def updates(learner: ModuleType, seed: int) -> dict[str, Any]:
             "disturbed": disturbed,
             "moved": sum(p.data_ptr() != place for p, place in zip(parameters, before, strict=True)),
             "state": state_numbers(optimizer),
-            "kept": max(one.kept(known) for one in made),
+            "kept": max(counter.kept(known) for counter in made),
         }
 
     return merged(run_on_ranks(work, 3))
 
 
 # ----------------------------------------------------------------------------------------------------- sharded_forward
-Layers = tuple[int, int, int]  # numbers in, between and out of a module of two layers
+Layers = tuple[int, int, int]  # inputs, hidden numbers and outputs of a module of two layers
 
 
 def draw_layers(seed: int, alike: bool = False) -> Layers:
-    """Sizes of a module whose weights do not divide by two; `alike`: as many out as in.
+    """Returns sizes of a module with an odd number of weights; `alike`: as many outputs as inputs.
 
-    Memory is told apart by its size: each matrix has more numbers than the activations, and not as many as a part.
+    Storages are identified by their size: a matrix has more numbers than the activations, and not as many as a part.
     """
     chance = random.Random(f"layers {seed} {alike}")
     while True:
@@ -327,24 +331,26 @@ def draw_layers(seed: int, alike: bool = False) -> Layers:
 
 
 def weights_of(layers: Layers) -> int:
-    """How many weights and biases there are."""
+    """Counts the weights and biases."""
     inputs, inner, outputs = layers
     return inputs * inner + inner + inner * outputs + outputs
 
 
 class Whole(TorchDispatchMode):
-    """Follows the memory of whole weights: every tensor that was gathered, or that a module used as its weights.
+    """Follows the storages of whole weights: of every tensor that was gathered, or that a module used as its weights.
 
-    `now()` says how many numbers of them there are at this moment; `most` is the most at any collective, or any use.
+    `now()` returns the present count of their numbers; `most` is the largest count at any collective or use.
     """
 
     def __init__(self, layers: Layers) -> None:
-        """`layers` are a module's. What is made in forward with as many as its smaller matrix counts as a copy of its
-        weights: all else that is made there is smaller, but for copies of a part.
+        """Takes the sizes `layers` of a module.
+
+        A tensor made in forward that is as large as the smaller matrix counts as a copy of the weights: all other
+        tensors made there are smaller, except copies of a part.
         """
         super().__init__()
         self.most, self._numbers = 0, weights_of(layers)
-        self._patience = {"weights": 0.1, "gradients": 0.1}  # seconds: gloo's thread lets go a little later
+        self._patience = {"weights": 0.1, "gradients": 0.1}  # seconds: gloo's thread frees storages slightly later
         self._matrix = layers[1] * min(layers[0], layers[2])
         self.calls: list[str] = []
         self._weights: list[StorageWeakRef] = []
@@ -354,14 +360,14 @@ class Whole(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func.namespace not in ("c10d", "_c10d_functional"):
             made = func(*args, **(kwargs or {}))
-            for one in made if isinstance(made, list | tuple) else [made]:
-                if not isinstance(one, Tensor) or one.device.type == "meta":
+            for tensor in made if isinstance(made, list | tuple) else [made]:
+                if not isinstance(tensor, Tensor) or tensor.device.type == "meta":
                     continue
-                storage = one.untyped_storage().nbytes() // one.element_size()
+                storage = tensor.untyped_storage().nbytes() // tensor.element_size()
                 if storage >= self._matrix and storage != -(-self._numbers // 2):
-                    # In backward gradients are as large: what matters there is whether it stays.
+                    # In backward, gradients are as large, so a tensor made there counts only if it stays.
                     in_forward = torch._C._current_graph_task_id() == -1
-                    self._follow(self._weights if in_forward else self._gradients, [one])
+                    self._follow(self._weights if in_forward else self._gradients, [tensor])
             return made
         result = self._counter.__torch_dispatch__(func, types, args, kwargs)
         self.calls = said(self._counter)
@@ -374,23 +380,23 @@ class Whole(TorchDispatchMode):
         return result
 
     def used(self, module: nn.Module, *_: Any) -> None:
-        """A forward pre-hook: notes the weights that the module is about to use."""
+        """Follows the weights that the module is about to use, as a forward pre-hook."""
         self._follow(self._weights, [p for p in module.parameters() if p.device.type != "meta"])
         self.most = max(self.most, self.now(self._numbers + 1))
 
     def now(self, expected: int = 0) -> int:
-        """Numbers of whole weights that are in memory. Waits a moment for those that should not be."""
+        """Counts the numbers of whole weights in memory, after waiting until there are at most `expected`."""
         return self._alive("weights", self._weights, expected)
 
     def gradients(self, part: Tensor) -> int:
-        """Numbers of whole gradients that are in memory, and of copies made in backward, without those of part.grad."""
-        known = {one.untyped_storage()._cdata for one in (part, part.grad) if one is not None}
-        return self._alive("gradients", [one for one in self._gradients if one.cdata not in known], 0)
+        """Counts the numbers of whole gradients and copies made in backward that are in memory, without part.grad."""
+        known = {tensor.untyped_storage()._cdata for tensor in (part, part.grad) if tensor is not None}
+        return self._alive("gradients", [entry for entry in self._gradients if entry.cdata not in known], 0)
 
     def _alive(self, kind: str, followed: list[StorageWeakRef], expected: int) -> int:
         numbers = alive(followed, expected, self._patience[kind])
         if numbers > expected:
-            self._patience[kind] = 0.0  # it is not gloo's thread
+            self._patience[kind] = 0.0  # the storages are not gloo's, so waiting again is useless
         return numbers
 
     def _follow(self, into: list[StorageWeakRef], tensors: Any) -> None:
@@ -398,7 +404,7 @@ class Whole(TorchDispatchMode):
 
 
 def make_shell(seed: int, whole: Whole, layers: Layers) -> tuple[nn.Module, nn.Parameter]:
-    """A small module without its numbers, and this rank's part of them."""
+    """Returns a small module on the meta device, and this rank's part of its weights."""
     module = nn.Sequential(nn.Linear(*layers[:2]), nn.Tanh(), nn.Linear(*layers[1:])).double()
     with torch.no_grad():
         for place, p in enumerate(module.parameters()):
@@ -411,10 +417,10 @@ def make_shell(seed: int, whole: Whole, layers: Layers) -> tuple[nn.Module, nn.P
 
 
 def _one_module(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Forward and backward of one module, twice, with reshard and without."""
+    """Runs forward and backward of one module twice, with reshard and without."""
     layers = draw_layers(seed)
-    found: dict[str, Any] = {"y": [], "slope": [], "gradient": [], "held": [], "forward": [], "backward": []}
-    found |= {"waste": [], "fresh": [], "again": []}
+    observed: dict[str, Any] = {"y": [], "slope": [], "gradient": [], "held": [], "forward": [], "backward": []}
+    observed |= {"waste": [], "fresh": [], "again": []}
     for reshard in (True, False):
         with Whole(layers) as whole:
             module, part = make_shell(seed, whole, layers)
@@ -423,24 +429,24 @@ def _one_module(learner: ModuleType, seed: int) -> dict[str, Any]:
             held, forward = [whole.now(0 if reshard else weights_of(layers) + 1)], whole.calls
             (y * draw(seed + 60 + dist.get_rank(), *y.shape)).sum().backward()
             held.append(whole.now())
-            found["y"].append(plain(y))
-            found["slope"].append(plain(x.grad))
-            found["gradient"].append(plain(part.grad))
-            found["held"].append(held)
-            found["forward"].append(forward)
-            found["backward"].append(whole.calls[len(forward) :])
-            found["waste"].append(whole.gradients(part))
+            observed["y"].append(plain(y))
+            observed["slope"].append(plain(x.grad))
+            observed["gradient"].append(plain(part.grad))
+            observed["held"].append(held)
+            observed["forward"].append(forward)
+            observed["backward"].append(whole.calls[len(forward) :])
+            observed["waste"].append(whole.gradients(part))
             with torch.no_grad():
-                part.add_(draw(seed + 70 + dist.get_rank(), *part.shape))  # as an optimizer would
+                part.add_(draw(seed + 70 + dist.get_rank(), *part.shape))  # like an optimizer
             y = learner.sharded_forward(module, part, x, reshard)
-            found["fresh"].append(plain(y))
+            observed["fresh"].append(plain(y))
             y.square().sum().backward()
-            found["again"].append(plain(part.grad))
-    return found
+            observed["again"].append(plain(part.grad))
+    return observed
 
 
 def _two_modules(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Two modules, one after the other, with reshard; then one without gradients."""
+    """Runs two modules in sequence, with reshard, and then one module without gradients."""
     layers = draw_layers(seed, alike=True)
     with Whole(layers) as whole:
         pairs = [make_shell(seed + 10 * place, whole, layers) for place in (0, 1)]
@@ -448,7 +454,7 @@ def _two_modules(learner: ModuleType, seed: int) -> dict[str, Any]:
         for module, part in pairs:
             y = a_tensor(learner.sharded_forward(module, part, y, True), "sharded_forward")
         y.square().sum().backward()
-    found = {
+    observed = {
         "most": whole.most,
         "calls": whole.calls,
         "gradients": [plain(part.grad) for _, part in pairs],
@@ -457,17 +463,17 @@ def _two_modules(learner: ModuleType, seed: int) -> dict[str, Any]:
         module, part = make_shell(seed, whole, layers)
         try:
             y = learner.sharded_forward(module, part, draw(seed, 2, layers[0]), False)
-            found |= {"evaluated": plain(y), "kept": whole.now(), "asked": whole.calls, "raised": ""}
+            observed |= {"evaluated": plain(y), "kept": whole.now(), "asked": whole.calls, "raised": ""}
         except RuntimeError as error:
-            found |= {"evaluated": None, "kept": 0, "asked": [], "raised": str(error)[:100].partition("\n")[0]}
-    return found
+            observed |= {"evaluated": None, "kept": 0, "asked": [], "raised": str(error)[:100].partition("\n")[0]}
+    return observed
 
 
 def modules(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """One module, then two, on two ranks."""
+    """Runs one module and then two modules, on two ranks."""
 
     def work() -> dict[str, Any]:
-        gc.disable()  # so that what is kept by a cycle stays
+        gc.disable()  # so that tensors in reference cycles stay
         return _one_module(learner, seed) | _two_modules(learner, seed)
 
     sizes = [weights_of(draw_layers(seed, alike)) for alike in (False, True)]
@@ -479,52 +485,54 @@ PRECISIONS = ((torch.bfloat16, torch.float32), (torch.float32, torch.float32), (
 
 
 def mixed(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Three steps of a few weights on two ranks, in each of three policies."""
+    """Makes three steps with a few weights on two ranks, with each of three precision policies."""
     count = 2 * random.Random(seed).randrange(4, 500)
 
     def work() -> dict[str, Any]:
-        rank, found = dist.get_rank(), []
-        slopes = draw(seed + rank, count).float()
+        rank, results = dist.get_rank(), []
+        factors = draw(seed + rank, count).float()
         for param_dtype, reduce_dtype in PRECISIONS:
             given: list[Tensor] = []
 
             def loss_of(full: Tensor, given: list[Tensor] = given) -> Tensor:
                 given.append(full.detach().clone())
-                return (full * full * slopes.to(full.dtype)).sum() / 3
+                return (full * full * factors.to(full.dtype)).sum() / 3
 
             part = part_of(draw(seed + 7, count).float(), rank, 2)
-            room, before = part.data_ptr(), part.clone()
+            address, before = part.data_ptr(), part.clone()
             with CollectiveCounter() as counter:
                 learner.mixed_step(part, loss_of, 0.01, param_dtype, reduce_dtype)
             calls, first = said(counter), part.clone()
             for _ in range(2):
                 learner.mixed_step(part, loss_of, 0.01, param_dtype, reduce_dtype)
-            found.append(
+            results.append(
                 {
                     "given": plain(given[0]) if given else None,
                     "given dtype": str(given[0].dtype) if given else "nothing",
                     "calls": calls,
                     "first": plain(first - before),
-                    "moved": part.data_ptr() != room,
+                    "moved": part.data_ptr() != address,
                     "dtype": str(part.dtype),
                     "part": plain(part),
                 }
             )
-        return {name: [one[name] for one in found] for name in found[0]}
+        return {name: [result[name] for result in results] for name in results[0]}
 
     return merged(run_on_ranks(work, 2))
 
 
 # ------------------------------------------------------------------------------------------------------- save_and_load
 class Saving:
-    """Watches a rank save: where a rank is about to write, it waits until rank 0 can go no further without it.
+    """Delays a rank that is about to write a file until rank 0 needs this rank in a collective or has returned.
 
-    If rank 0 has given the folder its name by then, it has not waited for this rank.
+    If rank 0 has renamed the folder by then, rank 0 has not waited for this rank.
     """
 
     def __init__(self, folder: Path, begun: Any) -> None:
-        """`begun` is shared by all ranks: collectives that rank 0 has begun, whether it has returned; and for each
-        rank, whether it found the folder there before it wrote.
+        """Takes `begun`, an array that all ranks share.
+
+        It has the number of collectives that rank 0 has begun, whether rank 0 has returned, and for each rank, whether
+        the folder existed before the rank wrote.
         """
         self.folder, self.begun, self.finished, self.watching = folder, begun, 0, True
         self.wrote_manifest = False
@@ -543,7 +551,7 @@ class Saving:
 
 
 class Steps(TorchDispatchMode):
-    """Notes each collective of rank 0 as it begins, and of the others as it ends."""
+    """Records each collective: on rank 0 when it begins, on other ranks when it ends."""
 
     def __init__(self, saving: Saving, begun: Any) -> None:
         super().__init__()
@@ -561,32 +569,32 @@ class Steps(TorchDispatchMode):
 
 @contextlib.contextmanager
 def a_folder() -> Iterator[Path]:
-    """An empty folder that is gone afterwards."""
+    """Makes an empty folder and removes it afterwards."""
     with tempfile.TemporaryDirectory() as name:
         yield Path(name)
 
 
 def saves(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Tensors of some 1000 and of 4 numbers, saved by three ranks; a killed save has left something of the first."""
+    """Saves tensors of about 1000 and of 4 numbers on three ranks; an earlier save of the first tensor was killed."""
     numels, dtypes = (3 * random.Random(seed).randrange(310, 360) + 2, 4), (torch.float64, torch.float32)
 
     def work(folder: Path, begun: Any) -> dict[str, Any]:
         rank, calls, manifests = dist.get_rank(), [], 0
         for place, (numel, dtype) in enumerate(zip(numels, dtypes, strict=True)):
             part = part_of(draw(seed + place, numel).to(dtype), rank, 3, fill=FILL)
-            target, mine = folder / f"step-{place}", begun[place]
-            saving = Saving(target, mine)
-            with Steps(saving, mine) as steps:
+            target, shared_counts = folder / f"step-{place}", begun[place]
+            saving = Saving(target, shared_counts)
+            with Steps(saving, shared_counts) as steps:
                 try:
                     learner.save_parts(target, part, numel)
                 except OSError:
-                    if not any(mine[2:]):
+                    if not any(shared_counts[2:]):
                         raise
             saving.watching = False
             manifests += saving.wrote_manifest and rank > 0
             if rank == 0:
-                mine[1] = 1
-            sent = [call for call in said(steps.counter) if " of " in call]  # barriers send nothing
+                shared_counts[1] = 1
+            sent = [call for call in said(steps.counter) if " of " in call]  # barriers have no size
             calls.append(max(sent, key=lambda call: int(call.split()[2]), default=""))
             dist.barrier()
         return {"largest": calls[0], "manifests": manifests}
@@ -595,31 +603,31 @@ def saves(learner: ModuleType, seed: int) -> dict[str, Any]:
         (folder / "step-0.partial").mkdir()
         (folder / "step-0.partial" / "part-0.bin").write_bytes(b"x" * 20000)
         begun = [multiprocessing.RawArray("i", 5) for _ in numels]
-        found: dict[str, Any] = merged(run_on_ranks(work, 3, folder, begun))
-        found["early"] = [sum(one[2:]) for one in begun]
-        found["numels"] = list(numels)
-        found["begins"] = [_first_number(folder / "step-0" / "part-0.bin", "float64")]
-        found["begins"] += [_first_number(folder / "step-1" / "part-0.bin", "float32")]
-        found["folders"] = sorted(file.name for file in folder.iterdir())
+        observed: dict[str, Any] = merged(run_on_ranks(work, 3, folder, begun))
+        observed["early"] = [sum(shared[2:]) for shared in begun]
+        observed["numels"] = list(numels)
+        observed["begins"] = [_first_number(folder / "step-0" / "part-0.bin", "float64")]
+        observed["begins"] += [_first_number(folder / "step-1" / "part-0.bin", "float32")]
+        observed["folders"] = sorted(file.name for file in folder.iterdir())
         for name, dtype in (("step-0", "float64"), ("step-1", "float32")):
             files = sorted((folder / name).iterdir()) if (folder / name).is_dir() else []
-            found[f"{name} files"] = [file.name for file in files]
-            found[f"{name} manifest"] = _manifest(folder / name / "manifest.json")
-            found[f"{name} sizes"] = [file.stat().st_size for file in files if file.suffix == ".bin"]
+            observed[f"{name} files"] = [file.name for file in files]
+            observed[f"{name} manifest"] = _manifest(folder / name / "manifest.json")
+            observed[f"{name} sizes"] = [file.stat().st_size for file in files if file.suffix == ".bin"]
             whole = b"".join(file.read_bytes() for file in files if file.suffix == ".bin")
             even = len(whole) // np.dtype(dtype).itemsize * np.dtype(dtype).itemsize
-            found[f"{name} numbers"] = np.frombuffer(whole[:even], dtype).copy()
-    return found
+            observed[f"{name} numbers"] = np.frombuffer(whole[:even], dtype).copy()
+    return observed
 
 
 def _first_number(file: Path, dtype: str) -> float | None:
-    """What a file begins with; None without it."""
+    """Returns the first number of a file, and None if the file is missing or too short."""
     numbers = np.frombuffer(file.read_bytes()[: np.dtype(dtype).itemsize], dtype) if file.is_file() else np.empty(0)
     return float(numbers[0]) if len(numbers) else None
 
 
 def _manifest(file: Path) -> str:
-    """The manifest in one form, whatever its spaces and order."""
+    """Returns the manifest as JSON with sorted keys, or "" if it cannot be read."""
     try:
         return json.dumps(json.loads(file.read_text()), sort_keys=True)[:200]
     except (OSError, ValueError):
@@ -627,7 +635,7 @@ def _manifest(file: Path) -> str:
 
 
 def write_parts(folder: Path, whole: Tensor, ranks: int) -> None:
-    """What `ranks` ranks would have saved."""
+    """Writes the files that `ranks` ranks would save."""
     folder.mkdir()
     size, numbers = -(-whole.numel() // ranks), whole.numpy()
     pieces = [numbers[rank * size : (rank + 1) * size] for rank in range(ranks)]
@@ -638,18 +646,18 @@ def write_parts(folder: Path, whole: Tensor, ranks: int) -> None:
 
 
 def bytes_read() -> int | None:
-    """What this process has read from files so far; None where the system does not count."""
+    """Returns the bytes that this process has read from files, or None if the system does not count them."""
     try:
         return int(Path("/proc/self/io").read_text().split()[1])
-    except OSError:  # only Linux counts
+    except OSError:  # only Linux counts them
         return None
 
 
 def loads(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """11 numbers saved on 2 ranks, loaded on 1, 2, 3 and 4; 5 float32 saved on 4, loaded on 2 and 3. And how many bytes
-    rank 1 of 16 reads of some 640,000 saved on 2 ranks, and holds at most: those of its part are some 40,000.
+    """Loads parts on other numbers of ranks: 11 numbers saved on 2 ranks, and 5 float32 numbers saved on 4.
 
-    Less than its part counts as its part: a file that is mapped into memory is read by the system.
+    Also counts the bytes that rank 1 of 16 reads and holds of a checkpoint of about 640,000 bytes; its part has about
+    40,000. Smaller counts become the part's size, because the system reads a file that is mapped into memory.
     """
     each = random.Random(seed).randrange(4500, 5500)
 
@@ -659,20 +667,20 @@ def loads(learner: ModuleType, seed: int) -> dict[str, Any]:
         with CollectiveCounter() as counter:
             for name, worlds in (("two", (1, 2, 3, 4)), ("four", (2, 3))):
                 for ranks in worlds:
-                    every = [
+                    rank_parts = [
                         a_tensor(learner.load_part(folder / name, rank, ranks), "load_part") for rank in range(ranks)
                     ]
-                    parts += [plain(part) for part in every]
-                    kinds += [str(getattr(part, "dtype", "no tensor")) for part in every]
+                    parts += [plain(part) for part in rank_parts]
+                    kinds += [str(getattr(part, "dtype", "no tensor")) for part in rank_parts]
         tracemalloc.start()
         before = bytes_read()
         large = a_tensor(learner.load_part(folder / "large", 1, 16), "load_part")
         after = bytes_read()
-        most = max(8 * each, tracemalloc.get_traced_memory()[1] // 1000 * 1000)
+        peak_bytes = max(8 * each, tracemalloc.get_traced_memory()[1] // 1000 * 1000)
         tracemalloc.stop()
         read = None if before is None or after is None else max(8 * each, (after - before) // 1000 * 1000)
-        found = {"parts": parts, "kinds": kinds, "calls": said(counter), "read": read, "most": most}
-        return found | {"each": each, "large": float(large.double().sum())}
+        observed = {"parts": parts, "kinds": kinds, "calls": said(counter), "read": read, "most": peak_bytes}
+        return observed | {"each": each, "large": float(large.double().sum())}
 
     with a_folder() as folder:
         write_parts(folder / "large", draw(seed, 16 * each), 2)

@@ -3,7 +3,7 @@
 RIGHT: dict[str, dict[str, str]] = {}
 
 EQUIVALENT = {
-    "neither needs the other": (
+    "the two statements are independent": (
         "cut: swapped: mine = whole.detach().flatten()[rank * … | part = whole.new_zeros(size)",
         "zero1_step: swapped: optimizer.step() | sizes = [p.numel() for p in parameters]",
         "sharded_forward: swapped: sizes = [shape.numel() for shape in sha… | full = part.new_empty(part.numel() * ra…",
@@ -18,13 +18,13 @@ EQUIVALENT = {
         "save_parts: swapped: partial.mkdir(exist_ok=True) | counts = [min(size, max(0, numel - r * …",
         "save_parts: swapped: (partial / f'part-{rank}.bin').write_by… | if rank == 0:",
     ),
-    "rank 0 writes the manifest before it renames, in any case": (
+    "rank 0 writes the manifest before the rename in both orders": (
         "save_parts: swapped: if rank == 0: | dist.barrier()",
     ),
-    "both are as long": (
+    "the zipped lists have the same length": (
         "zero1_step: strict left out: zip(parameters, flat.split(sizes), stri…",
         "sharded_forward: strict left out: zip(shapes.items(), pieces, strict=True)",
     ),
-    "a gradient as long as the limit is multiplied by 1": ("clip_part: comparison turned: norm > max_norm",),
-    "no numbers are read where nothing overlaps": ("load_part: comparison turned: first < last",),
+    "a gradient whose norm is the limit is multiplied by 1": ("clip_part: comparison replaced: norm > max_norm",),
+    "no numbers are read where nothing overlaps": ("load_part: comparison replaced: first < last",),
 }

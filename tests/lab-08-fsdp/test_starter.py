@@ -1,4 +1,4 @@
-"""Lab 08's starter as a learner runs it: sharded is one process, other ranks can go on, and a kill loses nothing."""
+"""Starter of Lab 08: sharded training equals one process, resumes on other ranks, and survives a killed rank."""
 
 import os
 import re
@@ -26,8 +26,8 @@ def values(folder: Path) -> list[float]:
     return [loss for _, loss in losses(folder)]
 
 
-# --------------------------------------------------------------------------------------------------------- the equality
-def test_a_run_shows_that_sharded_is_one_process_and_what_each_rank_holds(
+# ----------------------------------------------------------------------------------------------------------- equality
+def test_a_run_prints_the_equality_with_one_process_and_the_memory_of_each_rank(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     text = tmp_path / "text.txt"
@@ -36,25 +36,25 @@ def test_a_run_shows_that_sharded_is_one_process_and_what_each_rank_holds(
     out = capfd.readouterr().out
     assert "equal within 1e-12 in float64" in out
     assert "NOT EQUAL" not in out
-    found = re.findall(r"^float64  (gradient|new weights) +\S+ +\S+ +(\S+)$", out, re.MULTILINE)
-    assert [what for what, _ in found] == ["gradient", "new weights"]
-    assert all(float(relative) <= 1e-12 for _, relative in found)
+    errors = re.findall(r"^float64  (gradient|new weights) +\S+ +\S+ +(\S+)$", out, re.MULTILINE)
+    assert [name for name, _ in errors] == ["gradient", "new weights"]
+    assert all(float(relative) <= 1e-12 for _, relative in errors)
     pattern = r"^(reshard|no reshard|DDP) +(each rank|rank \d) +\S+ +\S+ +\S+ +(\S+)$"
-    held: dict[str, float] = {}  # by both ranks together
-    for name, who, total in re.findall(pattern, out, re.MULTILINE):
-        held[name] = held.get(name, 0) + float(total) * (2 if who == "each rank" else 1)
+    held: dict[str, float] = {}  # on both ranks together
+    for name, rows, total in re.findall(pattern, out, re.MULTILINE):
+        held[name] = held.get(name, 0) + float(total) * (2 if rows == "each rank" else 1)
     assert held["reshard"] == held["no reshard"] == pytest.approx(held["DDP"] / 2, abs=0.02)
     calls = {name: re.findall(rf"^{name} +(\d+) +\S+ +(\d+) +(\d+) \S", out, re.MULTILINE) for name in held}
     assert calls == {"reshard": [("3", "2", "3")], "no reshard": [("3", "0", "3")], "DDP": [("0", "0", "1")]}
 
 
 def test_the_losses_are_those_of_lab_02(tmp_path: Path) -> None:
-    theirs = LAB02.train(tmp_path / "02", *TWELVE, "--steps", "12")
-    mine = train(tmp_path / "08", *TWELVE, "--steps", "12", "--no-reshard")
-    assert values(mine) == pytest.approx(values(theirs), abs=5e-4)
+    lab02_folder = LAB02.train(tmp_path / "02", *TWELVE, "--steps", "12")
+    lab08_folder = train(tmp_path / "08", *TWELVE, "--steps", "12", "--no-reshard")
+    assert values(lab08_folder) == pytest.approx(values(lab02_folder), abs=5e-4)
 
 
-def test_bf16_trains_nearly_alike(tmp_path: Path) -> None:
+def test_bf16_has_nearly_the_same_losses(tmp_path: Path) -> None:
     full = train(tmp_path / "fp32", *TWELVE, "--steps", "8")
     low = train(tmp_path / "bf16", *TWELVE, "--steps", "8", "--precision", "bf16")
     assert values(low) == pytest.approx(values(full), abs=0.02)
@@ -70,33 +70,33 @@ def parameters_and_calls(block_only: bool) -> tuple[list[int], int]:
 
 @pytest.mark.parametrize("ranks", [2, 3])
 def test_every_number_belongs_to_one_rank(ranks: int) -> None:
-    every = run_world(parameters_and_calls, ranks, False)
-    assert sum(sum(numbers) for numbers, _ in every) == (24 + 8 + 1) * 16 + 2 * (12 * 16**2 + 2 * 16)
+    by_rank = run_world(parameters_and_calls, ranks, False)
+    assert sum(sum(numbers) for numbers, _ in by_rank) == (24 + 8 + 1) * 16 + 2 * (12 * 16**2 + 2 * 16)
 
 
 # --------------------------------------------------------------------------------------------------- save and restore
 @pytest.mark.parametrize("numbers", [("2", "1", "3"), pytest.param(("4",), marks=pytest.mark.prove)])
-def test_what_two_ranks_saved_goes_on_on_any_number_of_ranks(numbers: tuple[str, ...], tmp_path: Path) -> None:
+def test_a_checkpoint_of_two_ranks_resumes_on_any_number_of_ranks(numbers: tuple[str, ...], tmp_path: Path) -> None:
     whole = train(tmp_path, *TWELVE, "--steps", "9")
     half = train(tmp_path, *TWELVE, "--steps", "6")
     for ranks in numbers:
-        rest = train(tmp_path, "--steps", "9", "--resume", str(half), "--ranks", ranks, *TWELVE)
-        together = values(half) + values(rest)
+        resumed = train(tmp_path, "--steps", "9", "--resume", str(half), "--ranks", ranks, *TWELVE)
+        together = values(half) + values(resumed)
         if ranks == "2":
             assert together == values(whole), "every loss, bit for bit"
         assert together == pytest.approx(values(whole), abs=1e-5), f"on {ranks} ranks"
 
 
-def test_one_finished_folder_stays_and_each_rank_has_written_a_file(tmp_path: Path) -> None:
+def test_only_the_last_checkpoint_stays_and_each_rank_has_written_a_file(tmp_path: Path) -> None:
     folder = train(tmp_path, "--steps", "4", "--eval-every", "2")
-    assert [one.name for one in folder.glob("step*")] == ["step-000004"]
+    assert [path.name for path in folder.glob("step*")] == ["step-000004"]
     files = sorted(file.name for file in (folder / "step-000004").iterdir())
     assert files == [".metadata", "__0_0.distcp", "__1_0.distcp", "run.json"]
 
 
 def dies_in_training(*arguments: Any, step: list[int] = [0], **options: Any) -> Any:  # noqa: B006
     step[0] += 1
-    if step[0] == 9 and dist.get_rank() == 1:  # the first four are the comparison's and the count's
+    if step[0] == 9 and dist.get_rank() == 1:  # the first four steps are those of the comparison and of the count
         os.kill(os.getpid(), signal.SIGKILL)
     return RIGHT_STEP(*arguments, **options)
 
@@ -117,7 +117,7 @@ RIGHT_STEP, RIGHT_FINISH, RIGHT_DCP = starter.train_step, starter.finish_folder,
 
 
 @pytest.mark.parametrize("moment", ["in training", "while writing", "before the rename"])
-def test_a_killed_rank_ends_the_run_and_the_checkpoint_before_is_there(
+def test_a_killed_rank_ends_the_run_and_the_earlier_checkpoint_stays(
     moment: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     if moment == "in training":
@@ -130,17 +130,17 @@ def test_a_killed_rank_ends_the_run_and_the_checkpoint_before_is_there(
     runs = tmp_path / "runs"
     assert starter.main([*TINY, "--steps", "6", "--eval-every", "2", "--out", str(runs)]) == 1
     victim = 0 if moment == "before the rename" else 1
-    assert f"rank {victim} of 2" in (said := capsys.readouterr().err), said
-    assert "was killed by SIGKILL" in said
+    assert f"rank {victim} of 2" in (errors := capsys.readouterr().err), errors
+    assert "was killed by SIGKILL" in errors
     monkeypatch.undo()
-    found = newest_step_folder(runs / "lab-08-001")
-    assert found is not None
-    assert found.name == "step-000002"
+    newest = newest_step_folder(runs / "lab-08-001")
+    assert newest is not None
+    assert newest.name == "step-000002"
     assert values(train(tmp_path, "--steps", "4", "--resume")) == values(train(tmp_path, "--steps", "4"))[2:]
 
 
 @pytest.mark.parametrize("damage", ["cut off", "missing", "of no run", "unfinished"])
-def test_a_damaged_checkpoint_is_one_sentence(
+def test_a_damaged_checkpoint_gets_one_sentence(
     damage: str, tmp_path: Path, checkpoint: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     copy = tmp_path / "step-000002"
@@ -153,40 +153,40 @@ def test_a_damaged_checkpoint_is_one_sentence(
         (copy / "run.json").write_text("[]")
     else:
         copy = copy.rename(tmp_path / "step-000002.partial")
-    said = fails(["--resume", str(copy), "--out", str(tmp_path / "runs")], capfd)
+    error = fails(["--resume", str(copy), "--out", str(tmp_path / "runs")], capfd)
     words = {"cut off": "__1_0.distcp is missing or cut off", "missing": "__0_0.distcp is missing or cut off"}
     words |= {"of no run": "was not written by this lab", "unfinished": "was never finished"}
-    assert words[damage] in said
+    assert words[damage] in error
     assert not (tmp_path / "runs").exists()
 
 
 @pytest.fixture(scope="module")
 def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    found = newest_step_folder(train(tmp_path_factory.mktemp("saved"), "--steps", "2"))
-    assert found is not None
-    return found
+    folder = newest_step_folder(train(tmp_path_factory.mktemp("saved"), "--steps", "2"))
+    assert folder is not None
+    return folder
 
 
-# -------------------------------------------------------------------------------------------------------------- the run
-def test_ranks_started_from_outside_train_the_same(tmp_path: Path) -> None:
+# ----------------------------------------------------------------------------------------------------------------- run
+def test_ranks_that_are_started_from_outside_have_the_same_losses(tmp_path: Path) -> None:
     here = train(tmp_path, "--steps", "3")
     done = LAB08.run_as_ranks(2, *TINY, "--steps", "3", cwd=tmp_path)
     assert [process.returncode for process in done] == [0, 0], done[1].stderr
-    assert sum(process.stdout.count("validation loss") for process in done) == 1, "one rank speaks"
+    assert sum(process.stdout.count("validation loss") for process in done) == 1, "only one rank prints"
     folder = tmp_path / "runs" / "lab-08-002"
     assert {file.name for file in folder.iterdir()} == {"log.jsonl", "curves.png", "step-000003"}
     assert values(folder) == values(here)
 
 
 @pytest.mark.prove
-def test_torchrun_starts_it_too(tmp_path: Path) -> None:
+def test_torchrun_starts_the_ranks(tmp_path: Path) -> None:
     here = train(tmp_path, "--steps", "3")
     command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", str(LAB08.lab.starter), *TINY]
     done = subprocess.run(
         [*command, "--steps", "3"], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.count("validation loss") == 1, "one rank speaks"
+    assert done.stdout.count("validation loss") == 1, "only one rank prints"
     assert values(tmp_path / "runs" / "lab-08-002") == values(here)
 
 
@@ -199,7 +199,7 @@ def test_ctrl_c_finishes_the_step_and_saves(tmp_path: Path) -> None:
         for line in process.stdout:
             if line.startswith("step     1/"):
                 break
-        others = psutil.Process(process.pid).children(recursive=True)
+        descendants = psutil.Process(process.pid).children(recursive=True)
         os.killpg(process.pid, signal.SIGINT)
         out, err = process.communicate(timeout=60)
     assert process.returncode == 130, err
@@ -207,18 +207,18 @@ def test_ctrl_c_finishes_the_step_and_saves(tmp_path: Path) -> None:
     stopped = re.search(r"Stopped by Ctrl-C after step (\d+), which is saved\. Go on with", out)
     assert stopped
     assert newest_step_folder(tmp_path / "runs" / "lab-08-001") is not None
-    psutil.wait_procs(others, timeout=5)
-    assert not [one for one in others if one.is_running() and one.status() != psutil.STATUS_ZOMBIE]
+    psutil.wait_procs(descendants, timeout=5)
+    assert not [child for child in descendants if child.is_running() and child.status() != psutil.STATUS_ZOMBIE]
 
 
-def test_the_default_options_stay_those_that_the_page_shows() -> None:
+def test_the_default_options_are_those_on_the_page() -> None:
     options = vars(starter.make_parser().parse_args([]))
     names = ("steps", "batch_size", "no_reshard", "precision", "eval_every", "checkpoint")
     assert [options[name] for name in names] == [100, 12, False, "fp32", 50, None]
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["--ranks", "5"], "--batch-size 12 does not divide into 5 ranks"),
         (["--ranks", "0"], "--ranks: '0' must be a whole number of at least 1"),
@@ -234,23 +234,23 @@ def test_the_default_options_stay_those_that_the_page_shows() -> None:
     ],
     ids=lambda value: str(value)[:40],
 )
-def test_bad_input_is_one_sentence_and_nothing_is_written(
+def test_bad_input_gets_one_sentence_and_no_file_is_written(
     arguments: list[str],
-    said: str,
+    message: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert said in fails(arguments, capfd)
+    assert message in fails(arguments, capfd)
     assert [*tmp_path.iterdir()] == []
 
 
-def test_a_checkpoint_of_another_model_is_one_sentence(
+def test_a_checkpoint_of_another_model_gets_one_sentence(
     checkpoint: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    said = fails(["--resume", str(checkpoint), "--hidden-dim", "64", "--out", str(tmp_path / "runs")], capfd)
-    assert "holds a model of --hidden-dim 32, not 64: leave --hidden-dim out" in said
+    error = fails(["--resume", str(checkpoint), "--hidden-dim", "64", "--out", str(tmp_path / "runs")], capfd)
+    assert "holds a model of --hidden-dim 32, not 64: leave --hidden-dim out" in error
     assert "is at step 2 already" in fails(["--resume", str(checkpoint), "--steps", "2"], capfd)
 
 
