@@ -1,4 +1,4 @@
-"""Measuring of claims: one in this process, or many in processes side by side."""
+"""Measuring of claims: in this process or in parallel processes, and whether this machine can measure a claim."""
 
 import concurrent.futures
 import multiprocessing

@@ -1,4 +1,4 @@
-"""Measured ledger: the bytes of every tensor that two training steps of a real model hold.
+"""Measured ledger: the bytes of every tensor that two training steps of a real model hold, and of its KV cache.
 
 With fake tensors (`device="fake"`) PyTorch runs the same step with shapes and dtypes but no data, so a model of 70
 billion parameters is measured without its memory.

@@ -1,4 +1,4 @@
-"""Answer schema: types and shapes of answers whose form depends on the learner's code, for judges to check first.
+"""Answer schema: expected types and shapes, where an answer's form depends on the learner's code; a judge's first step.
 
 `judges.has_reference_form` is for answers that always have the form of the reference's.
 """

@@ -1,4 +1,4 @@
-"""Workspace: the learner's copy of a lab's exercises, made once and never overwritten."""
+"""Workspace: the learner's copy of a lab's exercises, made once; only `reset` replaces it, and keeps a backup."""
 
 import shutil
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Sandbox client: starts the sandbox server, opens a sandbox per submission and runs probes in it."""
+"""Sandbox client: the grader's side, which starts the sandbox server and runs probes in a submission's sandbox."""
 
 import contextlib
 import json

@@ -1,4 +1,4 @@
-"""Rank failures: the words for one rank's error and its place, or for the place where a silent rank was."""
+"""Rank failures: a raised error in one line, and the line of the user's code where a rank failed or waits."""
 
 import re
 import sysconfig

@@ -1,4 +1,4 @@
-"""Worlds of ranks: a function run in several processes, which are watched, ended together and reported together.
+"""Worlds of ranks: a function run in several processes; a dead, failed or silent rank ends the world, with one report.
 
 `torchrun` starts ranks for a script; `run_world` starts them for a function, from a script, a notebook's cell, a check
 or a test. A fork server imports torch once, so that a world of two ranks takes 0.05 s to start; it runs no tensor

@@ -1,4 +1,4 @@
-"""Checkpoints in one file: writing them, and reading files that may be damaged or foreign."""
+"""Checkpoints in one file: written, read, and refused if damaged or of another model, text or length."""
 
 import argparse
 import io

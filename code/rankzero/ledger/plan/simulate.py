@@ -1,4 +1,4 @@
-"""Simulation of a plan: one step of the real model as one rank of many, with its bytes and collectives counted.
+"""Simulation of a plan: one step of the real model as one rank of many; counts bytes, collectives and their order.
 
 PyTorch's fake process group answers every collective at once, for any number of ranks, and fake tensors have shapes and
 no data. Everything else is real: `fully_shard`, DTensor, autograd, the optimizer. The bytes on this rank are counted by

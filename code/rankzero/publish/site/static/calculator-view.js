@@ -1,4 +1,4 @@
-/* The results that the ledger calculator shows: verdict, bars, tables, and the command that prints the same ledger. */
+/* Calculator results: verdict, bars, tables, and the command that prints the same ledger. */
 
 function LedgerView(root, ledger) {
   "use strict";

@@ -1,5 +1,5 @@
-/* The ledger calculator's page. The form is the state: its values go to `Ledger`, and into the page's address, so that
-   a setting can be linked. Fields have Python's names. */
+/* Calculator form: reads and checks the ledger calculator's fields, which have Python's names.
+   The form is the state: its values go to `Ledger`, and into the page's address, so that a setting can be linked. */
 
 (() => {
   "use strict";

@@ -1,5 +1,6 @@
-// Claim badges: pointing at a badge, or moving the focus to it by keyboard, shows its note. A click, a tap or Enter
-// moves the focus into the note, and Escape returns it to the badge. A <template> of the page has the note's content.
+// Claim badges: the notes of badges. Pointing at a badge, or moving the focus to it by keyboard, shows its note.
+// A click, a tap or Enter moves the focus into the note, and Escape returns it to the badge. A <template> of the page
+// has the note's content.
 (() => {
   "use strict";
   if (!("popover" in HTMLElement.prototype)) return; // without popovers, a badge is a link to the table of claims

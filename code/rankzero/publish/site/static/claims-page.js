@@ -1,4 +1,4 @@
-// The table of claims: a filter by text, verdict and page. Without JavaScript, the page shows the whole table.
+// Table of claims: a filter by text, verdict and page. Without JavaScript, the page shows the whole table.
 (() => {
   "use strict";
   const rows = [...document.querySelectorAll(".claim-row")].map((body) => ({

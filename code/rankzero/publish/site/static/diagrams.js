@@ -1,5 +1,5 @@
-/* Draws the page's diagrams with mermaid, in the page's colors and fonts, and redraws them when the theme or the width
-   of their boxes changes. A flowchart from left to right that would be too small to read runs from top to bottom. */
+/* Diagrams: drawn with mermaid in the page's colors and fonts, and drawn again when theme or width change.
+   A flowchart from left to right that would be too small to read runs from top to bottom. */
 (() => {
   "use strict";
   const LEGIBLE = 0.76; // the smallest scale at which letters of 13 px are legible; a wider diagram scrolls in its box

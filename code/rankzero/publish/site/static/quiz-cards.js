@@ -1,4 +1,4 @@
-// Quiz cards: stores in this browser which questions the reader knew, and shows hints one at a time.
+// Quiz cards: the reader's marks, stored in this browser, and hints, shown one at a time.
 (() => {
   "use strict";
 

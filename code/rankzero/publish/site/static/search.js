@@ -1,4 +1,4 @@
-/* The search: a dialog with a list of links, by page. It loads the index when it is first opened. */
+/* Search dialog: a field and a list of links by page. It loads the index when it is first opened. */
 (() => {
   "use strict";
   const ROOT = document.documentElement.dataset.content_root;
@@ -22,7 +22,7 @@
 
   let data = null;
   async function ready() {
-    await Promise.all(["minisearch/index.js", "search-index.js", "search-data.js"].map(load));
+    await Promise.all(["minisearch/index.js", "search-ranking.js", "search-data.js"].map(load));
     const { pages, entries, index } = rankzeroData;
     data ??= { pages, entries, index: MiniSearch.loadJS(index, rankzeroIndex.options) };
   }
@@ -181,7 +181,7 @@
   // ---- Marks: highlights the words in the section that a link of the search leads to, without changing the document
   async function mark(words) {
     if (!words || !CSS.highlights) return;
-    await load("search-index.js");
+    await load("search-ranking.js");
     const terms = new Set(words.split(" "));
     const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
     const section = target?.closest("tr, tbody, section") ?? document.querySelector("article");

@@ -1,5 +1,5 @@
-/* Side-by-side pages: switches the right pane between lab and starter, moves the divider, and restores scroll positions
-   after a reload or a step back. The links between the panes work without this script. */
+/* Side-by-side pages: the right pane's switch between lab and starter, the divider, and restored scroll positions.
+   The links between the panes work without this script. */
 (() => {
   const reader = document.querySelector(".reader");
   if (!reader) return;

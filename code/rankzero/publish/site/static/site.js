@@ -1,5 +1,4 @@
-/* The script of every page: makes boxes that scroll reachable by keyboard, and scrolls the site's map to the line of
-   the open page. */
+/* Every page: boxes that scroll are reachable by keyboard, and the site's map scrolls to the open page's line. */
 (() => {
   const here = document.querySelector(".map [aria-current]");
   const map = here?.closest(".sidebar-sticky");

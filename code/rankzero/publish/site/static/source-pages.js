@@ -1,4 +1,4 @@
-// Line numbers are links. The Tab key stops at one line number per file; from there, arrow keys move to other lines.
+// Source pages: line numbers are links. The Tab key stops at one per file; from there, arrow keys move to others.
 (function () {
   "use strict";
   const main = document.querySelector(".wide");

@@ -1,4 +1,4 @@
-"""Search index: a script that a page loads when the search opens.
+"""Search index: a script with every entry of the site. static/search-ranking.js finds and ranks the entries.
 
 The index is a script because a page opened from a file can load no other data. MiniSearch makes the index while the
 site is built: a browser takes four times as long to make an index as to load it.
@@ -18,7 +18,7 @@ from rankzero.publish.site import npm_packages
 from rankzero.publish.site.views import search_entries
 from rankzero.publish.site.views.search_entries import Entry
 
-SHARED = Path(__file__).parents[1] / "static" / "search-index.js"
+SHARED = Path(__file__).parents[1] / "static" / "search-ranking.js"
 BUILD = """
 const [minisearch, shared] = process.argv.slice(1);
 const MiniSearch = require(minisearch);

@@ -1,5 +1,6 @@
-/* Search index: splits text into terms, and finds the entries that match a query. Node.js runs this script while the
-   site is built, and a browser runs it for each search, so that the index and the queries have the same terms.
+/* Search ranking: splits text into terms, finds the entries that match a query, and orders them.
+   Node.js runs this script while the site is built, and a browser runs it for each search, so that the index and the
+   queries have the same terms.
 
    A word may have joints: all_reduce, optimizer.step, ZeRO-3, GradScaler. Its terms are its parts and the whole word
    without joints, so that all_reduce, all-reduce and allreduce share a term. */
