@@ -50,9 +50,9 @@ def without_answers(source: Path) -> NotebookNode:
 
 def execute(notebook: NotebookNode, source: Path) -> None:
     """Runs every cell in place, in the folder of `source`. UserError for a cell that fails."""
-    client = NotebookClient(
-        notebook, timeout=CELL_TIMEOUT_S, record_timing=False, resources={"metadata": {"path": str(source.parent)}}
-    )
+    resources = {"metadata": {"path": str(source.parent)}}
+    client = NotebookClient(notebook, timeout=CELL_TIMEOUT_S, record_timing=False, resources=resources)
+    client.extra_arguments = ["--log-level=ERROR"]  # without a warning that the kernel's sockets are not encrypted
     try:
         client.execute()
     except CellExecutionError as error:
