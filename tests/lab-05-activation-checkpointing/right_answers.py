@@ -26,5 +26,5 @@ EQUIVALENT = {
         "plan: left out: least = 0",
         "plan: swapped: least = 0 | for choice in range(2 ** len(layers)):",
     ),
-    "no two choices cost the same": ("plan: comparison turned: flops < least",),
+    "no two choices cost the same": ("plan: comparison replaced: flops < least",),
 }
