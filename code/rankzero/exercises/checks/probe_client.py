@@ -8,7 +8,6 @@ import sys
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from rankzero.curriculum import Lab
@@ -140,9 +139,7 @@ class LocalProbeClient(ProbeClient):
     def __enter__(self) -> "LocalProbeClient":
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._server.close()
         self._process.kill()  # an orderly exit of torch would take half a second
         self._process.wait()
