@@ -12,6 +12,7 @@ from types import ModuleType
 
 import pytest
 from typer.testing import CliRunner
+from warm_process import cold_starts
 
 from rankzero.cli import app as cli
 from rankzero.cli.__main__ import main
@@ -68,14 +69,42 @@ def test_doctor_exits_with_1_for_a_problem(monkeypatch: pytest.MonkeyPatch) -> N
     assert "problem torchvision: does not [load]" in output
 
 
-def test_doctor_reports_a_torchvision_that_cannot_be_imported(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("error", "verdict"),
+    [
+        (ModuleNotFoundError("No module named 'torchvision'", name="torchvision"), "limit"),
+        (ImportError("undefined symbol"), "problem"),
+    ],
+)
+def test_doctor_reports_a_torchvision_that_is_missing_or_broken(
+    error: ImportError, verdict: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def fail() -> None:
-        raise ImportError("No module named 'torchvision'")
+        raise error
 
     monkeypatch.setattr(machine, "import_torchvision", fail)
     finding = machine._torchvision()
-    assert finding.verdict == "problem"
+    assert finding.verdict == verdict
     assert "pip install -r requirements.txt" in finding.text
+
+
+@pytest.mark.parametrize("command", [["new-lab", "98", "trial"], ["sync", "--check"]])
+def test_a_command_for_authors_names_the_package_that_is_missing(command: list[str], tmp_path: Path) -> None:
+    """As after `make lab-02`, which installs only what a learner needs."""
+    for package in ("nbformat", "jupytext", "nbclient", "sphinx"):
+        (tmp_path / f"{package}.py").write_text(f"raise ModuleNotFoundError('none', name={package!r})")
+    environment = os.environ | {"PYTHONPATH": str(tmp_path)}
+    with cold_starts():
+        done = subprocess.run(
+            [sys.executable, "-m", "rankzero.cli", *command],
+            capture_output=True,
+            text=True,
+            check=False,
+            env=environment,
+        )
+    assert done.returncode == 2
+    assert re.search(r"^rankzero: this command needs \w+, which `pip install -r requirements.txt` or", done.stderr)
+    assert "Traceback" not in done.stderr
 
 
 def test_doctor_reports_ranks_that_cannot_communicate(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -108,10 +108,10 @@ def sync(
     ] = None,
 ) -> None:
     """Regenerates notebooks, stubs, and excerpts and tables in pages from their sources."""
-    from rankzero.publish import sync as publish
-
     changed = False
     with sentences(), console.status("running starters and comparing generated files with their sources"):
+        from rankzero.publish import sync as publish
+
         recorded = publish.record([find_lab(lab)] if lab else all_labs()) if record else iter(())
         for file in itertools.chain(recorded, publish.sync(check=check, execute=execute)):
             console.print(f"{'stale' if check else 'wrote'}  {path_from_here(file)}")
@@ -129,11 +129,9 @@ def site(
     port: Annotated[int, typer.Option(min=1, max=65535, help="The port of --serve.")] = 8000,
 ) -> None:
     """Builds the site from pages, notebooks and sources. It opens from the file system, without a network."""
-    try:
-        from rankzero.publish.site import build
-    except ImportError:
-        fail("the site's tools are not installed: run `make site`, which installs them.")
     with sentences():
+        from rankzero.publish.site import build
+
         if serve:
             build.serve(port)
         else:

@@ -18,9 +18,9 @@ def new_lab(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Lower-case words with hyphens, such as input-pipeline.")],
 ) -> None:
     """Lays out every file of a lab, with instructions on what to write in each."""
-    from rankzero.authoring import new_lab as authoring
-
     with sentences():
+        from rankzero.authoring import new_lab as authoring
+
         lab, files = authoring.new_lab(number, name)
     for file in files:
         console.print(f"wrote  {path_from_here(file)}")
@@ -30,10 +30,10 @@ def new_lab(
 @commands.command("verify-lab")
 def verify_lab(number: Annotated[str, typer.Argument(metavar="NUMBER", help="A lab's number, such as 02.")]) -> None:
     """Runs one lab's gates and lists what to write or correct next. Exit code 0 only if all pass."""
-    from rankzero.authoring import verify_lab as authoring
-
     failed = 0
     with sentences(), console.status("starting") as status:
+        from rankzero.authoring import verify_lab as authoring
+
         for verdict in authoring.verify_lab(find_lab(number), lambda gate: status.update(gate)):
             mark = "[red]FAIL[/]" if verdict.failures else "[green]ok  [/]"
             console.print(f"{mark}  {verdict.gate:<22} {verdict.seconds:5.1f} s")

@@ -16,11 +16,13 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON, for a program to
 
 @contextlib.contextmanager
 def sentences() -> Iterator[None]:
-    """Ends the command with one sentence and exit code 2 on a UserError in the context."""
+    """Ends the command with one sentence and exit code 2 on a UserError in the context, or if a package is missing."""
     try:
         yield
     except UserError as error:
         fail(str(error))
+    except ModuleNotFoundError as error:
+        fail(f"this command needs {error.name}, which `pip install -r requirements.txt` or `make site` installs.")
 
 
 def fail(sentence: str, code: int = 2) -> NoReturn:

@@ -59,8 +59,8 @@ def _torchvision() -> Finding:
     try:
         module, repaired = import_torchvision()
     except ImportError as error:
-        text = f"{error}. Image labs will not run; `pip install -r requirements.txt` fixes it."
-        return Finding("torchvision", "problem", text)
+        text = f"{error}. Labs with images need it; `pip install -r requirements.txt` installs it."
+        return Finding("torchvision", "limit" if isinstance(error, ModuleNotFoundError) else "problem", text)
     if not repaired:
         return Finding("torchvision", "ok", f"{module.__version__} loads beside torch {torch.__version__}")
     text = (
