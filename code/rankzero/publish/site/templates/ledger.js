@@ -7,7 +7,7 @@ function Ledger(json) {
 
   const facts = JSON.parse(json, (_, value) => (Number.isInteger(value) ? BigInt(value) : value));
 
-  // ---- Errors. `field` is the field of the form whose value is wrong: Python's sentences do not carry it.
+  // ---- Errors. `field` is the field of the form whose value is wrong: Python's sentences do not contain it.
   const FIELDS = [
     [/^hidden_dim /, "hidden_dim"], [/heads of keys and values evenly/, "n_kv_head"], [/groups of/, "shard"],
     [/sequence parallelism/, "sequence_parallel"], [/^sequences of|cannot split \d+ tokens/, "seq_len"],
@@ -27,7 +27,7 @@ function Ledger(json) {
   const isInt = (value) => typeof value === "bigint";
   const exact = (a, b) => isInt(a) && isInt(b);
   const add = (a, b) => (exact(a, b) || typeof a === "string" ? a + b : Number(a) + Number(b));
-  const sub = (a, b) => (a instanceof Set ? new Set([...a].filter((one) => !b.has(one))) : exact(a, b) ? a - b : Number(a) - Number(b));
+  const sub = (a, b) => (a instanceof Set ? new Set([...a].filter((value) => !b.has(value))) : exact(a, b) ? a - b : Number(a) - Number(b));
   const mul = (a, b) => (exact(a, b) ? a * b : Array.isArray(b) ? Array(Number(a)).fill(b).flat() : Number(a) * Number(b));
   const div = (a, b) => Number(a) / Number(b);
   const pow = (a, b) => a ** b;
@@ -35,8 +35,8 @@ function Ledger(json) {
   const mod = (a, b) => a - b * floordiv(a, b);
   const eq = (a, b) => a === b;
   const ne = (a, b) => a !== b;
-  const contains = (one, all) => (Array.isArray(all) ? all.includes(one) : all.has(one));
-  const lacks = (one, all) => !contains(one, all);
+  const contains = (value, all) => (Array.isArray(all) ? all.includes(value) : all.has(value));
+  const lacks = (value, all) => !contains(value, all);
   const truth = (value) => Boolean(value?.size ?? value?.length ?? value);
   const or = (value, other) => (truth(value) ? value : other());
   const and = (value, other) => (truth(value) ? other() : value);
@@ -49,18 +49,18 @@ function Ledger(json) {
   const setattr = (object, name, value) => { object[camel(name)] = value; };
   const sum = (all) => iter(all).reduce(add, 0n);
   const prod = (all) => iter(all).reduce(mul, 1n);
-  const best = (better) => (all, key = (one) => one) => all.reduce((first, one) => (better(key(one), key(first)) ? one : first));
+  const best = (better) => (all, key = (value) => value) => all.reduce((first, value) => (better(key(value), key(first)) ? value : first));
   const max = best((a, b) => a > b);
   const min = best((a, b) => a < b);
   max.parameters = min.parameters = ["all", "key"];
   const len = (all) => BigInt(iter(all).length);
-  const zip = (all, others) => all.map((one, index) => [one, others[index]]);
-  const enumerate = (all) => all.map((one, index) => [BigInt(index), one]);
+  const zip = (all, others) => all.map((value, index) => [value, others[index]]);
+  const enumerate = (all) => all.map((value, index) => [BigInt(index), value]);
   const reversed = (all) => [...all].reverse();
   const next = (all, other) => (all.length ? all[0] : other);
   const tuple = (all) => [...iter(all)];
   const set = (all) => new Set(iter(all));
-  const fromkeys = (all) => new Map(iter(all).map((one) => [one, null]));
+  const fromkeys = (all) => new Map(iter(all).map((value) => [value, null]));
   const type = (value) => (isInt(value) ? int : Number);
   const str = (value) => `${value}`;
   const repr = (text) => (text.includes("'") && !text.includes('"') ? `"${text}"` : `'${text.replaceAll("'", "\\'")}'`);
