@@ -143,6 +143,11 @@ def test_arrows_select_a_result_and_enter_opens_it_with_its_words_marked(search:
     expect(search.get_by_role("heading", name="The gradient noise scale")).to_be_in_viewport()
 
 
+def test_a_result_without_an_anchor_has_its_words_marked_too(site: Path, page: Page) -> None:
+    page.goto((site / "handbook" / "batch-size-and-scaling.html").as_uri() + "?found=noise+scale")
+    page.wait_for_function("() => CSS.highlights.get('found')?.size > 1")
+
+
 def test_typing_continues_while_a_result_has_the_focus(search: Page) -> None:
     results(search, "warm")
     search.keyboard.press("ArrowDown")
