@@ -61,8 +61,8 @@ def run_supervised(
         if replies and replies[0].get("loading"):
             replies = replies[:1] * len(probes)
         elif len(replies) < len(probes) and not (replies and replies[-1]["status"] == "timeout"):
-            limit = min(request["limit"], request.get("total", math.inf))
-            replies.append(_missing_reply(stopped, exit_status, limit))
+            late = "in time" if request.get("total", math.inf) < request["seconds"] else f"after {request['limit']:g} s"
+            replies.append(_missing_reply(stopped, exit_status, late))
         return {"replies": replies, "printed": prints.text(), "cpu": cpu, "delay": delay}
 
 
@@ -107,10 +107,10 @@ def _parse_reply(line: bytes) -> dict[str, Any]:
     return texts | {"loading": reply.get("loading") is True and "answers" not in texts}
 
 
-def _missing_reply(stopped: str, exit_status: int, seconds: float) -> dict[str, Any]:
+def _missing_reply(stopped: str, exit_status: int, late: str) -> dict[str, Any]:
     """Returns the reply for a probe that sent none; `stopped` is the result of `_read_replies`."""
     if stopped == "late":
-        return {"status": "timeout", "text": f"no answer after {seconds:.2g} s"}
+        return {"status": "timeout", "text": f"no answer {late}"}
     if stopped:
         return {"status": "oom", "text": stopped}
     if os.WIFSIGNALED(exit_status) and (number := os.WTERMSIG(exit_status)) != signal.SIGKILL:
