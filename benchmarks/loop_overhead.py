@@ -13,7 +13,6 @@ import io
 import statistics
 import tempfile
 import time
-from types import TracebackType
 from typing import Any
 
 import torch
@@ -65,10 +64,8 @@ class TimedMeter(StepMeter):
         self._entered = time.perf_counter()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        super().__exit__(kind, error, trace)
+    def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
+        super().__exit__(kind, *error)
         TimedMeter.loop_seconds = time.perf_counter() - self._entered
 
 
