@@ -63,7 +63,9 @@ def test_the_scale_changes_no_bit_in_fp32_and_bf16_and_restores_lost_gradients_i
 ) -> None:
     (tmp_path / "verse.txt").write_text(WORDS)
     text = corpus if corpus == "embedded" else str(tmp_path / corpus)
-    train(tmp_path, "--steps", "1", "--corpus", text, "--hidden-dim", "64", "--layers", "2", "--block-size", "32")
+    # With a batch this large the scale changes nearly every gradient, and the error of fp16 is far from rounding.
+    size = ("--hidden-dim", "64", "--layers", "2", "--block-size", "64", "--batch-size", "256")
+    train(tmp_path, "--steps", "1", "--corpus", text, *size)
     rows = format_rows(capsys.readouterr().out)
     assert rows["fp32"] == (0.0, 0.0, 0.0, 0)
     assert rows["bf16"][0] == 0.0
@@ -71,7 +73,7 @@ def test_the_scale_changes_no_bit_in_fp32_and_bf16_and_restores_lost_gradients_i
     lost, plain, scaled, changed = rows["fp16"]
     assert lost > 0
     assert changed > 0
-    assert scaled <= plain  # both are printed to two digits
+    assert scaled < plain / 2
     # bf16 rounds by 2^-8 of a number at most, fp16 by 2^-11: three bits, a factor of 8.
     assert rows["bf16"][2] / scaled == pytest.approx(8, rel=0.25)
 
