@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, sync_playwright
+from page_problems import PageProblems
+from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
 INSTALL = "apt-get install chromium-headless-shell"
 NO_BROWSER = f"the site is tested in Chromium, and Chromium was not found: install it (Debian: {INSTALL})"
@@ -37,26 +38,6 @@ def browser() -> Iterator[Browser]:
         browser = playwright.chromium.launch(executable_path=executable, args=list(QUIET))
         yield browser
         browser.close()
-
-
-class PageProblems:
-    """Errors and warnings of the pages in a context, and their requests for anything but the site's files."""
-
-    def __init__(self, context: BrowserContext) -> None:
-        self.problems: list[str] = []
-        context.set_offline(True)
-        context.on("console", self._console)
-        context.on("weberror", lambda error: self.problems.append(str(error.error)))
-        context.on("request", self._request)
-        context.on("requestfailed", lambda request: self.problems.append(f"not found: {request.url}"))
-
-    def _console(self, message: ConsoleMessage) -> None:
-        if message.type in ("error", "warning"):
-            self.problems.append(f"{message.page.url if message.page else ''}: {message.text}")
-
-    def _request(self, request: Request) -> None:
-        if not request.url.startswith(("file:", "data:", "blob:")):
-            self.problems.append(f"network request: {request.url}")
 
 
 @pytest.fixture
