@@ -27,6 +27,7 @@ TIME_LIMIT_S = 200.0
 READ_AT_START = re.compile("PYTHON(?!UNBUFFERED)|LD_|ATEN_|DNNL_|MKL_|MALLOC_|TORCH_CPP|VIRTUAL_ENV|HOME$")
 PR_SET_CHILD_SUBREAPER = 36
 _cold = 0
+_starting = threading.Lock()  # a second thread would end this process's adoption of the first one's fork
 
 
 def install() -> None:
@@ -51,7 +52,8 @@ def fork_exec(*call: Any) -> int:
     request_and_files = None if _cold else request_of(*call)
     if request_and_files is None or _read_at_start(request_and_files[0]["environment"]) != _read_at_start(os.environ):
         return int(REAL_FORK_EXEC(*call))
-    return _server().fork(*request_and_files)
+    with _starting:
+        return _server().fork(*request_and_files)
 
 
 def _read_at_start(variables: Mapping[str, str]) -> dict[str, str]:
@@ -62,7 +64,6 @@ class _WarmServer:
     """The process of warm_server.py, whose forks become children of this process."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
         self._socket, other_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         command = [sys.executable, "-P", str(Path(__file__).with_name("warm_server.py")), str(other_end.fileno())]
         with cold_starts():
@@ -78,11 +79,10 @@ class _WarmServer:
     def fork(self, request: dict[str, Any], files: dict[int, int]) -> int:
         """Makes the server fork a process and returns its process id. `files`: descriptor there -> descriptor here."""
         request |= {"parent": os.getpid(), "files": list(files)}
-        with self._lock:
-            _become_subreaper(True)
-            socket.send_fds(self._socket, [json.dumps(request).encode()], list(files.values()))
-            child = int(self._received())
-            _become_subreaper(False)
+        _become_subreaper(True)
+        socket.send_fds(self._socket, [json.dumps(request).encode()], list(files.values()))
+        child = int(self._received())
+        _become_subreaper(False)
         return child
 
 

@@ -51,10 +51,13 @@ def serve(client: socket.socket) -> None:
         # When its parent ends, a process becomes a child of its nearest "subreaper": the process that sent the request.
         intermediate = os.fork()
         if intermediate == 0:
+            own_id = os.getpid()
             if os.fork():
                 os._exit(0)
-            while os.getppid() != request["parent"]:  # until the intermediate process has ended
+            while os.getppid() == own_id:  # until the intermediate process has ended
                 os.sched_yield()
+            if os.getppid() != request["parent"]:  # which has ended too
+                os._exit(1)
             if request["session"]:
                 os.setsid()
             elif request["group"] >= 0:
