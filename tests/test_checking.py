@@ -103,6 +103,20 @@ def test_answers_before_an_endless_loop_count(tmp_path: Path, client: LocalProbe
     assert [r.status for r in report.results] == ["pass", "pass", "pass", "timeout", "skipped"]
 
 
+def test_what_was_asked_ahead_is_not_run_again(
+    tmp_path: Path, client: LocalProbeClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = altered(tmp_path, ("len(losses) < max_steps and", ""))
+    (exercise,) = (exercise for exercise in EXERCISES if exercise.name == "overfit_one_batch")
+    client.forget(file)
+    client.ask_ahead(LAB, file, exercise, [3])
+    client.ask_ahead(LAB, LAB.reference, exercise, [3])
+    monkeypatch.setattr(client, "_send", None)
+    client.ask_ahead(LAB, LAB.reference, exercise, [3])
+    report = check_file(LAB, file, (exercise,), seed=3, client=client, explain=False)
+    assert [r.status for r in report.results] == ["pass", "pass", "pass", "timeout", "skipped"]
+
+
 def test_a_file_that_never_loads_times_out_once(
     tmp_path: Path, client: LocalProbeClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -43,8 +43,5 @@ def escape_report(report: Report) -> Report:
         report,
         file=escape_text(report.file, lines=False),
         unusable=escape_text(report.unusable),
-        results=tuple(
-            replace(result, text=escape_text(result.text), printed=escape_text(result.printed))
-            for result in report.results
-        ),
+        results=tuple(replace(r, text=escape_text(r.text), printed=escape_text(r.printed)) for r in report.results),
     )
