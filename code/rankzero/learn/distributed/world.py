@@ -271,7 +271,7 @@ def _note_reply(rank: Rank, folder: Path) -> None:
     rank.reason = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
     rank.place, _ = place_in_dump(_dump(rank, folder))
     if "Received data size doesn't match" in rank.last_output:  # gloo ends the process that is sent too much
-        rank.reason += ", since another rank's message was larger: do all make the same call, with the same shape?"
+        rank.reason += ", since another rank sent more: do all call the same collective, with the same shape?"
 
 
 def _dump(rank: Rank, folder: Path) -> str:
