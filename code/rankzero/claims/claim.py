@@ -27,7 +27,7 @@ class Claim:
     page: str  # the page that states it first, such as "handbook/memory.md"
     expected: Value
     unit: str
-    measure: Callable[[], Value]
+    measure: Callable[[], Any]  # a Value, or a Charted value (chart.py)
     tolerance: float = 0.0
     source: str = ""  # where else the number is published: a paper, a file; a link
     needs: tuple[str, ...] = ("cpu",)
@@ -67,13 +67,13 @@ class Claim:
         )
 
 
-def claim(slug: str, statement: str, **facts: Any) -> Callable[[Callable[[], Value]], Claim]:
+def claim(slug: str, statement: str, **facts: Any) -> Callable[[Callable[[], Any]], Claim]:
     """Makes a claim of the function below it. `facts` are the other fields of Claim; the file's place gives `page`.
 
     The statement takes its numbers from `expected`: `{expected}`, or `{expected[fp32]:.1f}` for one of several.
     """
 
-    def make(measure: Callable[[], Value]) -> Claim:
+    def make(measure: Callable[[], Any]) -> Claim:
         page = page_of(Path(inspect.getfile(inspect.unwrap(measure))))
         return Claim(slug, _filled(slug, statement, facts["expected"]), page, measure=measure, **facts)
 

@@ -8,6 +8,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -30,6 +31,8 @@ class Measurement:
     machine: str
     versions: str
     digest: str
+    runs: tuple[Value, ...] = ()  # every value, where it was measured several times
+    chart: dict[str, Any] | None = None  # the fields of a Chart
 
     def counts_for(self, claim: Claim) -> bool:
         """Returns whether the measured claim is this claim as it is now."""
@@ -61,8 +64,13 @@ def unproven(claims: Mapping[str, Claim], kept: Mapping[str, Measurement]) -> di
     return reasons
 
 
-def write_measurements(claims: dict[str, Claim], outcomes: Iterable[Outcome], folder: Path = FOLDER) -> list[Path]:
-    """Adds outcomes to the files of this machine's devices, drops claims that are gone, and returns the files.
+def write_measurements(
+    claims: dict[str, Claim],
+    outcomes: Iterable[Outcome],
+    folder: Path = FOLDER,
+    imported: Mapping[str, Measurement] | None = None,
+) -> list[Path]:
+    """Adds outcomes of this machine and imported measurements, drops claims that are gone, and returns the files.
 
     A claim that held when it was measured before, and holds now, keeps its entry: a second run changes nothing.
     """
@@ -77,12 +85,20 @@ def write_measurements(claims: dict[str, Claim], outcomes: Iterable[Outcome], fo
             same = slug in old and old[slug]["digest"] == claim.digest
             holds = same and outcome.holds and claim.holds(old[slug]["measured"])
             if ("cuda" in claim.needs) == (kind == "cuda") and not holds:
-                new[slug] = asdict(_dated(outcome, claim, kind))
+                new[slug] = _fields(_dated(outcome, claim, kind))
+        for slug, measurement in (imported or {}).items():
+            if ("cuda" in claims[slug].needs) == (kind == "cuda"):
+                new[slug] = _fields(measurement)
         if new != old:
             folder.mkdir(exist_ok=True)
             file.write_text(json.dumps(dict(sorted(new.items())), indent=2) + "\n", encoding="utf-8")
             files.append(file)
     return files
+
+
+def _fields(measurement: Measurement) -> dict[str, Any]:
+    """Returns the fields that hold something."""
+    return {name: value for name, value in asdict(measurement).items() if value not in ((), None)}
 
 
 def _dated(outcome: Outcome, claim: Claim, kind: str) -> Measurement:
@@ -96,4 +112,5 @@ def _dated(outcome: Outcome, claim: Claim, kind: str) -> Measurement:
         machine,
         f"Python {facts['python']}, torch {facts['torch']}",
         claim.digest,
+        chart=outcome.chart.as_json() if outcome.chart else None,
     )

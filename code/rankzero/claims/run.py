@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import torch
 
+from rankzero.claims.chart import Chart, Charted
 from rankzero.claims.claim import Claim, Value
 from rankzero.claims.registry import find_claim
 from rankzero.learn.machine.lazy_dynamo import import_dynamo_lazily
@@ -15,13 +16,14 @@ from rankzero.learn.machine.lazy_dynamo import import_dynamo_lazily
 
 @dataclass(frozen=True)
 class Outcome:
-    """Result of measuring a claim: a value, or an error."""
+    """Result of measuring a claim: a value, with a chart for some claims, or an error."""
 
     slug: str
     measured: Value | None
     seconds: float
     holds: bool
     error: str = ""
+    chart: Chart | None = None
 
 
 def can_measure(claim: Claim) -> bool:
@@ -37,7 +39,10 @@ def run_claim(slug: str) -> Outcome:
         measured = claim.measure()
     except Exception as error:
         return Outcome(slug, None, time.perf_counter() - begin, False, f"{type(error).__name__}: {error}")
-    return Outcome(slug, measured, time.perf_counter() - begin, claim.holds(measured))
+    seconds = time.perf_counter() - begin
+    if isinstance(measured, Charted):
+        return Outcome(slug, measured.value, seconds, claim.holds(measured.value), chart=measured.chart)
+    return Outcome(slug, measured, seconds, claim.holds(measured))
 
 
 def _prepare_worker() -> None:

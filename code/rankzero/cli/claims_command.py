@@ -33,6 +33,9 @@ def claims(
     bare_figures: Annotated[
         bool, typer.Option("--bare-figures", help="List figures on pages that no claim or source backs.")
     ] = False,
+    import_file: Annotated[
+        Path | None, typer.Option("--import", metavar="FILE", help="Take the measurements of a `rankzero gpu`.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Measures the claims of the pages and writes handbook/claims.md. Exit code 1 if a number differs from its page.
@@ -42,6 +45,8 @@ def claims(
     with sentences():
         if bare_figures:
             raise typer.Exit(_list_bare_figures())
+        if import_file:
+            raise typer.Exit(_import(import_file))
         if slug:
             raise typer.Exit(_show_claim(slug, as_json=as_json))
         raise typer.Exit(_measure_all(page, jobs, as_json=as_json))
@@ -54,6 +59,22 @@ def _list_bare_figures() -> int:
     figures = figures_without_proof()
     console.print("\n".join(map(escape, figures)) or "A claim or source backs every figure.")
     return int(bool(figures))
+
+
+def _import(file: Path) -> int:
+    """Imports a GPU session's measurements, and says what became of each; returns the exit code."""
+    from rankzero.claims.import_results import import_results
+    from rankzero.claims.registry import all_claims
+    from rankzero.claims.table import write_table
+
+    taken, left_out = import_results(file, all_claims())
+    for slug in taken:
+        console.print(f"imported  {slug}")
+    for slug, reason in left_out.items():
+        console.print(f"left out  {slug}: {escape(reason)}")
+    for page in write_table():
+        console.print(f"wrote {path_from_here(page)}")
+    return 0
 
 
 def _show_claim(slug: str, *, as_json: bool) -> int:
