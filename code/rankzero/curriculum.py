@@ -14,9 +14,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import Annotated, Any, Literal, TypeVar, get_type_hints
 
-from annotated_types import Interval
-
 from rankzero.errors import UserError
+
+try:
+    from annotated_types import Interval
+except ModuleNotFoundError:  # a GPU machine with torch alone: files are read as they are, see `validate`
+    Interval = lambda **limits: str(limits)  # type: ignore[assignment, misc] # noqa: E731
 
 ROOT = Path(__file__).resolve().parents[2]
 T = TypeVar("T")
@@ -187,8 +190,10 @@ def validate(kind: type[T], table: Any, source: Path | str, key: str = "") -> T:
 
     UserError names the source, the first wrong key, its value and what is expected.
     """
-    from pydantic import TypeAdapter, ValidationError  # here, so that starters and notebooks do not import it
-
+    try:
+        from pydantic import TypeAdapter, ValidationError  # here, so that starters and notebooks do not import it
+    except ModuleNotFoundError:
+        return kind(**table)
     try:
         # Strict validation accepts a JSON object as a dataclass, but not a dictionary.
         return TypeAdapter(kind).validate_json(json.dumps(table, default=str), strict=True, extra="forbid")

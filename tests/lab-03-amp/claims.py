@@ -2,7 +2,6 @@
 
 import math
 import tempfile
-import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from torch import nn
 from torch.optim import AdamW
 
 from rankzero.claims.claim import claim
+from rankzero.claims.toolkit.gpu import gpu, milliseconds, pick
 from rankzero.claims.toolkit.lab_model import make_batch, make_model, text_batch, text_model, token_loss
 from rankzero.claims.toolkit.low_precision import FORMATS, gradients, off_fp32
 from rankzero.claims.toolkit.starters import logged_losses, starter
@@ -313,24 +313,21 @@ def resumes_exactly() -> Mapping[str, float]:
     needs=("cuda",),
 )
 def cuda_speed() -> bool:
-    """Times 10 steps each way after 3 to warm up, on 8 sequences of 512 tokens, 6 layers."""
-    device = torch.device("cuda")
+    """Times forward and backward each way by CUDA events, on 8 sequences of 512 tokens, 6 layers."""
     torch.manual_seed(0)
-    model = GPT(GPTConfig(4096, block_size=512, n_layer=6, n_head=16, hidden_dim=1024)).to(device)
-    x = torch.randint(4096, (8, 512), device=device)
-    seconds = {}
+    config = GPTConfig(pick(4096, 64), pick(512, 16), pick(6, 1), 16, pick(1024, 32))
+    model = GPT(config).to(gpu())
+    x, times = torch.randint(config.vocab_size, (pick(8, 2), config.block_size), device=gpu()), {}
     for name, low in (("fp32", None), ("bf16", torch.bfloat16)):
-        for number in range(13):
-            if number == 3:
-                torch.cuda.synchronize()
-                begin = time.perf_counter()
+
+        def both(low: torch.dtype | None = low) -> None:
             model.zero_grad()
-            with torch.autocast("cuda", dtype=low, enabled=low is not None):
+            with torch.autocast(gpu().type, dtype=low, enabled=low is not None):
                 loss = token_loss(model, x, x)
             loss.backward()
-        torch.cuda.synchronize()
-        seconds[name] = time.perf_counter() - begin
-    return seconds["fp32"] > 1.5 * seconds["bf16"]
+
+        times[name] = milliseconds(both).median
+    return times["fp32"] > 1.5 * times["bf16"]
 
 
 @claim(

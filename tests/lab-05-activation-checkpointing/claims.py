@@ -3,7 +3,6 @@
 import contextlib
 import re
 import tempfile
-import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -15,6 +14,7 @@ from torch.utils.checkpoint import checkpoint
 from torch.utils.flop_counter import FlopCounterMode
 
 from rankzero.claims.claim import claim
+from rankzero.claims.toolkit.gpu import gpu, milliseconds, peak_mib, pick
 from rankzero.claims.toolkit.gradients import gradient_of, off_by
 from rankzero.claims.toolkit.lab_model import CPU, text_batch
 from rankzero.claims.toolkit.starters import logged_losses, starter
@@ -239,7 +239,7 @@ def nobody_asks() -> Mapping[str, float]:
     needs=("cuda",),
 )
 def time_against_memory() -> Mapping[str, float]:
-    """Times forward and backward of GPT-2 in bf16 with and without PyTorch's checkpoint around each block, in turns."""
+    """Times forward and backward of GPT-2 in bf16 with and without PyTorch's checkpoint around each block."""
 
     class Recomputing(GPT):
         def run_blocks(self, x: Tensor) -> Tensor:
@@ -247,22 +247,18 @@ def time_against_memory() -> Mapping[str, float]:
                 x = checkpoint(block, x, use_reentrant=False)
             return x
 
-    device, seconds, peaks = torch.device("cuda"), dict[str, list[float]](), dict[str, int]()
-    ids = torch.zeros(8, 1024, dtype=torch.int64, device=device)
-    for _ in range(4):
-        for kind in (GPT, Recomputing):
-            model = kind(PRESETS["gpt2"]).to(device)  # type: ignore[arg-type]
-            torch.cuda.synchronize()
-            torch.cuda.reset_peak_memory_stats()
-            begin = time.perf_counter()
-            with torch.autocast("cuda", dtype=torch.bfloat16):
+    config = pick(PRESETS["gpt2"], GPTConfig(64, block_size=16, n_layer=2, hidden_dim=32))
+    ids = torch.zeros(pick(8, 1), config.block_size, dtype=torch.int64, device=gpu())
+    times, peaks = {}, {}
+    for kind in (GPT, Recomputing):
+        model = kind(config).to(gpu())  # type: ignore[arg-type]
+
+        def both(model: nn.Module = model) -> None:
+            with torch.autocast(gpu().type, dtype=torch.bfloat16):
                 loss = F.cross_entropy(model(ids).flatten(0, 1), ids.flatten())
             loss.backward()
-            torch.cuda.synchronize()
-            seconds.setdefault(kind.__name__, []).append(time.perf_counter() - begin)
-            peaks[kind.__name__] = torch.cuda.max_memory_allocated()
-            del model, loss
-    times = {name: sorted(measured)[1] for name, measured in seconds.items()}
+
+        times[kind.__name__], peaks[kind.__name__] = milliseconds(both).median, peak_mib(both)
     return {
         "longer": times["Recomputing"] > times["GPT"],
         "less memory": peaks["Recomputing"] < peaks["GPT"],

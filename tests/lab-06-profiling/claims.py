@@ -18,6 +18,7 @@ from torch.profiler import ProfilerActivity, profile
 from torch.utils.checkpoint import checkpoint
 
 from rankzero.claims.claim import claim
+from rankzero.claims.toolkit.gpu import gpu, pick, synchronize
 from rankzero.claims.toolkit.lab_model import make_batch, make_model, token_loss
 from rankzero.claims.toolkit.op_counter import Calls, calls_of
 from rankzero.claims.toolkit.starters import starter
@@ -192,15 +193,15 @@ def hooks_change_nothing() -> float:
 )
 def read_waits() -> Mapping[str, float]:
     """Queues a product of fp32 matrices [8192, 8192], and times reading one number of it, or leaving it there."""
-    a = torch.randn(8192, 8192, device="cuda")
+    a = torch.randn(pick(8192, 64), pick(8192, 64), device=gpu())
     seconds: dict[str, list[float]] = {"item": [], "detach": [], "product": []}
     for _ in range(6):
         for name, waits in seconds.items():
-            torch.cuda.synchronize()
+            synchronize()
             begin = time.perf_counter()
             number = (a @ a)[0, 0]
             if name == "product":
-                torch.cuda.synchronize()
+                synchronize()
             else:
                 number.item() if name == "item" else number.detach()
             waits.append(time.perf_counter() - begin)

@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import itertools
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -90,12 +91,22 @@ def run(number: str, arguments: typer.Context) -> None:
     with sentences():
         lab = find_lab(number)
     starter = subprocess.Popen([sys.executable, str(lab.starter), *arguments.args])
-    while (code := starter.poll()) is None:
-        with contextlib.suppress(KeyboardInterrupt):  # the starter gets Ctrl-C too: let it finish its step and save
-            code = starter.wait()
+    code = _code_of(starter)
     if code == 0 and not {"-h", "--help", "--json"} & set(arguments.args):
         _next(lab)
     raise typer.Exit(code)
+
+
+@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []})
+def gpu(arguments: typer.Context) -> None:
+    """Runs and measures everything that needs a GPU, in minutes, without installing anything. --help lists the parts.
+
+    Example: rankzero gpu --out runs/gpu --minutes 8
+    """
+    paths = [str(ROOT / "code"), str(ROOT / "benchmarks"), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths)}
+    session = subprocess.Popen([sys.executable, "-m", "gpu_session", *arguments.args], env=environment)
+    raise typer.Exit(_code_of(session))
 
 
 @app.command()
@@ -145,6 +156,14 @@ app.add_typer(planning)  # plan
 app.add_typer(commands)  # start, check, watch, hint, status, reset
 app.add_typer(grading)  # grade, feedback
 app.add_typer(authoring)  # new-lab, verify-lab
+
+
+def _code_of(process: "subprocess.Popen[bytes]") -> int:
+    """Returns the exit code. The process gets Ctrl-C too: it may finish its step, and save."""
+    while (code := process.poll()) is None:
+        with contextlib.suppress(KeyboardInterrupt):
+            code = process.wait()
+    return code
 
 
 def _next(lab: Lab) -> None:

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.optim import AdamW
 
 from rankzero.claims.claim import claim
+from rankzero.claims.toolkit.gpu import gpu
 from rankzero.claims.toolkit.lab_model import make_batch, make_model, token_loss
 from rankzero.claims.toolkit.op_counter import calls_of, raises
 
@@ -184,7 +185,7 @@ def tf32_on_the_gpu() -> Mapping[str, float]:
     try:
         for setting in ("highest", "high"):
             torch.set_float32_matmul_precision(setting)
-            product = (a.cuda() @ b.cuda()).cpu().double()
+            product = (a.to(gpu()) @ b.to(gpu())).cpu().double()
             off[setting] = float((product - exact).norm() / exact.norm())
     finally:
         torch.set_float32_matmul_precision(before)

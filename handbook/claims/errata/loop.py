@@ -11,10 +11,11 @@ from torch.optim import SGD, AdamW
 
 from rankzero.claims.claim import claim
 from rankzero.claims.toolkit.gpt2 import GPT_2
+from rankzero.claims.toolkit.gpu import gpu, pick
 from rankzero.claims.toolkit.gradients import flat, gradient, gradient_of, off_by
 from rankzero.claims.toolkit.lab_model import SHAPE, TINY, next_token_loss, seeded_gpt
 from rankzero.claims.toolkit.op_counter import raises
-from rankzero.learn.models.gpt import GPT
+from rankzero.learn.models.gpt import GPT, GPTConfig
 from rankzero.learn.models.llama import Llama, LlamaConfig
 
 
@@ -226,5 +227,6 @@ def synchronize(device: torch.device) -> None:
 )
 def item_cost() -> float:
     """Times 20 steps with and without reading the loss, five times each in turn, and compares the medians."""
-    device = torch.device("cuda")
-    return cost_of_item(GPT(GPT_2).to(device), torch.randint(50257, (8, 1025), device=device), steps=20)
+    config = pick(GPT_2, GPTConfig(64, block_size=16, n_layer=1, hidden_dim=32))
+    tokens = torch.randint(config.vocab_size, (pick(8, 2), config.block_size + 1), device=gpu())
+    return cost_of_item(GPT(config).to(gpu()), tokens, steps=pick(20, 2))

@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from rankzero.claims.claim import claim
+from rankzero.claims.toolkit.gpu import gpu
 
 
 def cpu_formats() -> dict[str, str]:
@@ -91,7 +92,7 @@ def autocast_lists_for_cuda() -> Mapping[str, float]:
 )
 def autocast_on_cuda() -> bool:
     """Runs the three on a bf16 input on the GPU."""
-    x = torch.randn(4, 8, device="cuda", dtype=torch.bfloat16)
-    with torch.autocast("cuda", dtype=torch.bfloat16):
+    x = torch.randn(4, 8, device=gpu(), dtype=torch.bfloat16)
+    with torch.autocast(gpu().type, dtype=torch.bfloat16):
         results = (F.layer_norm(x, (8,)), x.softmax(-1), x.sum())
     return {result.dtype for result in results} == {torch.float32}

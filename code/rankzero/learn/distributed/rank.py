@@ -41,19 +41,15 @@ def rank_device() -> torch.device:
     return _device
 
 
-def backend_of(device: torch.device) -> str:
-    """Returns the backend for a device: NCCL for CUDA, else gloo."""
-    return "nccl" if device.type == "cuda" else "gloo"
-
-
 def join(
     device: str = "cpu", *, store: Any = None, rank: int = -1, ranks: int = -1, debug: bool = False
 ) -> torch.device:
     """Joins the default process group; returns the device of this rank.
 
-    `device` is "auto", "cpu" or "cuda"; each rank of a machine has its own CUDA device. Without `store`, `rank`
-    and `ranks`, they come from torchrun's environment variables. With `debug`, c10d compares the ranks' calls before
-    each collective. UserError where there are too few devices.
+    `device` is "auto", "cpu", "cuda" (each rank of a machine has its own CUDA device, over NCCL) or "cuda:N" (all ranks
+    share that device, over gloo, since NCCL refuses two ranks on one). Without `store`, `rank` and `ranks`, they come
+    from torchrun's environment variables. With `debug`, c10d compares the ranks' calls before each collective.
+    UserError where there are too few devices.
     """
     local = int(os.environ["LOCAL_RANK"]) if store is None else rank
     local_ranks = int(os.environ["LOCAL_WORLD_SIZE"]) if store is None else ranks
@@ -65,7 +61,7 @@ def join(
         os.environ["GLOO_SOCKET_IFNAME"] = "lo" if sys.platform == "linux" else "lo0"  # all ranks are on this machine
     # torch 2.13 announces other names for all_gather_into_tensor and reduce_scatter_tensor; 2.11 lacks them.
     warnings.filterwarnings("ignore", message=r".*_single.*", category=FutureWarning)
-    backend = backend_of(own_device)
+    backend = "nccl" if own_device.type == "cuda" and device in ("auto", "cuda") else "gloo"
     limit = datetime.timedelta(seconds=COLLECTIVE_SECONDS[backend])
     if debug:
         dist.set_debug_level(dist.DebugLevel.DETAIL)  # type: ignore[attr-defined]
@@ -79,13 +75,15 @@ def join(
 def device_of_rank(name: str, local_rank: int, local_ranks: int) -> torch.device:
     """Returns the device of a rank: for "auto" CUDA where this machine has a device per rank, else the CPU.
 
-    UserError where there are too few CUDA devices, or where `name` is a device that ranks cannot share.
+    UserError where there are too few CUDA devices, or where `name` is no device for ranks.
     """
     devices = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if name == "auto":
         name = "cuda" if devices >= local_ranks else "cpu"
+    if name in (f"cuda:{number}" for number in range(devices)):
+        return torch.device(name)  # all ranks share it
     if name not in ("cpu", "cuda"):
-        raise UserError(f"device {name!r} is not for ranks: use auto, cpu or cuda; each rank takes its own device.")
+        raise UserError(f"device {name!r} is not for ranks: use auto, cpu, cuda, or cuda:N for all on one GPU.")
     if name == "cuda" and devices < local_ranks:
         raise UserError(
             f"{local_ranks} ranks need {local_ranks} CUDA devices, and this machine has {devices}: "

@@ -14,8 +14,6 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, NoReturn
 
-import cloudpickle
-
 from rankzero.errors import UserError
 from rankzero.learn.distributed.rank_failures import is_consequence, place_of, summary_of, text_of
 
@@ -106,6 +104,8 @@ def _work(number: int, payload: Any, folder: Path, steps: Any, settings: dict[st
 
 def _reply(replies: Connection, reply: tuple[Any, ...]) -> None:
     """Sends the reply to the parent process, or an error if the reply cannot be pickled."""
+    import cloudpickle  # here, so that ranks of torchrun do without it
+
     try:
         data = cloudpickle.dumps(reply)
     except Exception as error:

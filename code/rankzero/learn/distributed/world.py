@@ -25,8 +25,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn
 
-import cloudpickle
-
 from rankzero.errors import UserError
 from rankzero.learn.distributed.rank_failures import LOST, MISSED, place_in_dump, summary_of
 from rankzero.learn.distributed.rank_process import KINDS, NOT_UP, WHERE_SIGNAL, run_rank
@@ -168,6 +166,8 @@ def process_context(start: str) -> Any:
 
 def _pickled(value: Any) -> bytes:
     """Pickles `value`; functions of a notebook, a script or a file loaded by its path go by value."""
+    import cloudpickle  # here, so that starters under torchrun do without it
+
     for name, module in list(sys.modules.items()):
         file = getattr(module, "__file__", None) or ""
         in_package = getattr(sys.modules.get(name.split(".")[0]), "__file__", None) if "." in name else None

@@ -39,7 +39,11 @@ def _python() -> Finding:
 
 
 def _libraries() -> Iterator[Finding]:
-    pins = [re.fullmatch(r"(\S+)==(\S+)", line) for line in importlib.metadata.requires("rankzero") or []]
+    try:
+        pins = [re.fullmatch(r"(\S+)==(\S+)", line) for line in importlib.metadata.requires("rankzero") or []]
+    except importlib.metadata.PackageNotFoundError:
+        yield Finding("libraries", "limit", f"torch {torch.__version__}; rankzero is not installed: no pins are known")
+        return
     mismatches = []
     for name, pinned in [(pin[1], pin[2]) for pin in pins if pin]:
         try:
@@ -100,6 +104,8 @@ def _ranks() -> Finding:
         return Finding("ranks", "problem", "this torch has no torch.distributed: labs with several ranks will not run")
     try:
         run_world(_all_reduce, 2)
+    except ModuleNotFoundError as error:
+        return Finding("ranks", "limit", f"{error.name} is missing: start ranks with torchrun, or install it")
     except WorldError as error:
         text = f"two processes here cannot communicate over gloo, so labs with ranks will not run: {error}"
         return Finding("ranks", "problem", text)

@@ -19,6 +19,7 @@ from torch.utils.checkpoint import checkpoint, set_checkpoint_early_stop
 from torch.utils.flop_counter import FlopCounterMode
 
 from rankzero.claims.claim import claim
+from rankzero.claims.toolkit.gpu import gpu, pick, synchronize
 from rankzero.claims.toolkit.lab_model import make_batch, make_model, token_loss
 from rankzero.learn.models.gpt import GPT, GPTConfig
 from rankzero.ledger.hardware import HARDWARE
@@ -306,14 +307,14 @@ def megatron_hfu() -> Mapping[str, float]:
 )
 def launch_time() -> float:
     """Times a product of fp32 matrices [8192, 8192] on the GPU five times with and without a wait, and divides."""
-    a = torch.randn(8192, 8192, device="cuda")
+    a = torch.randn(pick(8192, 64), pick(8192, 64), device=gpu())
     seconds: dict[bool, list[float]] = {False: [], True: []}
     for wait in [True, *[False, True] * 5]:
-        torch.cuda.synchronize()
+        synchronize()
         start = time.perf_counter()
         _ = a @ a
         if wait:
-            torch.cuda.synchronize()
+            synchronize()
         seconds[wait].append(time.perf_counter() - start)
     return statistics.median(seconds[False]) / statistics.median(seconds[True][1:])
 
