@@ -15,9 +15,10 @@ COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#66
 
 def draw(chart: Chart, caption: str = "") -> Figure:
     """Returns the chart as a figure; `caption` stands below it."""
-    figure = Figure(figsize=(7, 4), layout="constrained")
-    axes = figure.subplots()
     is_bars = any(isinstance(point[0], str) for line in chart.lines.values() for point in line)
+    bars = sum(len(line) for line in chart.lines.values()) if is_bars else 0
+    figure = Figure(figsize=(7, max(4.0, 1.5 + 0.17 * bars)), layout="constrained")
+    axes = figure.subplots()
     (_draw_bars if is_bars else _draw_lines)(axes, chart)
     figure.suptitle(chart.title, x=0.01, ha="left", fontsize=11)
     axes.spines[["top", "right"]].set_visible(False)
