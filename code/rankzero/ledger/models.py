@@ -1,7 +1,7 @@
 """Models by their sizes: presets, and the weight matrices from which memory and FLOPs are predicted."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from torch import nn
 
@@ -11,21 +11,13 @@ from rankzero.learn.models.llama import Llama, LlamaConfig
 
 Config = GPTConfig | LlamaConfig
 
+LLAMA_3_8B = LlamaConfig(vocab_size=128256, block_size=8192, n_kv_head=8, ffn_dim=14336, rope_theta=500_000.0)
 PRESETS: dict[str, Config] = {
     # GPT-2 small without its biases: 124,337,664 parameters.
     "gpt2": GPTConfig(vocab_size=50257, block_size=1024, n_layer=12, n_head=12, hidden_dim=768),
     "llama-2-7b": LlamaConfig(vocab_size=32000),
-    "llama-3-8b": LlamaConfig(vocab_size=128256, block_size=8192, n_kv_head=8, ffn_dim=14336, rope_theta=500_000.0),
-    "llama-3-70b": LlamaConfig(
-        vocab_size=128256,
-        block_size=8192,
-        n_layer=80,
-        n_head=64,
-        n_kv_head=8,
-        hidden_dim=8192,
-        ffn_dim=28672,
-        rope_theta=500_000.0,
-    ),
+    "llama-3-8b": LLAMA_3_8B,
+    "llama-3-70b": replace(LLAMA_3_8B, n_layer=80, n_head=64, hidden_dim=8192, ffn_dim=28672),
 }
 
 
