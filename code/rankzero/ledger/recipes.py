@@ -3,7 +3,7 @@
 "Bytes per parameter" depends on the recipe: 8, 12, 16, 18 and 20 are all correct, each for another recipe.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rankzero.errors import UserError
 
@@ -22,41 +22,22 @@ class Recipe:
     accumulator: int = 0  # fp32 sum of the gradients of micro-batches
 
 
-RECIPES = {
-    recipe.name: recipe
-    for recipe in (
-        Recipe("fp32", "everything in fp32", weight=4, gradient=4, state=4),
-        Recipe("amp", "fp32 weights under torch.autocast to bf16", weight=4, gradient=4, state=4, copy=2),
-        Recipe("mixed", "bf16 model, fp32 master weights and state", weight=2, gradient=2, state=4, master=4),
-        Recipe(
-            "mixed-fp32-accum",
-            "mixed, and the gradients also summed up in fp32",
-            weight=2,
-            gradient=2,
-            state=4,
-            master=4,
-            accumulator=4,
-        ),
-        Recipe(
-            "mixed-fp32-grad",
-            "mixed, with gradients in fp32 only, as in Megatron-LM",
-            weight=2,
-            gradient=0,
-            state=4,
-            master=4,
-            accumulator=4,
-        ),
-        Recipe("bf16", "everything in bf16, the optimizer's state too", weight=2, gradient=2, state=2),
-        Recipe(
-            "bf16-fp32-accum",
-            "bf16, and the gradients also summed up in fp32",
-            weight=2,
-            gradient=2,
-            state=2,
-            accumulator=4,
-        ),
-    )
-}
+FP32, AMP, MIXED, BF16 = (
+    Recipe("fp32", "everything in fp32", weight=4, gradient=4, state=4),
+    Recipe("amp", "fp32 weights under torch.autocast to bf16", weight=4, gradient=4, state=4, copy=2),
+    Recipe("mixed", "bf16 model, fp32 master weights and state", weight=2, gradient=2, state=4, master=4),
+    Recipe("bf16", "everything in bf16, the optimizer's state too", weight=2, gradient=2, state=2),
+)
+MIXED_SUMMED = replace(
+    MIXED, name="mixed-fp32-accum", says="mixed, and the gradients also summed up in fp32", accumulator=4
+)
+MIXED_FP32_GRADIENTS = replace(
+    MIXED_SUMMED, name="mixed-fp32-grad", says="mixed, with gradients in fp32 only, as in Megatron-LM", gradient=0
+)
+BF16_SUMMED = replace(
+    BF16, name="bf16-fp32-accum", says="bf16, and the gradients also summed up in fp32", accumulator=4
+)
+RECIPES = {recipe.name: recipe for recipe in (FP32, AMP, MIXED, MIXED_SUMMED, MIXED_FP32_GRADIENTS, BF16, BF16_SUMMED)}
 
 
 @dataclass(frozen=True)
