@@ -40,28 +40,12 @@ class Hardware:
         return min(self.nvlink, max(1, math.gcd(span, per_node) // stride) * self.network)
 
 
+SHEETS = "https://www.nvidia.com/en-us/data-center"
+GB = 10**9
 HARDWARE = {
-    "a100": Hardware(
-        "A100 80 GB SXM",
-        PEAKS["A100"],
-        80 * 10**9,
-        2.039e12,
-        300e9,
-        25e9,
-        "https://www.nvidia.com/en-us/data-center/a100/",
-    ),
-    "h100": Hardware(
-        "H100 SXM",
-        PEAKS["H100 80GB HBM3"],
-        80 * 10**9,
-        3.35e12,
-        450e9,
-        50e9,
-        "https://www.nvidia.com/en-us/data-center/h100/",
-    ),
-    "h200": Hardware(
-        "H200 SXM", PEAKS["H200"], 141 * 10**9, 4.8e12, 450e9, 50e9, "https://www.nvidia.com/en-us/data-center/h200/"
-    ),
+    "a100": Hardware("A100 80 GB SXM", PEAKS["A100"], 80 * GB, 2.039e12, 300e9, 25e9, f"{SHEETS}/a100/"),
+    "h100": Hardware("H100 SXM", PEAKS["H100 80GB HBM3"], 80 * GB, 3.35e12, 450e9, 50e9, f"{SHEETS}/h100/"),
+    "h200": Hardware("H200 SXM", PEAKS["H200"], 141 * GB, 4.8e12, 450e9, 50e9, f"{SHEETS}/h200/"),
 }
 
 
