@@ -40,9 +40,6 @@ PRESENT = {
 }
 
 
-NOTES = {Kind.KV_CACHE: " (of generation, not of training)"}
-
-
 @dataclass(frozen=True)
 class Row:
     """Bytes of one kind. `formula` gives the source of the number in words or symbols."""
@@ -128,14 +125,12 @@ class Ledger:
         for kind in Kind:
             of_kind = [row for row in self.rows if row.kind is kind]
             if of_kind:
-                lines.append(
-                    f"{kind + NOTES.get(kind, ''):<58}{self.total(kind):>20,} B  {human(self.total(kind)):>10}"
-                )
+                name = f"{kind} (of generation, not of training)" if kind is Kind.KV_CACHE else kind.value
+                lines.append(f"{name:<58}{self.total(kind):>20,} B  {human(self.total(kind)):>10}")
             lines += [f"  {row.name:<31}{row.formula:<25}{row.bytes:>20,} B" for row in of_kind]
         return "\n".join(lines)
 
-    def __str__(self) -> str:
-        return self.table()
+    __str__ = table
 
 
 @dataclass(frozen=True)
