@@ -8,6 +8,7 @@ import contextlib
 import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any
 
 import torch
@@ -75,10 +76,6 @@ class SavedTensors:
     @contextlib.contextmanager
     def active(self, left_out: Callable[[], set[int]] = set) -> Iterator["SavedTensors"]:
         """Counts in the context. `left_out` returns storages that are not activations, such as copies of weights."""
-        hooks = [
-            nn.modules.module.register_module_forward_pre_hook(self._enter),
-            nn.modules.module.register_module_forward_hook(self._leave),
-        ]
 
         def pack(tensor: Tensor) -> Tensor:
             storage = storage_of(tensor)
@@ -89,12 +86,12 @@ class SavedTensors:
                 self.by_module[name] = self.by_module.get(name, 0) + storage.nbytes()
             return tensor
 
-        try:
-            with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
-                yield self
-        finally:
-            for hook in hooks:
-                hook.remove()
+        with (
+            nn.modules.module.register_module_forward_pre_hook(self._enter),
+            nn.modules.module.register_module_forward_hook(self._leave),
+            torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor),
+        ):
+            yield self
 
     def _enter(self, module: nn.Module, inputs: Any) -> None:
         self._running.append(self._names.get(module, ""))
@@ -153,16 +150,13 @@ class RecipeOptimizer:
             [torch.zeros_like(p, dtype=torch.float32) for p in self.parameters] if recipe.accumulator else []
         )
         for accumulator, parameter in zip(self.accumulators, self.parameters, strict=False):
-            parameter.register_post_accumulate_grad_hook(self._adds_to(accumulator))
+            parameter.register_post_accumulate_grad_hook(partial(self._add, accumulator))
         self.torch = self._make(optimizer, self.masters or self.parameters)
 
-    def _adds_to(self, accumulator: Tensor) -> Callable[[Tensor], None]:
-        def add(parameter: Tensor) -> None:
-            accumulator.add_(parameter.grad)  # type: ignore[arg-type]
-            if not self.recipe.gradient:
-                parameter.grad = None
-
-        return add
+    def _add(self, accumulator: Tensor, parameter: Tensor) -> None:
+        accumulator.add_(parameter.grad)  # type: ignore[arg-type]
+        if not self.recipe.gradient:
+            parameter.grad = None
 
     @staticmethod
     def _make(optimizer: Optimizer, parameters: list[Any]) -> TorchOptimizer:
@@ -331,8 +325,7 @@ def _temporary(model: nn.Module, updater: RecipeOptimizer, recipe: Recipe, x: Te
         loss.backward()
         rises.append(above(before))
         updater.step()
-        peak = total("peak", "Total")
-        update = max(0, peak - total("current", "Total"))
+        update = max(0, total("peak", "Total") - total("current", "Total"))
     return [
         Row(Kind.TEMPORARY, "peak of backward", max(rises)),
         Row(Kind.TEMPORARY, "peak of the update", update, phases=(UPDATE,)),
