@@ -21,7 +21,6 @@ from torch.optim import SGD, AdamW
 from torch.optim import Optimizer as TorchOptimizer
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils.checkpoint import checkpoint
 
 from rankzero.errors import UserError
 from rankzero.ledger.ledger import BEGIN, END, FORWARD, PHASES, UPDATE, Kind, Ledger, Row
@@ -204,18 +203,6 @@ class RecipeOptimizer:
         return [state[name] for state in self.torch.state.values() if isinstance(state.get(name), Tensor)]
 
 
-class RunAgain(nn.Module):
-    """A block that keeps only its inputs and runs again in backward."""
-
-    def __init__(self, block: nn.Module) -> None:
-        super().__init__()
-        self.block = block
-
-    def forward(self, *inputs: Tensor) -> Tensor:
-        """Returns the block's output."""
-        return checkpoint(self.block, *inputs, use_reentrant=False)
-
-
 STATE_NAMES = {"m": "exp_avg", "v": "exp_avg_sq", "step counts": "step", "velocity": "momentum_buffer"}
 
 
@@ -244,9 +231,7 @@ def measure(
     torch_device = torch.device("cpu" if device == "fake" else device)
     with mode, torch_device:
         with default_dtype(recipe):
-            model = build(config)
-        if checkpointing == "block":
-            model.blocks = nn.ModuleList(RunAgain(block) for block in model.get_submodule("blocks").children())
+            model = build(config, checkpointing)
         updater = RecipeOptimizer(model, recipe, optimizer)
         x, y = torch.randint(config.vocab_size, (2, batch_size, seq_len))
         rows = _count(model, updater, recipe, x, y, after)

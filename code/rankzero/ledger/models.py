@@ -3,7 +3,8 @@
 import math
 from dataclasses import dataclass, replace
 
-from torch import nn
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from rankzero.errors import UserError
 from rankzero.learn.models.gpt import GPT, GPTConfig
@@ -28,9 +29,24 @@ def find_preset(name: str) -> Config:
     return PRESETS[name]
 
 
-def build(config: Config) -> nn.Module:
-    """Returns the model, in torch's default dtype."""
-    return GPT(config) if isinstance(config, GPTConfig) else Llama(config)
+class RunAgain(nn.Module):
+    """A block that keeps only its inputs and runs again in backward."""
+
+    def __init__(self, block: nn.Module) -> None:
+        super().__init__()
+        self.block = block
+
+    def forward(self, *inputs: Tensor) -> Tensor:
+        """Returns the block's output."""
+        return checkpoint(self.block, *inputs, use_reentrant=False)
+
+
+def build(config: Config, checkpointing: str = "none") -> nn.Module:
+    """Returns the model, in torch's default dtype; with `checkpointing` "block", blocks run again in backward."""
+    model = GPT(config) if isinstance(config, GPTConfig) else Llama(config)
+    if checkpointing == "block":
+        model.blocks = nn.ModuleList(map(RunAgain, model.blocks))
+    return model
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,7 @@ from torch.distributed.tensor.parallel import (
 )
 
 from rankzero.learn.models.gpt import GPTConfig
-from rankzero.ledger.measure import RunAgain
-from rankzero.ledger.models import Config, Part, build
+from rankzero.ledger.models import Config, Part, RunAgain, build
 from rankzero.ledger.plan.layout import Layout
 from rankzero.ledger.recipes import Recipe
 
@@ -47,15 +46,13 @@ class StageInput(nn.Module):
 
 def build_part(config: Config, part: Part, checkpointing: str = "none") -> nn.Module:
     """Returns the blocks of `part` and its ends, for tokens [B, T], or on later stages for activations [B, T, C]."""
-    model = build(dataclasses.replace(config, n_layer=part.blocks))
+    model = build(dataclasses.replace(config, n_layer=part.blocks), checkpointing)
     if not part.first:
         model.token_embedding = StageInput()
         if isinstance(config, GPTConfig):
             model.position_embedding = NoPositions()
     if not part.last:
         model.norm, model.head = nn.Identity(), nn.Identity()
-    if checkpointing == "block":
-        model.blocks = nn.ModuleList(RunAgain(block) for block in model.get_submodule("blocks").children())
     return model
 
 
