@@ -181,14 +181,11 @@ def activation_rows(
 
 def _times(config: Config, kept: Kept, layout: Layout, stage: int, under_way: dict[int, int]) -> int:
     """Returns the instances of a kept tensor while `under_way[chunk]` micro-batches of each chunk are in flight."""
-    parts = {chunk: layout.part(config, stage, chunk) for chunk in under_way}
-    each = {
-        "run": lambda part: 1,
-        "block": lambda part: part.blocks,
-        "first": lambda part: int(part.first),
-        "last": lambda part: int(part.last),
-    }[kept.where]
-    return sum(count * each(parts[chunk]) for chunk, count in under_way.items())
+    times = 0
+    for chunk, count in under_way.items():
+        part = layout.part(config, stage, chunk)
+        times += count * {"run": 1, "block": part.blocks, "first": int(part.first), "last": int(part.last)}[kept.where]
+    return times
 
 
 def loss_bytes(config: Config, recipe: Recipe, batch_size: int, seq_len: int, layout: Layout, stage: int = 0) -> int:
