@@ -68,15 +68,15 @@ def backward_rows(
     temporary = temporary_rows(config, recipe, optimizer, *sizes)
     if layout.zero < 3 or layout.data == 1:
         return [*activations, *temporary, *communication_rows(weights, recipe, layout)]
-    buffers = buffers_of(weights, recipe, layout)
+    always, in_block, at_end = buffers_of(weights, recipe, layout)
     rerun = block_again(config, recipe, batch_size, seq_len, layout)
     ends = {kept.name for kept in kept_tensors(config, recipe) if kept.where == "last"}
     loss = Row(Kind.TEMPORARY, "loss: two gradients", loss_bytes(config, recipe, *sizes), "2·B·T·V·bytes")
     in_loss = loss.bytes + sum(row.bytes for row in activations if row.name in ends)
-    if in_loss >= sum(row.bytes for row in (*buffers.in_block, rerun)):
-        return [*activations, loss, *temporary[1:], *buffers.always, *buffers.at_end]
+    if in_loss >= sum(row.bytes for row in (*in_block, rerun)):
+        return [*activations, loss, *temporary[1:], *always, *at_end]
     activations = [replace(row, phases=(FORWARD,)) if row.name in ends else row for row in activations]
-    return [*activations, rerun, *temporary[1:], *buffers.always, *buffers.in_block, *buffers.at_end]
+    return [*activations, rerun, *temporary[1:], *always, *in_block, *at_end]
 
 
 def held(weight: Weight, layout: Layout, stage: int) -> int:

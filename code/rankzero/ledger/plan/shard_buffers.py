@@ -35,17 +35,11 @@ def units_of(weights: list[Weight], layout: Layout) -> list[Unit]:
     return units
 
 
-@dataclass(frozen=True)
-class Buffers:
-    """Rows by the time they are held: forward and backward; while backward is in a block; when backward ends."""
+def buffers_of(weights: list[Weight], recipe: Recipe, layout: Layout) -> tuple[list[Row], list[Row], list[Row]]:
+    """Returns gathered weights and whole gradients of units. The root stays gathered through forward and backward.
 
-    always: list[Row]
-    in_block: list[Row]
-    at_end: list[Row]
-
-
-def buffers_of(weights: list[Weight], recipe: Recipe, layout: Layout) -> Buffers:
-    """Returns gathered weights and whole gradients of units. The root stays gathered through forward and backward."""
+    Three lists, by the time they are held: forward and backward; while backward is in a block; when backward ends.
+    """
     units = {unit.name: unit for unit in units_of(weights, layout)}
     block, blocks = units["block"].numbers, units["block"].copies
     root = units["root"].numbers if "root" in units else 0
@@ -58,14 +52,13 @@ def buffers_of(weights: list[Weight], recipe: Recipe, layout: Layout) -> Buffers
         return Row(Kind.COMMUNICATION, name, size, formula, phases)
 
     each = f"{own} B per parameter"
-    always = [row("weights of the root", root * own, each, FORWARD, BEGIN)]
-    if layout.reshard:
-        gathered = row("weights of two blocks", min(2, blocks) * block * own, each, BEGIN)
-    else:
-        always.append(row("weights of all blocks", blocks * block * own, each, FORWARD, BEGIN))
-        gathered = row("weights of two blocks", 0, each, BEGIN)
+    gathered, kept = (min(2, blocks), 0) if layout.reshard else (0, blocks)  # blocks
+    always = [
+        row("weights of the root", root * own, each, FORWARD, BEGIN),
+        row("weights of all blocks", kept * block * own, each, FORWARD, BEGIN),
+    ]
     in_block = [
-        gathered,
+        row("weights of two blocks", gathered * block * own, each, BEGIN),
         row("gradients of a block, whole", block * own, each, BEGIN),
         row("reduce-scatter of a block", block * reduced, f"{reduced} B per parameter", BEGIN),
         row("gradient of the output layer", head_bytes, each, BEGIN),
@@ -81,4 +74,4 @@ def buffers_of(weights: list[Weight], recipe: Recipe, layout: Layout) -> Buffers
             row("gradients of the root, whole", root * own, each, END),
             row("reduce-scatter of the root", root * reduced, f"{reduced} B per parameter", END),
         ]
-    return Buffers(always, in_block, at_end)
+    return always, in_block, at_end

@@ -21,7 +21,7 @@ MODULES = {
     "ledger/ledger.py": ("LedgerError", "Kind", "PHASES", "FORWARD", "PRESENT", "Row", "Ledger", "human"),
     "ledger/plan/layout.py": ("CHECKPOINTING", "MOST_MICRO_BATCHES", "Layout"),
     "ledger/activations.py": ("Kept", "Sizes", "sizes_of", "kept_tensors", "kept_bytes", "_gpt", "_llama"),
-    "ledger/plan/shard_buffers.py": ("Unit", "units_of", "Buffers", "buffers_of"),
+    "ledger/plan/shard_buffers.py": ("Unit", "units_of", "buffers_of"),
     "ledger/predict.py": (
         *("predict", "backward_rows", "held", "held_gradient", "weight_rows", "gradient_rows", "optimizer_rows"),
         *("_eight_bit", "activation_rows", "_times", "loss_bytes", "block_again", "temporary_rows"),
