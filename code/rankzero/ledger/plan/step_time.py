@@ -69,8 +69,7 @@ class Estimate:
     @property
     def parts(self) -> dict[str, float]:
         """The parts that add up to `seconds`."""
-        names = ("compute", "recompute", "tensor", "data", "pipeline", "bubble", "update")
-        return {name: getattr(self, name) for name in names}
+        return {name: getattr(self, name) for name in LABELS}
 
     @property
     def mfu(self) -> float:
@@ -83,22 +82,17 @@ class Estimate:
         return self.hardware_flops / (self.seconds * self.peak)
 
 
-def stride_of(group: str, layout: Layout) -> int:
-    """Returns the distance of ranks in a group. Tensor ranks are neighbors, then shards, replicas, pipeline ranks."""
-    return {
+def seconds_of(collective: Collective, layout: Layout, hardware: Hardware, per_node: int) -> float:
+    """Returns the seconds of a collective: its bytes over the bandwidth of its ring."""
+    if collective.operation == "send" and layout.world_size > per_node:
+        return collective.sent / hardware.network  # through the rank's own port
+    stride = {  # distance of ranks in a group: tensor ranks are neighbors, then come shards, replicas, pipeline ranks
         "tensor": 1,
         "shard": layout.tensor,
         "replica": layout.tensor * layout.shards,
         "pipeline": layout.tensor * layout.data,
         "ends": layout.tensor * layout.data * (layout.pipeline - 1),
-    }[group]
-
-
-def seconds_of(collective: Collective, layout: Layout, hardware: Hardware, per_node: int) -> float:
-    """Returns the seconds of a collective: its bytes over the bandwidth of its ring."""
-    stride = stride_of(collective.group, layout)
-    if collective.operation == "send" and layout.world_size > per_node:
-        return collective.sent / hardware.network  # through the rank's own port
+    }[collective.group]
     return collective.sent / hardware.bandwidth(collective.ranks, stride, per_node, layout.world_size)
 
 
