@@ -63,11 +63,15 @@ Totals = dict[tuple[str, int], tuple[int, int]]
 
 def totals(collectives: Iterable[Collective]) -> Totals:
     """Returns calls and bytes by operation and number of ranks: groups of one size are one row."""
+    return summed((c.operation, c.ranks, c.calls, c.bytes) for c in collectives)
+
+
+def summed(counts: Iterable[tuple[str, int, int, int]]) -> Totals:
+    """Returns the sums of calls and bytes by operation and number of ranks."""
     sums: Totals = {}
-    for collective in collectives:
-        key = collective.operation, collective.ranks
-        calls, size = sums.get(key, (0, 0))
-        sums[key] = calls + collective.calls, size + collective.bytes
+    for operation, ranks, more_calls, more_bytes in counts:
+        calls, size = sums.get((operation, ranks), (0, 0))
+        sums[operation, ranks] = calls + more_calls, size + more_bytes
     return sums
 
 

@@ -40,7 +40,7 @@ from rankzero.ledger.measure import (
 )
 from rankzero.ledger.models import Config
 from rankzero.ledger.plan import pipeline_schedule
-from rankzero.ledger.plan.collective_traffic import BUCKET, FIRST_BUCKET, Collective, Totals, totals
+from rankzero.ledger.plan.collective_traffic import BUCKET, FIRST_BUCKET, Collective, Totals, summed, totals
 from rankzero.ledger.plan.layout import Layout
 from rankzero.ledger.plan.model_stages import off_meta, parallelize
 from rankzero.ledger.recipes import Optimizer, Recipe
@@ -62,12 +62,7 @@ class Counted:
 
     def totals(self) -> Totals:
         """Returns calls and bytes by operation and number of ranks; receives count on the rank that sends."""
-        sums: Totals = {}
-        for record in self.records:
-            if record.collective != "recv":
-                calls, size = sums.get((record.collective, record.ranks), (0, 0))
-                sums[record.collective, record.ranks] = calls + 1, size + record.bytes
-        return sums
+        return summed((r.collective, r.ranks, 1, r.bytes) for r in self.records if r.collective != "recv")
 
     def agrees(self, planned: Ledger, sent: list[Collective]) -> bool:
         """Returns whether every byte and every call is as planned."""
@@ -75,12 +70,11 @@ class Counted:
 
     def as_json(self) -> dict[str, Any]:
         """Returns plain data."""
-        sums = self.totals().items()
         return {
             "ledger": self.ledger.as_json(),
             "collectives": [
                 {"operation": name, "ranks": ranks, "calls": calls, "bytes": size}
-                for (name, ranks), (calls, size) in sums
+                for (name, ranks), (calls, size) in self.totals().items()
             ],
         }
 
