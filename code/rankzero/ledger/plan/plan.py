@@ -104,8 +104,7 @@ class Plan:
         if layout.micro_batches < layout.pipeline:
             warnings.append(
                 f"{layout.pipeline} pipeline stages are more than can be filled by {layout.micro_batches} micro-batch"
-                f"{'es' * (layout.micro_batches > 1)}: "
-                f"{self.bubble:.0%} of each rank's time is bubble."
+                f"{'es' * (layout.micro_batches > 1)}: {self.bubble:.0%} of each rank's time is bubble."
             )
         if self.config.vocab_size % layout.tensor:
             padded = -(-self.config.vocab_size // layout.tensor)

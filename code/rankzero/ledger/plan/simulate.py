@@ -197,11 +197,7 @@ class _Step:
     def forward(self, action: pipeline_schedule.Action) -> None:
         part = self.layout.part(self.config, self.stage, action.chunk)
         model = self.runs[action.chunk]
-        x = (
-            self._receive(-1)
-            if not part.first
-            else torch.randint(self.config.vocab_size, (self.batch_size, self.seq_len))
-        )
+        x = torch.randint(self.config.vocab_size, (self.batch_size, self.seq_len)) if part.first else self._receive(-1)
         saved, copies = SavedTensors(model), WeightCopies(model)
         autocast = torch.autocast("cpu", dtype=torch.bfloat16, enabled=bool(self.recipe.copy))
         with copies, saved.active(left_out=copies.storages), self._loss_parallel(), autocast:
@@ -222,10 +218,7 @@ class _Step:
         part = self.layout.part(self.config, self.stage, action.chunk)
         x, out, _ = self.under_way.pop((action.micro_batch, action.chunk))
         with self._loss_parallel():
-            if part.last:
-                out.backward()
-            else:
-                out.backward(self._receive(1, out))
+            out.backward(None if part.last else self._receive(1, out))
         if not part.first and x.grad is not None:
             self._send(x.grad, -1)
 
@@ -275,9 +268,8 @@ def _all_reduce_tied_embedding(runs: nn.ModuleList, updater: RecipeOptimizer, la
     ends = [column, column + (layout.pipeline - 1) * per_stage]
     name = "head.weight" if mesh["pipeline"].get_local_rank() else "token_embedding.weight"
     embedding = dict(runs.named_parameters())[f"{len(runs) - 1 if name.startswith('head') else 0}.{name}"]
-    dist.all_reduce(
-        local_part(updater.gradient_of(embedding)), group=dist.new_group(ends, use_local_synchronization=True)
-    )
+    group = dist.new_group(ends, use_local_synchronization=True)
+    dist.all_reduce(local_part(updater.gradient_of(embedding)), group=group)
 
 
 def _all_reduce_in_buckets(gradients: list[Tensor], group: dist.ProcessGroup) -> None:
