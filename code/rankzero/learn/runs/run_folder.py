@@ -62,35 +62,25 @@ def _unwritable(folder: Path, reason: str | None, option: str) -> UserError:
     return UserError(f"cannot write to {folder} ({reason}): choose another place with {option}.")
 
 
-class Interrupt:
-    """True once Ctrl-C was pressed."""
-
-    def __init__(self) -> None:
-        self.requested = False
-
-    def __bool__(self) -> bool:
-        return self.requested
-
-
 @contextmanager
-def finish_step_on_interrupt() -> Iterator[Interrupt]:
+def finish_step_on_interrupt() -> Iterator[list[float]]:
     """Turns the first Ctrl-C into a flag to test between steps: in mid-step, weights and optimizer disagree.
+
+    The flag is a list: empty, then with the time of the first Ctrl-C.
 
     A second Ctrl-C raises KeyboardInterrupt at once, unless it comes within ECHO_S of the first: where Slurm signals
     every process of a job, a rank gets the signal from Slurm and again from torchrun, and both mean one request.
     """
-    interrupt = Interrupt()
-    first = 0.0
+    requested: list[float] = []
 
     def handle(signum: int, frame: FrameType | None) -> None:
-        nonlocal first
-        if not interrupt.requested:
-            interrupt.requested, first = True, time.monotonic()
-        elif time.monotonic() - first > ECHO_S:
+        if not requested:
+            requested.append(time.monotonic())
+        elif time.monotonic() - requested[0] > ECHO_S:
             raise KeyboardInterrupt
 
     before = signal.signal(signal.SIGINT, handle)
     try:
-        yield interrupt
+        yield requested
     finally:
         signal.signal(signal.SIGINT, before)
