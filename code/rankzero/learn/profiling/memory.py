@@ -108,18 +108,13 @@ class PhaseMemory:
 
     def record(self, phase: str) -> None:
         """Adds a row: the bytes held at this moment."""
-        parameters = list(self._model.parameters())
+        parameters, states = list(self._model.parameters()), self._optimizer.state.values()
         self.rows.append(
             PhaseRow(
                 phase=phase,
                 weights=tensor_bytes(parameters),
                 gradients=tensor_bytes(p.grad for p in parameters if p.grad is not None),
-                optimizer=tensor_bytes(
-                    value
-                    for state in self._optimizer.state.values()
-                    for value in state.values()
-                    if isinstance(value, Tensor)
-                ),
+                optimizer=tensor_bytes(v for state in states for v in state.values() if isinstance(v, Tensor)),
                 activations=sum(size for _, size in self._saved.values()),
                 system=memory_now(self._device),
             )
@@ -130,14 +125,11 @@ class PhaseMemory:
         roles = ("weights", "gradients", "optimizer", "activations", "total")
         system = [name for name in self.rows[0].system if name != "peak"]
         lines = ["MiB after" + "".join(f"{name:>12}" for name in (*roles, *system))]
-        left_out = range(6, len(self.rows) - 3) if len(self.rows) > 16 else range(0)
-        for index, row in enumerate(self.rows):
-            if index in left_out:
-                if index == left_out[0]:
-                    lines.append(f"...      {len(left_out)} rows are left out")
-                continue
+        for row in self.rows:
             numbers = [getattr(row, role) for role in roles] + [row.system[name] for name in system]
             lines.append(f"{row.phase:<9}" + "".join(f"{number / MIB:12.2f}" for number in numbers))
+        if len(self.rows) > 16:
+            lines[1 + 6 : -3] = [f"...      {len(self.rows) - 6 - 3} rows are left out"]  # the first line has the names
         return "\n".join(lines)
 
     def _pack(self, tensor: Tensor) -> "_Kept":
