@@ -22,15 +22,13 @@ Step = Callable[..., object]  # step(model, optimizer, x, y, after), calls `afte
 
 def full_values(tensors: Iterable[Tensor | None]) -> Tensor:
     """Returns all numbers of `tensors`, [N], on every rank: shards are gathered. A None among `tensors` is skipped."""
-    present = [tensor for tensor in tensors if tensor is not None]
-    gathered = [tensor.full_tensor() if isinstance(tensor, DTensor) else tensor for tensor in present]
+    gathered = [t.full_tensor() if isinstance(t, DTensor) else t for t in tensors if t is not None]
     return torch.cat([tensor.detach().flatten() for tensor in gathered])
 
 
 def local_bytes(tensors: Iterable[Tensor | None]) -> int:
     """Returns the bytes of the numbers that this rank holds: of a DTensor, its shard."""
-    present = [tensor for tensor in tensors if tensor is not None]
-    local = [tensor.to_local() if isinstance(tensor, DTensor) else tensor for tensor in present]
+    local = [t.to_local() if isinstance(t, DTensor) else t for t in tensors if t is not None]
     return sum(tensor.numel() * tensor.element_size() for tensor in local)
 
 
