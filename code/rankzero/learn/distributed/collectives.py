@@ -14,6 +14,7 @@ import torch.distributed as dist
 from torch import ScriptObject, Tensor
 from torch.distributed.tensor import DTensor
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 # Operation -> collective, and the index of the argument with the whole message: the gathered or the unscattered tensor.
 OPERATIONS = {
@@ -88,7 +89,8 @@ class CollectiveCounter(TorchDispatchMode):
             if operation:
                 collective, index = operation
                 functional = func.namespace == "_c10d_functional" and index is None
-                message = _tensors(result if functional else args[index] if index is not None else None)
+                whole = result if functional else args[index] if index is not None else None
+                message = [leaf for leaf in tree_leaves(whole) if isinstance(leaf, Tensor)]
                 size = sum(tensor.numel() * tensor.element_size() for tensor in message)
                 dtype = str(message[0].dtype).removeprefix("torch.") if message else ""
                 self.records.append(Record(collective, size, dtype, _ranks(args)))
@@ -117,14 +119,6 @@ class CollectiveCounter(TorchDispatchMode):
         lines = [f"{'collective':<16}{'calls':>7}{'bytes':>16}"]
         lines += [f"{name:<16}{calls:>7}{self.bytes[name]:>16,}" for name, calls in self.calls.items()]
         return "\n".join(lines)
-
-
-def _tensors(value: Any) -> list[Tensor]:
-    if isinstance(value, Tensor):
-        return [value]
-    if isinstance(value, (list, tuple)):
-        return [tensor for item in value for tensor in _tensors(item)]
-    return []
 
 
 def _ranks(args: Any) -> int:
