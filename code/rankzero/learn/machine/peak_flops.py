@@ -1,6 +1,6 @@
 """Peak FLOP/s as the reference of a utilization: given, read from a data sheet, or measured."""
 
-import time
+import timeit
 
 import torch
 
@@ -21,9 +21,4 @@ def reference_peak(device: torch.device, given: float | None = None) -> tuple[fl
 def measured_peak(size: int = 1024, times: int = 12) -> float:
     """Returns the FLOP/s of the fastest of `times` fp32 products of [size, size] on this CPU, 2 size³ FLOPs each."""
     a, b = torch.ones(size, size), torch.ones(size, size)
-    seconds = []
-    for _ in range(times):
-        start = time.perf_counter()
-        _ = a @ b
-        seconds.append(time.perf_counter() - start)
-    return 2 * size**3 / min(seconds)
+    return 2 * size**3 / min(timeit.repeat(lambda: a @ b, number=1, repeat=times))
