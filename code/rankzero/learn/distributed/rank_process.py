@@ -94,9 +94,7 @@ def _work(number: int, payload: Any, folder: Path, steps: Any, settings: dict[st
 
     torch.set_num_threads(1)
     share_steps(steps)
-    store = dist.FileStore(  # type: ignore[attr-defined]
-        str(folder / "store"), settings["ranks"]
-    )
+    store = dist.FileStore(str(folder / "store"), settings["ranks"])  # type: ignore[attr-defined]
     function, args = payload if settings["forked"] else pickle.loads(payload)
     join(settings["device"], store=store, rank=number, ranks=settings["ranks"], debug=settings["debug"])
     return function(*args)
