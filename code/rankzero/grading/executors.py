@@ -12,7 +12,6 @@ from rankzero.errors import UserError
 from rankzero.exercises.checks.probe_client import LocalProbeClient
 from rankzero.grading.grade import Grade, Submission
 from rankzero.grading.grader import Grader, GradingSettings
-from rankzero.grading.sandbox.probe_routing import TrustedClient
 
 
 def run_locally(submissions: Sequence[Submission], settings: GradingSettings, jobs: int) -> Iterator[Grade]:
@@ -25,7 +24,7 @@ def run_locally(submissions: Sequence[Submission], settings: GradingSettings, jo
     for submission in submissions:
         waiting.put(submission)
 
-    def grade_waiting(trusted_client: TrustedClient) -> None:
+    def grade_waiting(trusted_client: LocalProbeClient) -> None:
         try:
             with Grader(settings, trusted_client) as grader:
                 while True:
@@ -36,9 +35,8 @@ def run_locally(submissions: Sequence[Submission], settings: GradingSettings, jo
             results.put(error)
 
     with LocalProbeClient() as client:
-        arguments = (TrustedClient(client),)
         threads = [
-            threading.Thread(target=grade_waiting, args=arguments, daemon=True)
+            threading.Thread(target=grade_waiting, args=(client,), daemon=True)
             for _ in range(min(jobs, len(submissions)))
         ]
         for thread in threads:

@@ -14,12 +14,11 @@ from rankzero.curriculum import Lab, find_lab
 from rankzero.errors import UserError
 from rankzero.exercises.checks.check import exercises_of
 from rankzero.exercises.checks.escape_text import escape_report
-from rankzero.exercises.checks.probe_client import LocalProbeClient, ProbeServerError
+from rankzero.exercises.checks.probe_client import LocalProbeClient, ProbeClient, ProbeServerError
 from rankzero.exercises.checks.report import Report
 from rankzero.exercises.checks.runner import check_file
 from rankzero.grading.grade import Grade, Submission
 from rankzero.grading.sandbox.bubblewrap import NOBODY_UID
-from rankzero.grading.sandbox.probe_routing import ProbeRouter, TrustedClient
 from rankzero.grading.sandbox.sandbox_client import Sandbox, SandboxError, SandboxServer
 
 MIB = 2**20
@@ -47,10 +46,10 @@ class Grader:
     `trusted_client` runs references and known mistakes; a grader without one starts its own.
     """
 
-    def __init__(self, settings: GradingSettings, trusted_client: TrustedClient | None = None) -> None:
+    def __init__(self, settings: GradingSettings, trusted_client: LocalProbeClient | None = None) -> None:
         self.settings = settings
         self._stack = ExitStack()
-        self.trusted_client = trusted_client or TrustedClient(self._stack.enter_context(LocalProbeClient()))
+        self.trusted_client = trusted_client or self._stack.enter_context(LocalProbeClient())
         self._server: SandboxServer | None = None
         self._unsandboxed: LocalProbeClient | None = None  # runs submissions where settings.trusted
 
@@ -94,21 +93,29 @@ class Grader:
     def _report(self, lab: Lab, file: Path, progress: Callable[[str], None]) -> tuple[Report, float]:
         """Returns the report, and the seconds that it took once the sandbox was open."""
         with ExitStack() as stack:
+            client: ProbeClient
             if self.settings.trusted:
                 client = self._unsandboxed = self._unsandboxed or _client_as_nobody() or LocalProbeClient()
                 copy = Path(stack.enter_context(tempfile.TemporaryDirectory())) / file.name
                 copy.parent.chmod(0o755)  # the user `nobody` cannot enter all of root's folders
                 copy.write_bytes(file.read_bytes())
                 stack.callback(client.forget, copy)
-                file, router = copy, ProbeRouter(copy, client, self.trusted_client)
+                file = copy
             else:
                 if self._server is None:
                     self._server = SandboxServer([find_lab(number) for number in self.settings.labs])
                 channel = stack.enter_context(self._server.sandbox(self.settings.memory * MIB))
-                sandbox = Sandbox(channel, file.read_bytes(), self.settings.time_limit)
-                router = ProbeRouter(file, sandbox, self.trusted_client)
+                client = Sandbox(channel, file.read_bytes(), self.settings.time_limit)
             began = time.monotonic()
-            report = check_file(lab, file, exercises_of(lab), seed=self.settings.seed, client=router, progress=progress)
+            report = check_file(
+                lab,
+                file,
+                exercises_of(lab),
+                seed=self.settings.seed,
+                client=client,
+                trusted_client=self.trusted_client,
+                progress=progress,
+            )
             return replace(escape_report(report), file=file.name), time.monotonic() - began
 
     def _end_untrusted(self) -> None:

@@ -23,7 +23,6 @@ from rankzero.grading.attack_corpus import attack_failure, attacks, recorded_ans
 from rankzero.grading.canaries import Canaries
 from rankzero.grading.grade import Grade, Student, Submission
 from rankzero.grading.grader import Grader, GradingSettings
-from rankzero.grading.sandbox.probe_routing import TrustedClient
 from rankzero.grading.sandbox.sandbox_client import require_sandbox
 
 KINDS = ("references", "stubs", "known mistakes", "attacks")
@@ -50,8 +49,7 @@ def verify(labs: Sequence[Lab], jobs: int, console: Console) -> int:
     require_sandbox()
     seed, began = new_seed(), time.monotonic()
     bar = Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), console=console, transient=True)
-    with LocalProbeClient() as client, Canaries() as canaries:
-        trusted_client = TrustedClient(client)
+    with LocalProbeClient() as trusted_client, Canaries() as canaries:
         cases = [case for lab in labs for case in _cases(lab, seed, trusted_client, canaries)]
         settings = GradingSettings(tuple(lab.number for lab in labs), seed)
         failures: list[tuple[Case, str]] = []
@@ -72,7 +70,7 @@ def verify(labs: Sequence[Lab], jobs: int, console: Console) -> int:
     return int(bool(failed))
 
 
-def _cases(lab: Lab, seed: int, trusted_client: TrustedClient, canaries: Canaries) -> Iterator[Case]:
+def _cases(lab: Lab, seed: int, trusted_client: LocalProbeClient, canaries: Canaries) -> Iterator[Case]:
     reference, all_points = lab.reference.read_bytes(), sum(exercise.points for exercise in exercises_of(lab))
     yield Case(lab, "references", "its reference", reference, partial(_points_fault, all_points))
     yield Case(lab, "stubs", "its stubs", lab.stubs.read_bytes(), partial(_points_fault, 0))
@@ -105,7 +103,7 @@ def _mistake_fault(wrong: KnownWrong, grade: Grade) -> str:
 
 
 def _grade_all(
-    cases: Sequence[Case], settings: GradingSettings, jobs: int, trusted_client: TrustedClient
+    cases: Sequence[Case], settings: GradingSettings, jobs: int, trusted_client: LocalProbeClient
 ) -> Iterator[tuple[Case, str]]:
     """Yields each case and the fault in its grade. Every thread has one warm sandbox server."""
     thread = threading.local()

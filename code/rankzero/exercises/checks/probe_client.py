@@ -5,6 +5,7 @@ import multiprocessing
 import os
 import subprocess
 import sys
+import threading
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -41,10 +42,14 @@ class Reply:
 
 
 class ProbeClient:
-    """Gets the replies of a file's code to probes, from the process that `_exchange` reaches, and caches them."""
+    """Gets the replies of a file's code to probes, from the process that `_exchange` reaches, and caches them.
+
+    Several threads may share a client for files that do not change: one of them asks at a time.
+    """
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, int, str], Reply] = {}
+        self._asking = threading.Lock()
 
     def _exchange(self, request: dict[str, Any]) -> dict[str, Any]:
         """Returns what `run_supervised` in supervisor.py returns for the request."""
@@ -53,10 +58,11 @@ class ProbeClient:
     def ask(self, lab: Lab, file: Path, exercise: Exercise, check: Check, seed: int) -> Reply:
         """Returns the reply of `file` to `check`'s probe: until `forget`, the same reply for the same arguments."""
         key = (str(file), seed, check.probe)
-        if key not in self._known:
-            for probe, reply in self._run(lab, file, exercise, seed).items():
-                self._known[(str(file), seed, probe)] = reply
-        return self._known[key]
+        with self._asking:
+            if key not in self._known:
+                replies = self._run(lab, file, exercise, seed)
+                self._known |= {(str(file), seed, probe): reply for probe, reply in replies.items()}
+            return self._known[key]
 
     def ask_ahead(self, lab: Lab, file: Path, exercise: Exercise, seeds: list[int]) -> None:
         """Runs all probes of the exercise for many seeds in one process, so that `ask` finds most replies in the cache.

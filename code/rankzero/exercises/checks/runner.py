@@ -16,7 +16,7 @@ from rankzero.exercises.probes.answers import Answers
 
 
 class ProbeRunner(Protocol):
-    """A source of a file's replies to probes: a `ProbeClient`, or a grader's choice between two."""
+    """A source of a file's replies to probes: such as a `ProbeClient`."""
 
     def ask(self, lab: Lab, file: Path, exercise: Exercise, check: Check, seed: int) -> Reply:
         """Returns the reply of `file` to `check`'s probe."""
@@ -34,14 +34,16 @@ def check_file(
     *,
     seed: int,
     client: ProbeRunner,
+    trusted_client: ProbeRunner | None = None,
     progress: Callable[[str], None] = lambda name: None,
     explain: bool = True,
 ) -> Report:
     """Judges `file` on the checks of `exercises`. `progress` is called with the name of each check.
 
-    With `explain` a failure is compared with every known-wrong solution, which takes longer than the checks.
+    `client` runs the probes of `file`; `trusted_client`, by default the same, those of the curriculum's own files. With
+    `explain` a failure is compared with every known-wrong solution, which takes longer than the checks.
     """
-    run = _Run(lab, file, seed, client, progress)
+    run = _Run(lab, file, seed, client, trusted_client or client, progress)
     results: list[Result] = []
     diagnoses: list[Diagnosis] = []
     for exercise in exercises:
@@ -74,7 +76,8 @@ class _Run:
     lab: Lab
     file: Path
     seed: int
-    client: ProbeRunner
+    client: ProbeRunner  # for `file`, and for nothing else
+    trusted_client: ProbeRunner  # for the curriculum's own files
     progress: Callable[[str], None]
     unusable: str = ""  # the error, if the file does not load
     status: dict[str, str] = field(default_factory=dict)  # of each check so far
@@ -84,8 +87,9 @@ class _Run:
 
     def ask(self, exercise: Exercise, check: Check, wrong: KnownWrong | None = None) -> Reply:
         """Returns the reply of the learner's code, or of a known-wrong solution, to the check's probe."""
-        file = wrong_file(self.lab, wrong) if wrong else self.file
-        return self.client.ask(self.lab, file, exercise, check, self.seed)
+        if wrong:
+            return self.trusted_client.ask(self.lab, wrong_file(self.lab, wrong), exercise, check, self.seed)
+        return self.client.ask(self.lab, self.file, exercise, check, self.seed)
 
     def results(self, exercise: Exercise) -> Iterator[Result]:
         """Yields the verdict on each check of the exercise."""
@@ -130,7 +134,7 @@ class _Run:
         return next(f"{exercise.name} {check.says}" for exercise, check in checks if check.name == name)
 
     def _judge(self, exercise: Exercise, check: Check, reply: Reply) -> str | None:
-        reference = self.client.ask(self.lab, self.lab.reference, exercise, check, self.seed)
+        reference = self.trusted_client.ask(self.lab, self.lab.reference, exercise, check, self.seed)
         if reference.status != "answered":
             raise RuntimeError(f"the reference of {self.lab.slug} does not answer {check.name}: {reference.text}")
         answers = RecordedAnswers(reply.answers)
