@@ -44,15 +44,11 @@ def list_of(form: Form) -> Form:
 
 def row_of(*forms: Form) -> Form:
     """A list with one value per form, in the order of `forms`."""
-
-    def fits(value: Any) -> bool:
-        return (
-            isinstance(value, list)
-            and len(value) == len(forms)
-            and all(form(item) for form, item in zip(forms, value, strict=True))
-        )
-
-    return fits
+    return lambda value: (
+        isinstance(value, list)
+        and len(value) == len(forms)
+        and all(form(item) for form, item in zip(forms, value, strict=True))
+    )
 
 
 def either(*forms: Form) -> Form:

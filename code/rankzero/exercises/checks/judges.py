@@ -17,22 +17,14 @@ TOLERANCE = 1e-9
 
 def equals_reference(name: str, tolerance: float, says: Callable[[object, object], str]) -> Judge:
     """Passes if the answer `name` equals the reference's within `tolerance`; else returns `says(got, expected)`."""
-
-    def judge(got: Answers, expected: Answers) -> str | None:
-        if equal(got.get(name), expected[name], tolerance):
-            return None
-        return says(got.get(name), expected[name])
-
-    return judge
+    return lambda got, expected: (
+        None if equal(got.get(name), expected[name], tolerance) else says(got.get(name), expected[name])
+    )
 
 
 def all_of(*judges: Judge) -> Judge:
     """Passes if every judge passes; otherwise returns the first failure."""
-
-    def judge(got: Answers, expected: Answers) -> str | None:
-        return next((failure for judge in judges if (failure := judge(got, expected))), None)
-
-    return judge
+    return lambda got, expected: next((failure for judge in judges if (failure := judge(got, expected))), None)
 
 
 def has_reference_form(*names: str) -> Judge:
@@ -96,8 +88,7 @@ def same_weights(when: str) -> Judge:
 
 def ran_on_the_batches() -> Judge:
     """Passes if the model ran on exactly the probe's batches, by the mean of its logits; see forward_recorder.py."""
-    subject = "the model did not run on exactly the probe's batches: the mean of its logits"
-    return equals_reference("logits", TOLERANCE, lambda got, expected: f"{subject} {mismatch_text(got, expected)}")
+    return number_equals("logits", "the model did not run on exactly the probe's batches: the mean of its logits")
 
 
 def is_of_type(kind: str, form: str, hint: str = "") -> Judge:
