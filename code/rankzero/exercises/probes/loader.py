@@ -25,11 +25,6 @@ def load(path: Path) -> ModuleType:
     module = ModuleType("exercises")
     sys.modules["exercises"] = module  # where dataclasses, among others, look up the module of a class
     module.__file__ = str(path)
-    _execute(path, module)
-    return module
-
-
-def _execute(path: Path, module: ModuleType) -> None:
     try:
         data = path.read_bytes()
         if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
@@ -45,6 +40,7 @@ def _execute(path: Path, module: ModuleType) -> None:
         exec(code, module.__dict__)
     except BaseException as error:
         raise LoadError(_with_period(error_text(error, path))) from None
+    return module
 
 
 def _with_period(text: str) -> str:
