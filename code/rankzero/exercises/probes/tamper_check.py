@@ -21,13 +21,19 @@ MODULES = {
     *("torch.testing", "torch.utils._python_dispatch", "torch.utils.flop_counter"),
 }
 BY_TORCH = {"torch.manual_seed"}  # wrapped by torch._dynamo at its first import
+_HEAP = 1 << 9  # Py_TPFLAGS_HEAPTYPE: made by a class statement; other classes cannot be changed
+_PARTS = (
+    *(type, FunctionType, BuiltinFunctionType, MethodDescriptorType, WrapperDescriptorType),
+    *(classmethod, staticmethod, property, functools.partial, np.ufunc, type(np.allclose)),
+)
 
 
 class TamperCheck:
     """The functions and classes of the watched modules at the time of construction, to compare with later."""
 
     def __init__(self) -> None:
-        self._modules = {name: module for name, module in sorted(sys.modules.items()) if _is_watched(name)}
+        watched = sorted(name for name in sys.modules if name in MODULES or name.startswith("rankzero."))
+        self._modules = {name: sys.modules[name] for name in watched}
         self._spaces: list[tuple[str, Mapping[str, Any], dict[str, Any], type | None]] = []
         self._codes: list[tuple[FunctionType, CodeType, Any]] = []
         self._seen: set[int] = set()
@@ -66,14 +72,3 @@ class TamperCheck:
             if function.__code__ is not code or function.__defaults__ is not defaults:
                 return f"{function.__module__}.{function.__qualname__}"
         return ""
-
-
-_HEAP = 1 << 9  # Py_TPFLAGS_HEAPTYPE: made by a class statement; other classes cannot be changed
-_PARTS = (
-    *(type, FunctionType, BuiltinFunctionType, MethodDescriptorType, WrapperDescriptorType),
-    *(classmethod, staticmethod, property, functools.partial, np.ufunc, type(np.allclose)),
-)
-
-
-def _is_watched(name: str) -> bool:
-    return name in MODULES or name.startswith("rankzero.")
