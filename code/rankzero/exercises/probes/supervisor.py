@@ -86,12 +86,11 @@ def _wait_for_cores(child: int, namespace_init: bool) -> float:
     processes = [str(child)]
     if namespace_init:
         processes = [name for name in os.listdir("/proc") if name.isdecimal() and name != "1"]
-    total, counted = 0, False
+    waits = []
     for process in processes:
         with suppress(OSError, IndexError, ValueError):
-            total += int(Path(f"/proc/{process}/schedstat").read_text().split()[1])
-            counted = True
-    return total / 1e9 if counted else math.inf
+            waits.append(int(Path(f"/proc/{process}/schedstat").read_text().split()[1]))
+    return sum(waits) / 1e9 if waits else math.inf
 
 
 def _parse_reply(line: bytes) -> dict[str, Any]:
