@@ -6,29 +6,24 @@ import socket
 import tempfile
 from contextlib import ExitStack, suppress
 from pathlib import Path
+from typing import Self
 
 
-class Canaries:
+class Canaries(ExitStack):
     """A service of this machine, a file of the instructor and an environment variable. Use it as a context."""
 
-    def __init__(self) -> None:
+    def __enter__(self) -> Self:
         self._mark = f"rankzero-canary-{secrets.token_hex(8)}"
-        self._stack = ExitStack()
-
-    def __enter__(self) -> "Canaries":
-        self._tcp = self._stack.enter_context(socket.create_server(("127.0.0.1", 0)))
-        self._unix = self._stack.enter_context(socket.socket(socket.AF_UNIX))
+        self._tcp = self.enter_context(socket.create_server(("127.0.0.1", 0)))
+        self._unix = self.enter_context(socket.socket(socket.AF_UNIX))
         self._unix.bind(f"\0{self._mark}")
         self._unix.listen()
-        folder = self._stack.enter_context(tempfile.TemporaryDirectory(prefix=".rankzero-", dir=Path.home()))
+        folder = self.enter_context(tempfile.TemporaryDirectory(prefix=".rankzero-", dir=Path.home()))
         self._secret = Path(folder) / "secret"
         self._secret.write_text(self._mark)
         os.environ["RANKZERO_CANARY"] = self._mark
+        self.callback(os.environ.pop, "RANKZERO_CANARY", None)
         return self
-
-    def __exit__(self, *error: object) -> None:
-        self._stack.close()
-        os.environ.pop("RANKZERO_CANARY", None)
 
     @property
     def places(self) -> dict[str, object]:

@@ -40,25 +40,19 @@ class GradingSettings:
         return "trusted" if self.trusted else "sandbox"
 
 
-class Grader:
+class Grader(ExitStack):
     """Grades submissions one after another with one warm sandbox server. Use it as a context.
 
     `trusted_client` runs references and known mistakes; a grader without one starts its own.
     """
 
     def __init__(self, settings: GradingSettings, trusted_client: LocalProbeClient | None = None) -> None:
+        super().__init__()
         self.settings = settings
-        self._stack = ExitStack()
-        self.trusted_client = trusted_client or self._stack.enter_context(LocalProbeClient())
+        self.trusted_client = trusted_client or self.enter_context(LocalProbeClient())
         self._server: SandboxServer | None = None
         self._unsandboxed: LocalProbeClient | None = None  # runs submissions where settings.trusted
-
-    def __enter__(self) -> "Grader":
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._end_untrusted()
-        self._stack.close()
+        self.callback(self._end_untrusted)
 
     def grade(self, submission: Submission, progress: Callable[[str], None] = lambda name: None) -> Grade:
         """Returns the grade of a submission. `progress` is called with each check's name.

@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 import threading
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -118,7 +118,7 @@ class ProbeServerError(UserError):
     """The probe server failed or ended; a learner's code may have caused it."""
 
 
-class LocalProbeClient(ProbeClient):
+class LocalProbeClient(ProbeClient, AbstractContextManager["LocalProbeClient"]):
     """The client of a probe server on this machine. Use it as a context; starting takes the time of `import torch`.
 
     With `user`, a uid, the server runs as that user without root's groups and environment; only root can do this.
@@ -139,9 +139,6 @@ class LocalProbeClient(ProbeClient):
         )
         server_end.close()
         self._ready = False
-
-    def __enter__(self) -> "LocalProbeClient":
-        return self
 
     def __exit__(self, *error: object) -> None:
         self._server.close()

@@ -53,7 +53,7 @@ def require_sandbox() -> None:
         raise UserError(f"{why}: without a sandbox only submissions that you trust can be graded, with --trusted.")
 
 
-class SandboxServer:
+class SandboxServer(contextlib.AbstractContextManager["SandboxServer"]):
     """The sandbox server's process. Use it as a context; it starts in about the time of `import torch`.
 
     A server that is not `warm` starts at once, and can open sandboxes but run no probe in them.
@@ -72,9 +72,6 @@ class SandboxServer:
                 stderr=subprocess.PIPE,
             )
         self._ready = False
-
-    def __enter__(self) -> "SandboxServer":
-        return self
 
     def __exit__(self, *error: object) -> None:
         self._end()
