@@ -132,12 +132,11 @@ class _SharedLock:
     """A readers-writer lock: several threads hold it shared, or one thread holds it exclusively."""
 
     def __init__(self) -> None:
-        self._changed, self._shared, self._exclusive = threading.Condition(), 0, False
+        self._entry, self._changed, self._shared = threading.Lock(), threading.Condition(), 0
 
     @contextlib.contextmanager
     def shared(self) -> Iterator[None]:
-        with self._changed:
-            self._changed.wait_for(lambda: not self._exclusive)
+        with self._entry, self._changed:
             self._shared += 1
         try:
             yield
@@ -148,16 +147,10 @@ class _SharedLock:
 
     @contextlib.contextmanager
     def exclusive(self) -> Iterator[None]:
-        with self._changed:
-            self._changed.wait_for(lambda: not self._exclusive)
-            self._exclusive = True
-            self._changed.wait_for(lambda: not self._shared)
-        try:
-            yield
-        finally:
+        with self._entry:  # from here on, no other thread comes in
             with self._changed:
-                self._exclusive = False
-                self._changed.notify_all()
+                self._changed.wait_for(lambda: not self._shared)
+            yield
 
 
 _machine_lock = _SharedLock()  # exclusive while a probe that was starved runs again
