@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterable, Iterator
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from rankzero.curriculum import Lab
 from rankzero.errors import UserError
@@ -62,8 +62,8 @@ class SandboxServer(contextlib.AbstractContextManager["SandboxServer"]):
     def __init__(self, labs: Iterable[Lab], *, warm: bool = True) -> None:
         self._control, inside = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with inside, contextlib.ExitStack() as files:
-            passwd = files.enter_context(_readable("student:x:1000:1000::/tmp:/bin/false\n"))
-            hosts = files.enter_context(_readable("127.0.0.1 localhost sandbox\n"))
+            passwd = files.enter_context(_readable("student:x:1000:1000::/tmp:/bin/false\n")).fileno()
+            hosts = files.enter_context(_readable("127.0.0.1 localhost sandbox\n")).fileno()
             command = bubblewrap_command([lab.probes for lab in labs], passwd, hosts, inside.fileno())
             self._process = subprocess.Popen(
                 command if warm else [*command, "cold"],
@@ -116,16 +116,12 @@ class SandboxServer(contextlib.AbstractContextManager["SandboxServer"]):
         return b"" if self._process.stderr.closed else self._process.communicate()[1]
 
 
-@contextlib.contextmanager
-def _readable(text: str) -> Iterator[int]:
-    """Yields a file descriptor from which `text` can be read."""
+def _readable(text: str) -> BinaryIO:
+    """Returns an open file from which `text` can be read."""
     reader, writer = os.pipe()
     os.write(writer, text.encode())
     os.close(writer)
-    try:
-        yield reader
-    finally:
-        os.close(reader)
+    return os.fdopen(reader, "rb")
 
 
 class _SharedLock:
