@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from rankzero.curriculum import Lab
-from rankzero.exercises.checks.check import Check, exercises_of
+from rankzero.exercises.checks.check import exercises_of
 from rankzero.exercises.checks.report import Diagnosis, Report
 from rankzero.grading.grade import Grade
 
@@ -17,25 +17,10 @@ HISTOGRAM_BINS = 10
 class CheckLoss:
     """The points that a class lost by one check."""
 
-    check: str
     says: str
     failed: int  # submissions that fail the check
     blocked: int  # submissions in which the check was skipped, because an earlier check fails
     lost: int  # points, by failed and blocked checks
-    points: int  # per submission
-
-
-@dataclass(frozen=True)
-class ExerciseLoss:
-    """The points that a class lost in one exercise."""
-
-    exercise: str
-    checks: tuple[CheckLoss, ...]
-
-    @property
-    def lost(self) -> int:
-        """Returns the points over all submissions."""
-        return sum(check.lost for check in self.checks)
 
 
 @dataclass(frozen=True)
@@ -55,7 +40,7 @@ class LabStatistics:
     median: float
     bins: list[int]  # the number of scores in each tenth of the points; full scores are the last bin
     loaded: list[Report]  # of files that load: other reports contain no results of single exercises
-    losses: list[ExerciseLoss]  # in the lab's order
+    losses: dict[str, list[CheckLoss]]  # by exercise, in the lab's order
     mistakes: list[tuple[Diagnosis, int]]  # known mistakes and their numbers of submissions, most frequent first
 
 
@@ -87,14 +72,15 @@ def lab_statistics(lab: Lab, grades: Sequence[Grade]) -> LabStatistics:
     )
 
 
-def _losses(lab: Lab, reports: Sequence[Report]) -> list[ExerciseLoss]:
+def _losses(lab: Lab, reports: Sequence[Report]) -> dict[str, list[CheckLoss]]:
     failed, skips, lost = Counter[str](), Counter[str](), Counter[str]()
     for result in (result for report in reports for result in report.results):
         failed[result.check] += result.status not in ("pass", "skipped")
         skips[result.check] += result.status == "skipped"
         lost[result.check] += result.max_points - result.points
-
-    def loss(check: Check) -> CheckLoss:
-        return CheckLoss(check.name, check.says, failed[check.name], skips[check.name], lost[check.name], check.points)
-
-    return [ExerciseLoss(exercise.name, tuple(map(loss, exercise.checks))) for exercise in exercises_of(lab)]
+    return {
+        exercise.name: [
+            CheckLoss(check.says, failed[check.name], skips[check.name], lost[check.name]) for check in exercise.checks
+        ]
+        for exercise in exercises_of(lab)
+    }
