@@ -89,8 +89,7 @@ def shapes(source: str | bytes) -> dict[str, CodeShape]:
     if len(source) > 256 * 1024:
         return {}
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(action="ignore"):
             tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError, LookupError, OverflowError):
         return {}

@@ -79,8 +79,7 @@ def _unusual_names(text: str) -> Iterator[Flag]:
 
 def _code_flags(data: bytes) -> list[Flag]:
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about invalid escapes
+        with warnings.catch_warnings(action="ignore"):  # about invalid escapes
             tree = ast.parse(data)
     except (RecursionError, MemoryError):
         return [Flag("hidden", "is nested too deeply to be looked at")]
