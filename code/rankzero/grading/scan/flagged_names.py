@@ -66,8 +66,6 @@ _BEGINNINGS = {name.removesuffix("*"): kind for name, kind in _KINDS.items() if 
 
 def kind_of(name: str) -> tuple[str, str] | None:
     """Returns the kind of a full name such as os.fork, and the flagged name that includes it, or None."""
-    if name in BASES:
-        return None
     parts = name.split(".")
     for length in range(len(parts), 0, -1):
         entry = ".".join(parts[:length])
