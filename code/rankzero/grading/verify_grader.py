@@ -3,8 +3,9 @@
 import tempfile
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
@@ -119,9 +120,7 @@ def _grade_all(
             return case.fault(thread.grader.grade(Submission(Student(case.name), case.lab.number, file)))
 
         with ThreadPoolExecutor(jobs) as pool:
-            started: dict[Future[str], Case] = {
-                pool.submit(grade, number, case): case for number, case in enumerate(cases)
-            }
+            started = {pool.submit(grade, number, case): case for number, case in enumerate(cases)}
             try:
                 for future in as_completed(started):
                     yield started[future], future.result()
@@ -131,11 +130,9 @@ def _grade_all(
 
 def _show(labs: Sequence[Lab], cases: Sequence[Case], failures: Sequence[tuple[Case, str]], console: Console) -> None:
     table = Table("lab", *KINDS, box=None, pad_edge=False)
+    total = Counter((case.lab, case.kind) for case in cases)
+    failed = Counter((case.lab, case.kind) for case, _ in failures)
     for lab in labs:
-        row = []
-        for kind in KINDS:
-            of_kind = [case for case in cases if (case.lab, case.kind) == (lab, kind)]
-            failed = sum((case.lab, case.kind) == (lab, kind) for case, _ in failures)
-            row.append(f"{len(of_kind) - failed} of {len(of_kind)}" if of_kind else "")
-        table.add_row(lab.number, *row)
+        of_kinds = [(total[lab, kind], failed[lab, kind]) for kind in KINDS]
+        table.add_row(lab.number, *(f"{number - wrong} of {number}" if number else "" for number, wrong in of_kinds))
     console.print(table)
