@@ -111,7 +111,7 @@ def _opened_folder(root: Path, place: tuple[str, ...]) -> Iterator[int]:
 def file_entry(root: Path, place: tuple[str, ...], path: tuple[str, ...], status: os.stat_result) -> Entry:
     """Returns the entry of `root/place/path`, which is not a folder: a file, or a refused object."""
     if not stat.S_ISREG(status.st_mode):
-        return refused(path, _not_plain(status, None) or "", status.st_mtime)
+        return refused(path, _not_plain(status) or "", status.st_mtime)
     return Entry(path, status.st_mtime, lambda cap: read_plain(root, place + path, cap))
 
 
@@ -134,7 +134,8 @@ def read_plain(root: Path, place: tuple[str, ...], cap: int) -> bytes:
 def open_plain(root: Path, place: tuple[str, ...], cap: int) -> BinaryIO:
     """Opens the plain file `root/place` of at most `cap` bytes. RefusedError for anything else; OSError as `open`."""
     number = _open_below(root, place, 0)
-    if reason := _not_plain(os.fstat(number), cap):
+    status = os.fstat(number)
+    if reason := _not_plain(status) or too_large(status.st_size, cap):
         os.close(number)
         raise RefusedError(reason)
     return os.fdopen(number, "rb")
@@ -156,7 +157,7 @@ def _open(name: str, at: int, flags: int) -> int:
     status = os.lstat(name, dir_fd=at)  # before opening it: opening a device may have an effect
     is_expected = stat.S_ISDIR if flags & os.O_DIRECTORY else stat.S_ISREG
     if not is_expected(status.st_mode):
-        raise RefusedError(_not_plain(status, None) or "is no folder")
+        raise RefusedError(_not_plain(status) or "is no folder")
     try:
         return os.open(name, flags | os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=at)
     except OSError as error:
@@ -165,12 +166,10 @@ def _open(name: str, at: int, flags: int) -> int:
         raise
 
 
-def _not_plain(status: os.stat_result, cap: int | None) -> str | None:
+def _not_plain(status: os.stat_result) -> str | None:
     if not stat.S_ISREG(status.st_mode):
         return f"is {_KINDS.get(stat.S_IFMT(status.st_mode), 'a device')}"
-    if status.st_nlink > 1:
-        return f"is a hard link: the same file has {status.st_nlink} names"
-    return too_large(status.st_size, cap) if cap is not None else None
+    return f"is a hard link: the same file has {status.st_nlink} names" if status.st_nlink > 1 else None
 
 
 def too_large(size: int, cap: int) -> str | None:
