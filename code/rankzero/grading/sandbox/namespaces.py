@@ -26,11 +26,9 @@ USER_ID = 1000  # of a submission, in the sandbox
 _libc = ctypes.CDLL(None, use_errno=True)
 
 # <linux/sched.h>
-_CLONE_NEWNS, _CLONE_NEWCGROUP, _CLONE_NEWUTS, _CLONE_NEWIPC = 0x20000, 0x2000000, 0x4000000, 0x8000000
-_CLONE_NEWUSER, _CLONE_NEWPID, _CLONE_NEWNET = 0x10000000, 0x20000000, 0x40000000
-_ALL_NAMESPACES = (
-    _CLONE_NEWNS | _CLONE_NEWCGROUP | _CLONE_NEWUTS | _CLONE_NEWIPC | _CLONE_NEWUSER | _CLONE_NEWPID | _CLONE_NEWNET
-)
+_NAMESPACES = {"CLONE_NEWNS": 0x20000, "CLONE_NEWCGROUP": 0x2000000, "CLONE_NEWUTS": 0x4000000}
+_NAMESPACES |= {"CLONE_NEWIPC": 0x8000000, "CLONE_NEWUSER": 0x10000000, "CLONE_NEWPID": 0x20000000}
+_NAMESPACES |= {"CLONE_NEWNET": 0x40000000}
 # <sys/mount.h>
 _MS_NOSUID, _MS_NODEV, _MS_NOEXEC, _MS_BIND, _MS_REC, _MS_PRIVATE = 2, 4, 8, 1 << 12, 1 << 14, 1 << 18
 # <sys/prctl.h>
@@ -42,7 +40,7 @@ _SECCOMP_MODE_FILTER = 2
 def enter_namespaces() -> None:
     """Moves this process, which must have one thread, and its next child into new namespaces of all kinds."""
     user, group = os.getuid(), os.getgid()
-    _call("unshare", _ALL_NAMESPACES)
+    _call("unshare", sum(_NAMESPACES.values()))
     Path("/proc/self/setgroups").write_text("deny")
     Path("/proc/self/uid_map").write_text(f"{USER_ID} {user} 1")
     Path("/proc/self/gid_map").write_text(f"{USER_ID} {group} 1")
