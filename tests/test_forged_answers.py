@@ -18,7 +18,7 @@ import pytest
 
 from rankzero.curriculum import Lab, all_labs
 from rankzero.exercises.checks.check import Check, Exercise, exercises_of
-from rankzero.exercises.checks.probe_client import LocalProbeClient, Reply
+from rankzero.exercises.checks.probe_client import LocalProbeClient, ProbeClient, Reply
 from rankzero.exercises.checks.runner import RecordedAnswers, check_file
 from rankzero.exercises.probes.answers import Answers
 
@@ -36,7 +36,7 @@ def answers(client: LocalProbeClient, lab: Lab, exercise: Exercise, check: Check
 
 
 @dataclass
-class ReplayingClient:
+class ReplayingClient(ProbeClient):
     """A client that answers for every file with the reference's right answers for another seed."""
 
     client: LocalProbeClient

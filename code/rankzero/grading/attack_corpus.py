@@ -26,7 +26,7 @@ from typing import Any
 
 from rankzero.curriculum import ROOT, Lab, all_labs, find_lab
 from rankzero.exercises.checks.check import exercises_of
-from rankzero.exercises.checks.runner import ProbeRunner
+from rankzero.exercises.checks.probe_client import ProbeClient
 from rankzero.exercises.probes.answers import encode
 from rankzero.grading.grade import Grade
 
@@ -90,7 +90,7 @@ def _read(file: Path, lab: Lab | None = None) -> Attack:
     return Attack(name=name, path=file, tries=" ".join(tries.split()), **constants)
 
 
-def recorded_answers(lab: Lab, seed: int, client: ProbeRunner) -> dict[str, str]:
+def recorded_answers(lab: Lab, seed: int, client: ProbeClient) -> dict[str, str]:
     """Returns the reference's encoded answers for a seed, by the probe's name."""
     probes = {check.probe: (exercise, check) for exercise in exercises_of(lab) for check in exercise.checks}
     return {

@@ -4,22 +4,15 @@ import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from rankzero.curriculum import Lab
 from rankzero.exercises.checks.check import Check, Exercise, exercises_of
 from rankzero.exercises.checks.diagnosis import diagnose, same_answers
 from rankzero.exercises.checks.known_wrong import KnownWrong, known_wrong, wrong_file
-from rankzero.exercises.checks.probe_client import BLOCKED_BY_TIMEOUT, Reply
+from rankzero.exercises.checks.probe_client import BLOCKED_BY_TIMEOUT, ProbeClient, Reply
 from rankzero.exercises.checks.report import Diagnosis, Report, Result
 from rankzero.exercises.probes.answers import Answers
-
-
-class ProbeRunner(Protocol):
-    """A source of a file's replies to probes: such as a `ProbeClient`."""
-
-    def ask(self, lab: Lab, file: Path, exercise: Exercise, check: Check, seed: int) -> Reply:
-        """Returns the reply of `file` to `check`'s probe."""
 
 
 def new_seed() -> int:
@@ -33,8 +26,8 @@ def check_file(
     exercises: tuple[Exercise, ...],
     *,
     seed: int,
-    client: ProbeRunner,
-    trusted_client: ProbeRunner | None = None,
+    client: ProbeClient,
+    trusted_client: ProbeClient | None = None,
     progress: Callable[[str], None] = lambda name: None,
     explain: bool = True,
 ) -> Report:
@@ -76,8 +69,8 @@ class _Run:
     lab: Lab
     file: Path
     seed: int
-    client: ProbeRunner  # for `file`, and for nothing else
-    trusted_client: ProbeRunner  # for the curriculum's own files
+    client: ProbeClient  # for `file`, and for nothing else
+    trusted_client: ProbeClient  # for the curriculum's own files
     progress: Callable[[str], None]
     unusable: str = ""  # the error, if the file does not load
     status: dict[str, str] = field(default_factory=dict)  # of each check so far
