@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any
 
 from rankzero.exercises.checks.check import Judge
-from rankzero.exercises.probes.answers import Answers
 
 Form = Callable[[Any], bool]
 
@@ -66,13 +65,8 @@ def has_form(name: str, form: Form, depth: int = 0) -> Judge:
 
     With `depth`, the answer is that many nested lists of such values, each as long as the reference's.
     """
-
-    def judge(got: Answers, expected: Answers) -> str | None:
-        if _in_lists(got.get(name), expected[name], depth, form):
-            return None
-        return f"the answer `{name}` does not have the form that the probe gives it."
-
-    return judge
+    failure = f"the answer `{name}` does not have the form that the probe gives it."
+    return lambda got, expected: None if _in_lists(got.get(name), expected[name], depth, form) else failure
 
 
 def _in_lists(got: Any, expected: Any, depth: int, form: Form) -> bool:
