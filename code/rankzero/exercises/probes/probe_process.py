@@ -63,9 +63,8 @@ def _set_alarm(request: dict[str, Any], file: Path, send: Callable[..., None], l
 
 
 def _limit(seconds: float) -> None:
-    pages = int(Path("/proc/self/statm").read_text().split()[0]) if sys.platform == "linux" else 0
-    if pages:
-        limit = pages * resource.getpagesize() + MEMORY_BYTES
+    if sys.platform == "linux":
+        limit = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize() + MEMORY_BYTES
         resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     resource.setrlimit(resource.RLIMIT_CPU, (int(seconds) + 2, int(seconds) + 3))
     resource.setrlimit(resource.RLIMIT_FSIZE, (FILE_BYTES, FILE_BYTES))
