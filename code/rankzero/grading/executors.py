@@ -35,10 +35,8 @@ def run_locally(submissions: Sequence[Submission], settings: GradingSettings, jo
             results.put(error)
 
     with LocalProbeClient() as client:
-        threads = [
-            threading.Thread(target=grade_waiting, args=(client,), daemon=True)
-            for _ in range(min(jobs, len(submissions)))
-        ]
+        number = min(jobs, len(submissions))
+        threads = [threading.Thread(target=grade_waiting, args=(client,), daemon=True) for _ in range(number)]
         for thread in threads:
             thread.start()
         for _ in submissions:
