@@ -86,14 +86,11 @@ def _cases(lab: Lab, seed: int, trusted_client: LocalProbeClient, canaries: Cana
 
 
 def _points_fault(points: int, grade: Grade) -> str:
-    if grade.trouble:
-        return f"it cannot be graded ({grade.trouble})"
     return "" if grade.points == points else f"it got {grade.points} points; expected {points}"
 
 
 def _mistake_fault(wrong: KnownWrong, grade: Grade) -> str:
-    if grade.trouble or grade.report is None:
-        return f"it cannot be graded ({grade.trouble})"
+    assert grade.report
     # Exercises that use the wrong exercise may fail too, which is no fault.
     results = [result for result in grade.report.results if result.exercise == wrong.exercise]
     failed = {result.check for result in results if result.status not in ("pass", "skipped")}
@@ -117,7 +114,8 @@ def _grade_all(
             file = Path(folder) / str(number) / "exercises.py"
             file.parent.mkdir()
             file.write_bytes(case.source)
-            return case.fault(thread.grader.grade(Submission(Student(case.name), case.lab.number, file)))
+            graded = thread.grader.grade(Submission(Student(case.name), case.lab.number, file))
+            return f"it cannot be graded ({graded.trouble})" if graded.trouble else case.fault(graded)
 
         with ThreadPoolExecutor(jobs) as pool:
             started = {pool.submit(grade, number, case): case for number, case in enumerate(cases)}
