@@ -11,11 +11,7 @@ _IN_SOURCE = re.compile(
 
 def prose(text: str) -> str:
     """Returns a docstring's or comment's text as HTML, with backticks and the brackets of shapes as code."""
-    pieces, end = [], 0
-    for match in _IN_SOURCE.finditer(text):
-        pieces += [escape(text[end : match.start()], quote=False), _typeset(match)]
-        end = match.end()
-    return "".join([*pieces, escape(text[end:], quote=False)]).strip()
+    return _IN_SOURCE.sub(_typeset, escape(text, quote=False)).strip()
 
 
 def _typeset(match: re.Match[str]) -> str:
@@ -23,4 +19,4 @@ def _typeset(match: re.Match[str]) -> str:
         return "“"
     if match["closing"]:
         return "’" if match["closing"] == "'" else "”"
-    return f"<code>{escape(match['code'] or match['shape'], quote=False)}</code>"
+    return f"<code>{match['code'] or match['shape']}</code>"
