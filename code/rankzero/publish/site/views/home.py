@@ -90,6 +90,8 @@ def _lay_out(app: Sphinx, pagename: str, templatename: str, context: dict[str, A
 class SiteBuilder(StandaloneHTMLBuilder):
     """Writes the page of the repository's README to index.html."""
 
+    search = False  # Sphinx's own search, with its page and its index: search_index.py makes another
+
     def get_target_uri(self, docname: str, typ: str | None = None) -> str:
         """Returns a page's address, as Sphinx does, but "index" for the front page."""
         return super().get_target_uri("index" if docname == page_names.FRONT else docname, typ)

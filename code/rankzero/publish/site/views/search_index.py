@@ -30,11 +30,6 @@ process.stdout.write(JSON.stringify(index));
 """
 
 
-def _switch_off(app: Sphinx) -> None:
-    """Removes Sphinx's search: its page, its index and the links to them."""
-    app.builder.search = False
-
-
 def _record_title(app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: Any) -> None:
     """Records the titles of the pages that are not made from a document."""
     if doctree is None:
@@ -75,7 +70,6 @@ def _json(value: Any) -> str:
 
 def setup(app: Sphinx) -> None:
     """Registers this module with Sphinx."""
-    app.connect("builder-inited", _switch_off)
     app.connect("html-page-context", _record_title)
     app.connect("html-collect-pages", _write, priority=990)  # once all pages are known
     app.add_css_file("search.css")
