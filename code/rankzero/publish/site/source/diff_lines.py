@@ -9,7 +9,7 @@ from html import escape
 
 HUNK = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
 WORDS = re.compile(r"\w+|\s+|[^\w\s]")
-COMMENT = re.compile(r"\s+(?=# )")
+COMMENT = re.compile(r"(?=\s+# )")  # the empty place between the code and the comment of a line
 PIECES = re.compile(r"<[^>]*>|&[^;]*;|[^<&]")
 ALIKE = 0.5  # the least similarity (0 to 1) of the code of two lines that count as one changed line
 MARKED = 0.7  # a line of which a larger part changed gets no marks
@@ -61,15 +61,14 @@ def parse(diff: str) -> list[Line]:
 
 def mark(lines: list[Line]) -> list[Line]:
     """Returns the lines, with marks on the changed words of each removed line that resembles an added line."""
-    marked_lines, i = list(lines), 0
-    while i < len(lines):
-        removed = _run(lines, i, "-")
-        added = _run(lines, removed.stop, "+")
-        for old, new in _pairs(lines, removed, added):
-            old_marks, new_marks = _marks(lines[old].text, lines[new].text)
-            marked_lines[old] = replace(lines[old], marks=old_marks)
-            marked_lines[new] = replace(lines[new], marks=new_marks)
-        i = max(added.stop, i + 1)
+    marked_lines = list(lines)
+    runs = [list(run) for _, run in itertools.groupby(range(len(lines)), key=lambda i: lines[i].sign)]
+    for removed, added in itertools.pairwise(runs):
+        if lines[removed[0]].sign + lines[added[0]].sign == "-+":
+            for old, new in _pairs(lines, removed, added):
+                old_marks, new_marks = _marks(lines[old].text, lines[new].text)
+                marked_lines[old] = replace(lines[old], marks=old_marks)
+                marked_lines[new] = replace(lines[new], marks=new_marks)
     return marked_lines
 
 
@@ -105,27 +104,20 @@ def _opcodes(old: list[str], new: list[str]) -> Iterator[tuple[str, int, int, in
         yield "equal", i, len(old), j, len(new)
 
 
-def _run(lines: list[Line], start: int, sign: str) -> range:
-    end = start
-    while end < len(lines) and lines[end].sign == sign:
-        end += 1
-    return range(start, end)
-
-
-def _pairs(lines: list[Line], removed: range, added: range) -> Iterator[tuple[int, int]]:
+def _pairs(lines: list[Line], removed: list[int], added: list[int]) -> Iterator[tuple[int, int]]:
     """Yields each removed line with the added line that it most resembles; pairs do not cross."""
-    after = added.start
     for old in removed:
-        ratios = [(_similarity(lines[old].text, lines[new].text), -new) for new in range(after, added.stop)]
-        best, negated_line = max(ratios, default=(0.0, 0))
+        ratios = [_similarity(lines[old].text, lines[new].text) for new in added]
+        best = max(ratios, default=0.0)
         if best >= ALIKE:
-            yield old, -negated_line
-            after = -negated_line + 1
+            place = ratios.index(best)
+            yield old, added[place]
+            added = added[place + 1 :]
 
 
 def _similarity(old: str, new: str) -> float:
     """Returns the similarity of the code of two lines, 0 to 1."""
-    code = [COMMENT.split(text)[0].strip() for text in (old, new)]
+    code = [COMMENT.split(text, maxsplit=1)[0].strip() for text in (old, new)]
     return _matcher(*code).ratio() if all(code) else 0.0
 
 
@@ -137,17 +129,12 @@ def _marks(old: str, new: str) -> tuple[Marks, Marks]:
     """Returns the marks of two lines, whose code and comments are compared separately."""
     marks: tuple[Marks, Marks] = ([], [])
     columns = [0, 0]
-    for texts in itertools.zip_longest(_halves(old), _halves(new), fillvalue=""):
+    halves = [COMMENT.split(text, maxsplit=1) for text in (old, new)]
+    for texts in itertools.zip_longest(*halves, fillvalue=""):
         for side, differences in enumerate(_differences(*texts)):
             marks[side].extend((columns[side] + start, columns[side] + end) for start, end in differences)
             columns[side] += len(texts[side])
     return marks
-
-
-def _halves(text: str) -> list[str]:
-    """Returns the code and the comment of a line."""
-    comment = COMMENT.search(text)
-    return [text[: comment.start()], text[comment.start() :]] if comment else [text]
 
 
 def _differences(old: str, new: str) -> tuple[Marks, Marks]:
