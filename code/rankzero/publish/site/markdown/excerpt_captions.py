@@ -40,9 +40,8 @@ class CaptionExcerpts(SphinxTransform):
 def _caption(env: BuildEnvironment, source: Place) -> nodes.paragraph:
     """Returns `train_amp.py · train_step` with a link to the source; for a diff, with a link to the older file too."""
     uri = source_pages.link(env, env.docname, source.file, source.first)
-    name = annotated_source.anchor(source.file, source.symbol or "")
-    if name and name == source.symbol and source.first == annotated_source.first_line(source.file, name):
-        uri = f"{uri.rpartition('#')[0]}#{name}"
+    if source.symbol and annotated_source.has_anchor(source.file, source.symbol, source.first):
+        uri = f"{uri.rpartition('#')[0]}#{source.symbol}"
     caption = nodes.paragraph("", "", classes=["excerpt-from"])
     caption += _link(uri, source.file.name, source.symbol)
     if source.since:

@@ -24,17 +24,10 @@ def parts(file: Path) -> source_parts.Annotated:
     return source_parser.take_apart(file.read_text(encoding="utf-8"))
 
 
-def anchor(file: Path, name: str) -> str:
-    """Returns the anchor of a function, class or method on the page that shows `file`, or "" if it has none."""
-    names = {region.name for region in parts(file).regions} if file in source_pages.annotated() else set()
-    while name and name not in names:
-        name = name.rpartition(".")[0]
-    return name
-
-
-def first_line(file: Path, name: str) -> int:
-    """Returns the first line of a region of an annotated file."""
-    return next(region.first for region in parts(file).regions if region.name == name)
+def has_anchor(file: Path, name: str, line: int) -> bool:
+    """Returns whether `name` is an anchor at `line` of the page that shows `file`: a function, class or method."""
+    regions = parts(file).regions if file in source_pages.annotated() else ()
+    return (name, line) in ((region.name, region.first) for region in regions)
 
 
 def words_html(words: source_parts.Words) -> str:
