@@ -18,12 +18,14 @@ COMMENT = re.compile(r"<!-- excerpt: (.+) -->\s*")
 
 
 def excerpts(document: nodes.document) -> Iterator[tuple[Place, nodes.literal_block]]:
-    """Yields the place of each excerpt of a page and the block that shows it."""
+    """Yields the place of each excerpt of a page, except excerpts of a solution, and the block that shows it."""
     for raw in list(document.findall(nodes.raw)):
         comment = COMMENT.fullmatch(raw.astext())
         block = raw.next_node(descend=False, siblings=True)
         if comment and isinstance(block, nodes.literal_block):
-            yield locate(comment[1], ROOT), block
+            source = locate(comment[1], ROOT)
+            if ROOT / "solutions" not in source.file.parents:
+                yield source, block
 
 
 class CaptionExcerpts(SphinxTransform):
@@ -33,8 +35,7 @@ class CaptionExcerpts(SphinxTransform):
 
     def apply(self, **_: Any) -> None:
         for source, block in excerpts(self.document):
-            if ROOT / "solutions" not in source.file.parents:
-                block.parent.insert(block.parent.index(block), _caption(self.env, source))
+            block.parent.insert(block.parent.index(block), _caption(self.env, source))
 
 
 def _caption(env: BuildEnvironment, source: Place) -> nodes.paragraph:

@@ -91,11 +91,7 @@ class LinkLines(SphinxTransform):
         lab = next((lab for lab in all_labs() if page_names.name_of(lab.page) == self.env.docname), None)
         if lab is None:
             return
-        shown = [
-            source
-            for source, _ in excerpt_captions.excerpts(self.document)
-            if ROOT / "solutions" not in source.file.parents and source.file.suffix == ".py"
-        ]
+        shown = [place for place, _ in excerpt_captions.excerpts(self.document) if place.file.suffix == ".py"]
         for cell in _cells(self.document):
             literals = list(cell.findall(nodes.literal))
             quotes = [literal.astext() for literal in literals]
