@@ -90,8 +90,6 @@ class _Translator:
             case ast.Assign(targets=[target]) if not isinstance(target, ast.Subscript):
                 kind = "" if isinstance(target, ast.Name) and target.id.islower() else "const "
                 return f"{kind}{self.expression(target)} = {self.expression(node.value)};"
-            case ast.AnnAssign(value=ast.expr() as value):
-                return f"{self.expression(node.target)} = {self.expression(value)};"
             case ast.AugAssign(target=ast.Name()):
                 name = self.expression(node.target)
                 return f"{name} = {FUNCTIONS[type(node.op).__name__]}({name}, {self.expression(node.value)});"
@@ -117,11 +115,8 @@ class _Translator:
         raise NotImplementedError(ast.unparse(node))
 
     def block(self, nodes: Iterable[ast.stmt]) -> str:
-        return "\n".join(filter(None, (self.local(node) for node in nodes)))
-
-    def local(self, node: ast.stmt) -> str:
-        """Returns a statement of a function, in which all names are declared at the top."""
-        return self.statement(node).removeprefix("const ") if isinstance(node, ast.Assign) else self.statement(node)
+        """Returns the statements of a function, in which all names are declared at the top."""
+        return "\n".join(filter(None, (self.statement(node).removeprefix("const ") for node in nodes)))
 
     def function(self, node: ast.FunctionDef, first: str = "") -> str:
         """Returns a function's parameters and body; the body begins with the statement `first`."""
