@@ -12,7 +12,6 @@ from typing import Any
 
 from docutils import nodes
 from sphinx.application import Sphinx
-from sphinx.environment import BuildEnvironment
 from sphinx.transforms import SphinxTransform
 from sphinx.util import logging
 from sphinx.writers.html5 import HTML5Translator
@@ -117,12 +116,6 @@ def _interview(section: nodes.section, document: nodes.document) -> Iterator[tup
             yield [nodes.paragraph("", "", *question.children)], node
 
 
-def decks(env: BuildEnvironment) -> list[Deck]:
-    """Returns all decks: chapters in the order of the handbook's map, then labs."""
-    pages = map(page_names.name_of, [*page_names.chapters(), *(lab.page for lab in all_labs())])
-    return [deck for page in pages if (deck := env.metadata[page].get("rankzero_deck"))]
-
-
 def _visit_card(html: HTML5Translator, node: card) -> None:
     label = f"{node['ids'][0]}-label"
     attributes = {"role": "group", "aria-labelledby": label, "data-card": node["card"].key}
@@ -138,9 +131,11 @@ def _visit_head(html: HTML5Translator, node: deck_head) -> None:
 
 
 def _progress_page(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
-    groups: dict[str, list[Deck]] = {"Chapters": [], "Labs": []}
-    for deck in decks(app.env):
-        groups["Labs" if deck.page.startswith("labs/") else "Chapters"].append(deck)
+    """Yields the page of all decks: chapters in the order of the handbook's map, then labs."""
+    groups: dict[str, list[Deck]] = {}
+    for heading, files in (("Chapters", page_names.chapters()), ("Labs", [lab.page for lab in all_labs()])):
+        decks = (app.env.metadata[page_names.name_of(file)].get("rankzero_deck") for file in files)
+        groups[heading] = [deck for deck in decks if deck]
     yield PROGRESS, {"title": "Your progress", "groups": groups}, "quiz-progress.html"
 
 
