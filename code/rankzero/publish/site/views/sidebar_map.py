@@ -4,13 +4,12 @@ Labs are in the order of their numbers, chapters in the order of `handbook/READM
 """
 
 import functools
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
 from sphinx.application import Sphinx
 
-from rankzero.curriculum import ROOT, Lab, all_labs
+from rankzero.curriculum import Lab, all_labs
 from rankzero.publish.site.page_names import FRONT, chapters, name_of, side_by_side_page, source_page, title_of
 
 
@@ -24,7 +23,7 @@ class Entry:
 
     title: str
     page: str
-    under: tuple["Entry", ...] = field(default=())
+    under: tuple["Entry", ...] = ()
     guest: bool = False
 
     @property
@@ -35,22 +34,21 @@ class Entry:
 
 def parts_of(lab: Lab) -> tuple[Entry, ...]:
     """Returns the lines of a lab's parts."""
-    page = name_of(lab.page, lab.root)
     return (
         Entry("Chapter and lab, side by side", side_by_side_page(lab, lab.chapters[0])),
-        *(Entry(title_of(chapter), name_of(chapter, lab.root), guest=True) for chapter in lab.chapters),
-        Entry("Starter, annotated", source_page(lab.starter, lab.root)),
-        Entry("Exercises", f"{page}#exercises"),
-        Entry("Notebook", name_of(lab.notebook, lab.root)),
-        Entry("Notebook, solved", name_of(lab.solutions / "notebook.ipynb", lab.root)),
-        Entry("How to read the code", name_of(lab.folder / "README.md", lab.root)),
+        *(Entry(title_of(chapter), name_of(chapter), guest=True) for chapter in lab.chapters),
+        Entry("Starter, annotated", source_page(lab.starter)),
+        Entry("Exercises", f"{name_of(lab.page)}#exercises"),
+        Entry("Notebook", name_of(lab.notebook)),
+        Entry("Notebook, solved", name_of(lab.solutions / "notebook.ipynb")),
+        Entry("How to read the code", name_of(lab.folder / "README.md")),
     )
 
 
 @functools.cache
-def site_map(root: Path = ROOT) -> dict[str, list[Entry]]:
+def site_map() -> dict[str, list[Entry]]:
     """Returns the lines of the map by heading."""
-    by_name = {name_of(file, root): Entry(title_of(file), name_of(file, root)) for file in chapters(root)}
+    by_name = {name_of(file): Entry(title_of(file), name_of(file)) for file in chapters()}
     apart = ("handbook/errata", "handbook/claims", "handbook/for-instructors")
     return {
         "Begin": [
@@ -59,8 +57,7 @@ def site_map(root: Path = ROOT) -> dict[str, list[Entry]]:
             by_name.pop("handbook/how-to-read"),
         ],
         "Labs": [
-            Entry(title_of(lab.page).removeprefix("Lab "), name_of(lab.page, root), parts_of(lab))
-            for lab in all_labs(root)
+            Entry(title_of(lab.page).removeprefix("Lab "), name_of(lab.page), parts_of(lab)) for lab in all_labs()
         ],
         "Handbook": [entry for name, entry in by_name.items() if name not in apart],
         "Look up": [
