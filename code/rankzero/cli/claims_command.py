@@ -13,6 +13,8 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.syntax import Syntax
 
+from rankzero.claims.claim import text_of
+from rankzero.claims.registry import all_claims, find_claim
 from rankzero.cli.terminal import Json, console, sentences
 from rankzero.curriculum import path_from_here
 from rankzero.errors import UserError
@@ -79,9 +81,7 @@ def _import(file: Path) -> int:
 
 def _show_claim(slug: str, *, as_json: bool) -> int:
     """Measures one claim and prints value and method; returns the exit code. UserError if no claim has that slug."""
-    from rankzero.claims.claim import text_of
     from rankzero.claims.measurements import read_measurements
-    from rankzero.claims.registry import find_claim
     from rankzero.claims.run import can_measure, run_claim
     from rankzero.claims.table import tolerance_of
 
@@ -107,9 +107,7 @@ def _show_claim(slug: str, *, as_json: bool) -> int:
 
 def _measure_all(page: str | None, jobs: int, *, as_json: bool) -> int:
     """Measures every claim that this machine can measure, writes values and table; returns the exit code."""
-    from rankzero.claims.claim import text_of
     from rankzero.claims.measurements import write_measurements
-    from rankzero.claims.registry import all_claims
     from rankzero.claims.run import can_measure
     from rankzero.claims.table import write_table
 
@@ -155,6 +153,4 @@ def _verdict(outcome: "Outcome") -> str:
 
 
 def _measured(outcome: "Outcome") -> str:
-    from rankzero.claims.claim import text_of
-
     return outcome.error or text_of(outcome.measured)

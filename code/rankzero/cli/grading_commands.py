@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -14,9 +14,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rankzero.cli.terminal import Json, console, fail, sentences
 from rankzero.curriculum import LatePolicy, all_labs, find_lab, find_lab_with_exercises, path_from_here, validate
 from rankzero.errors import UserError
-
-if TYPE_CHECKING:
-    from rankzero.grading.grade import Grade
+from rankzero.grading.grade import Grade, read_grade
+from rankzero.grading.intake.safe_names import printable, safe_name
+from rankzero.grading.intake.timestamps import parse_time
 
 commands = typer.Typer()
 
@@ -90,8 +90,6 @@ def grade(
 
 def _rules(due: str | None, late: dict[str, float], roster: Path | None) -> dict[str, Any]:
     """Returns the rules among these options, with absolute times and paths: --resume may run elsewhere and later."""
-    from rankzero.grading.intake.timestamps import parse_time
-
     rules = {
         "due": parse_time(due).isoformat() if due else None,
         "late": late,
@@ -112,13 +110,12 @@ def _grade_class(
     jobs: int,
     executor: str,
     quiet: bool,
-) -> "tuple[list[Grade], float]":
+) -> tuple[list[Grade], float]:
     """Writes grades and reports to `out`. Returns all grades, and the seconds that grading took."""
     from rankzero.grading import batch
     from rankzero.grading.grader import GradingSettings
     from rankzero.grading.intake.collect import collect
     from rankzero.grading.intake.roster import read_roster
-    from rankzero.grading.intake.timestamps import parse_time
     from rankzero.grading.sandbox.sandbox_client import require_sandbox
 
     chosen = [find_lab_with_exercises(number) for number in numbers]
@@ -149,8 +146,6 @@ def feedback(
     labs: Annotated[list[str] | None, typer.Option("--lab", help="Only this lab; repeatable.")] = None,
 ) -> None:
     """Prints one student's feedback. Example: rankzero feedback graded/ ada --lab 02"""
-    from rankzero.grading.grade import read_grade
-    from rankzero.grading.intake.safe_names import safe_name
     from rankzero.grading.report.terminal_feedback import show
 
     with sentences():
@@ -181,7 +176,7 @@ def _verify(labs: list[str] | None, jobs: int) -> None:
 
 
 @contextmanager
-def _progress(total: int, quiet: bool) -> "Iterator[Callable[[Grade, bool], None]]":
+def _progress(total: int, quiet: bool) -> Iterator[Callable[[Grade, bool], None]]:
     """Shows a bar with rate and time left. Yields the function to call with each grade and with whether that grade was
     kept from an earlier run. After Ctrl-C, prints the command that continues the run.
     """
@@ -190,7 +185,7 @@ def _progress(total: int, quiet: bool) -> "Iterator[Callable[[Grade, bool], None
     with Progress(TextColumn("grading"), *columns, console=console, disable=quiet, transient=True) as bar:
         task = bar.add_task("", total=total, rate="")
 
-        def advance(grade: "Grade", kept: bool) -> None:
+        def advance(grade: Grade, kept: bool) -> None:
             nonlocal graded
             graded += not kept
             rate = f"{60 * graded / (time.monotonic() - began):.0f} per minute" if graded else ""
@@ -204,9 +199,7 @@ def _progress(total: int, quiet: bool) -> "Iterator[Callable[[Grade, bool], None
             raise
 
 
-def _summary(grades: "Sequence[Grade]", seconds: float, out: Path) -> dict[str, Any]:
-    from rankzero.grading.intake.safe_names import printable
-
+def _summary(grades: Sequence[Grade], seconds: float, out: Path) -> dict[str, Any]:
     graded = [grade for grade in grades if grade.report]
     troubles = {
         f"{printable(grade.submission.student.student_id)}, lab {grade.submission.lab}": grade.trouble
