@@ -51,7 +51,7 @@ class _Reader:
     def file(self) -> Annotated:
         starts = [(line, name, node) for line, name, node in self.starts() if line <= len(self.lines)]
         begin = self.docstrings.get(1, 0)
-        docstring = self._docstring(1, begin) if begin else None
+        docstring = self._words("docstring", 1, begin) if begin else None
         sections = [Section("", None, [])]
         first = starts[0][0] if starts else len(self.lines) + 1
         for (line, name, node), (end, *_) in itertools.pairwise([*starts, (len(self.lines) + 1, "", None)]):
@@ -67,7 +67,8 @@ class _Reader:
         imports = [i for i, node in enumerate(body) if isinstance(node, ast.Import | ast.ImportFrom)]
         before, seen = None, set()
         for i, node in enumerate(body):
-            name = getattr(node, "name", "imports" if imports and i <= imports[-1] else _plain_name(node))
+            plain_name = "constants" if isinstance(node, ast.Assign | ast.AnnAssign) else ""
+            name = getattr(node, "name", "imports" if imports and i <= imports[-1] else plain_name)
             if name != before or isinstance(node, Definition):
                 yield self._above(_start(node)), _target(node) if name in seen else name, node
             before = name
@@ -96,25 +97,21 @@ class _Reader:
 
         number = first
         while number < end:
-            source = self.lines[number - 1]
-            if last := self.docstrings.get(number):
+            source, last = self.lines[number - 1], number
+            if number in self.docstrings:
                 # A definition's first lines stand beside the docstring below them.
-                rows[-1].words.append(self._docstring(number, last))
-                number = last + 1
-                continue
-            if self._is_comment(number):
-                last = number
-                while last + 1 < end and self._is_comment(last + 1):
-                    last += 1
-                begin_row(Words("comment", [(n, self.lines[n - 1]) for n in range(number, last + 1)]))
-                number = last + 1
-                continue
-            if self._is_moved(number):
-                at = len(source[: self.comments[number]].rstrip())
-                begin_row(Words("note", [(number, source[at:])]))
-                source = source[:at]
-            rows[-1].lines.append((number, source))
-            number += 1
+                last = self.docstrings[number]
+                rows[-1].words.append(self._words("docstring", number, last))
+            elif self._is_comment(number):
+                last = next((n for n in range(number, end) if not self._is_comment(n)), end) - 1
+                begin_row(self._words("comment", number, last))
+            else:
+                if self._is_moved(number):
+                    at = len(source[: self.comments[number]].rstrip())
+                    begin_row(Words("note", [(number, source[at:])]))
+                    source = source[:at]
+                rows[-1].lines.append((number, source))
+            number = last + 1
         return rows
 
     def _code_after(self, words: Words, end: int) -> int:
@@ -123,8 +120,8 @@ class _Reader:
         next_words = next((n for n in range(first, end) if self._is_comment(n) or self._is_moved(n)), end)
         return next_words - first + (words.kind == "note")
 
-    def _docstring(self, first: int, last: int) -> Words:
-        return Words("docstring", [(number, self.lines[number - 1]) for number in range(first, last + 1)])
+    def _words(self, kind: str, first: int, last: int) -> Words:
+        return Words(kind, [(number, self.lines[number - 1]) for number in range(first, last + 1)])
 
     def _is_comment(self, number: int) -> bool:
         return self.lines[number - 1].lstrip().startswith("#") and number in self.comments
@@ -151,9 +148,7 @@ def _opening(row: Row) -> list[tuple[int, str]]:
 
     Returns those lines.
     """
-    after_blank = len(row.lines)
-    while after_blank and row.lines[after_blank - 1][1].strip():
-        after_blank -= 1
+    after_blank = max((i for i, (_, text) in enumerate(row.lines, 1) if not text.strip()), default=0)
     opening = row.lines[after_blank:]
     if not after_blank or len(opening) > OPENING:
         return []
@@ -163,10 +158,6 @@ def _opening(row: Row) -> list[tuple[int, str]]:
 
 def _start(node: ast.stmt) -> int:
     return min([node.lineno, *(decorator.lineno for decorator in getattr(node, "decorator_list", []))])
-
-
-def _plain_name(node: ast.stmt) -> str:
-    return "constants" if isinstance(node, ast.Assign | ast.AnnAssign) else ""
 
 
 def _target(node: ast.stmt) -> str:
