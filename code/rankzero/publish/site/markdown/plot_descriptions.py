@@ -100,10 +100,9 @@ def _plot_functions() -> dict[str, str]:
     files = [*(ROOT / "code").glob("rankzero/**/*.py"), *(ROOT / "code").glob("lab-*/*.py")]
     texts = [text for file in files if "-> Figure" in (text := file.read_text(encoding="utf-8"))]
     return {
-        node.name: re.sub("^Draws (.)", lambda match: match[1].upper(), (ast.get_docstring(node) or "")).split("\n\n")[
-            0
-        ]
+        node.name: re.sub("^Draws (.)", lambda match: match[1].upper(), docstring.split("\n\n")[0])
         for text in texts
         for node in ast.walk(ast.parse(text))
         if isinstance(node, ast.FunctionDef) and node.returns and ast.unparse(node.returns) == "Figure"
+        if (docstring := ast.get_docstring(node))
     }
