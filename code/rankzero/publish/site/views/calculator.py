@@ -18,6 +18,7 @@ from rankzero.ledger.models import PRESETS, Config
 from rankzero.ledger.plan.layout import CHECKPOINTING
 from rankzero.ledger.plan.plan_text import MOMENTS
 from rankzero.ledger.recipes import OPTIMIZERS, RECIPES
+from rankzero.publish.site.source.source_pages import link
 from rankzero.publish.site.views.ledger_script import camel, script, sources
 
 PAGE = "calculator"
@@ -82,8 +83,6 @@ def facts() -> dict[str, Any]:
 
 
 def _page(app: Sphinx) -> Iterable[tuple[str, dict[str, Any], str]]:
-    from rankzero.publish.site.source.source_pages import link
-
     context = {
         "title": "Ledger calculator",
         "facts": facts(),
