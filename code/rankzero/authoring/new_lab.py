@@ -5,7 +5,6 @@ An instruction is a line `<!-- write: … -->` or `# write: …`. A lab is writt
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from string import Template
 
@@ -16,15 +15,6 @@ from rankzero.publish.sync import sync_lab
 
 TEMPLATES = Path(__file__).parent / "templates"
 INSTRUCTION = re.compile(r"^\s*(?:<!--|#) write: (?P<text>.+?)(?: -->)?$")
-
-
-@dataclass(frozen=True)
-class Instruction:
-    """A line that says what to write in its place."""
-
-    file: Path
-    line: int
-    text: str
 
 
 def new_lab(number: str, name: str, root: Path = ROOT) -> tuple[Lab, list[Path]]:
@@ -57,15 +47,15 @@ def new_lab(number: str, name: str, root: Path = ROOT) -> tuple[Lab, list[Path]]
     return lab, sorted({*texts, *sync_lab(lab, executed=False)})
 
 
-def instructions(lab: Lab) -> Iterator[Instruction]:
-    """Yields the instructions that are left in a lab's files, in the order in which a lab is written."""
+def instructions(lab: Lab) -> Iterator[tuple[Path, int, str]]:
+    """Yields file, line and text of each instruction left in a lab's files, in the order in which a lab is written."""
     files = [lab.folder / "lab.toml", lab.starter, lab.reference, lab.probes, lab.checks, lab.known_wrong]
     files += [lab.tests / "right_answers.py", lab.page, lab.claims, lab.notebook_source]
     files += [lab.tests / "test_starter.py", lab.folder / "README.md"]
     for file in files:
         for number, line in enumerate(file.read_text(encoding="utf-8").splitlines() if file.exists() else [], start=1):
             if instruction := INSTRUCTION.match(line):
-                yield Instruction(file, number, instruction["text"])
+                yield file, number, instruction["text"]
 
 
 def _destination(template: Path, root: Path, slug: str, starter: str) -> Path:

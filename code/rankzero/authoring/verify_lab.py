@@ -97,8 +97,8 @@ def _files(lab: Lab, _: LocalProbeClient) -> Iterator[str]:
 
 
 def _instructions(lab: Lab, _: LocalProbeClient) -> Iterator[str]:
-    for instruction in instructions(lab):
-        yield f"{_name(lab, instruction.file)}, line {instruction.line}: write {instruction.text}; remove the line."
+    for file, line, text in instructions(lab):
+        yield f"{_name(lab, file)}, line {line}: write {text}; remove the line."
 
 
 def _generated(lab: Lab, _: LocalProbeClient) -> Iterator[str]:
