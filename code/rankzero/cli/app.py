@@ -21,7 +21,7 @@ from rankzero.cli.grading_commands import commands as grading
 from rankzero.cli.plan_command import commands as planning
 from rankzero.cli.study_commands import commands
 from rankzero.cli.terminal import Json, console, fail, sentences
-from rankzero.curriculum import ROOT, Lab, all_labs, find_lab, path_from_here
+from rankzero.curriculum import ROOT, all_labs, find_lab, path_from_here
 from rankzero.learn.machine.lazy_dynamo import import_dynamo_lazily
 
 app = typer.Typer(
@@ -93,7 +93,10 @@ def run(number: str, arguments: typer.Context) -> None:
     starter = subprocess.Popen([sys.executable, str(lab.starter), *arguments.args])
     code = _code_of(starter)
     if code == 0 and not {"-h", "--help", "--json"} & set(arguments.args):
-        _next(lab)
+        console.print("\n[bold]Open next[/]")
+        console.print(f"  {path_from_here(lab.page)}   the code of this run, line by line")
+        console.print(f"  {path_from_here(lab.notebook)}   predict, run, explain")
+        console.print(f"  {path_from_here(lab.chapters[0])}   the chapter behind it")
     raise typer.Exit(code)
 
 
@@ -164,10 +167,3 @@ def _code_of(process: "subprocess.Popen[bytes]") -> int:
         with contextlib.suppress(KeyboardInterrupt):
             code = process.wait()
     return code
-
-
-def _next(lab: Lab) -> None:
-    console.print("\n[bold]Open next[/]")
-    console.print(f"  {path_from_here(lab.page)}   the code of this run, line by line")
-    console.print(f"  {path_from_here(lab.notebook)}   predict, run, explain")
-    console.print(f"  {path_from_here(lab.chapters[0])}   the chapter behind it")
