@@ -126,15 +126,9 @@ def _context(app: Sphinx, labs: tuple[Lab, Lab]) -> dict[str, Any]:
     old_html, new_html = (colored(file.read_text(encoding="utf-8"), file.name) for file in (old, new))
     uris = [app.builder.get_relative_uri(page, page_names.source_page(file)) for file in (old, new)]
 
-    def rows(lines: list[Line]) -> str:
-        return "".join(
-            diff_lines.html(
-                line,
-                new_html[line.new - 1] if line.new else old_html[(line.old or 0) - 1],
-                _links(uris, [line.old, line.new]),
-            )
-            for line in lines
-        )
+    def row(line: Line) -> str:
+        html = new_html[line.new - 1] if line.new else old_html[(line.old or 0) - 1]
+        return diff_lines.html(line, html, _links(uris, [line.old, line.new]))
 
     compared = parts(old, new)
     related = {related_page for lab in labs for _, related_page in pages_of(lab)} - {page}
@@ -148,7 +142,7 @@ def _context(app: Sphinx, labs: tuple[Lab, Lab]) -> dict[str, Any]:
                 "name": part.name,
                 "counts": part.counts,
                 "same": len(part.lines),
-                "stretches": [(folded, len(lines), rows(lines)) for folded, lines in _folded(part)],
+                "stretches": [(folded, len(lines), "".join(map(row, lines))) for folded, lines in _folded(part)],
             }
             for part in compared
         ],
