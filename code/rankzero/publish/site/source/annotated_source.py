@@ -1,5 +1,6 @@
 """Annotated source: a page with a starter's comments as prose beside the code that they describe."""
 
+import itertools
 import re
 from collections.abc import Iterator
 from functools import cache
@@ -32,15 +33,11 @@ def has_anchor(file: Path, name: str, line: int) -> bool:
 
 def words_html(words: source_parts.Words) -> str:
     """Returns words as HTML: paragraphs and commands, with an anchor for each line of the source."""
-    blocks: list[list[tuple[int, str]]] = [[]]
-    empty = []
-    for number, text in source_parts.text_lines(words):
-        if text.strip():
-            blocks[-1].append((number, text))
-        else:
-            empty.append(f'<span id="L{number}"></span>')
-            blocks.append([])
-    return "".join(_block(block, words.kind, words.apart) for block in blocks if block) + "".join(empty)
+    lines = source_parts.text_lines(words)
+    runs = itertools.groupby(lines, key=lambda line: bool(line[1].strip()))
+    blocks = [_block(list(run), words.kind, words.apart) for has_text, run in runs if has_text]
+    empty = [f'<span id="L{number}"></span>' for number, text in lines if not text.strip()]
+    return "".join([*blocks, *empty])
 
 
 def _block(lines: list[tuple[int, str]], kind: str, apart: bool) -> str:

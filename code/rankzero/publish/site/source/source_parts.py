@@ -4,7 +4,6 @@ A file consists of sections (a ruled comment begins one), a section of regions (
 constants), and a region of rows: words, and the lines of code from there to the next words.
 """
 
-import itertools
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -68,7 +67,7 @@ class Annotated:
     @property
     def regions(self) -> Iterator[Region]:
         """The regions of all sections, in order."""
-        return itertools.chain.from_iterable(section.regions for section in self.sections)
+        return (region for section in self.sections for region in section.regions)
 
 
 def text_of(words: Words) -> str:
