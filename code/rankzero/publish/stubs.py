@@ -4,6 +4,7 @@ The markers are whole lines inside a function, `### BEGIN SOLUTION` and `### END
 """
 
 import ast
+import re
 from pathlib import Path
 
 from rankzero.errors import UserError
@@ -47,10 +48,5 @@ def stub(solution: Path, lab_number: str) -> str:
 
 def answers(solution: Path) -> list[str]:
     """Returns the lines between the markers, stripped, which no generated file may contain."""
-    lines, inside = [], False
-    for line in map(str.strip, solution.read_text(encoding="utf-8").splitlines()):
-        if line in (BEGIN, END):
-            inside = line == BEGIN
-        elif inside and line:
-            lines.append(line)
-    return lines
+    inside = re.findall(f"{BEGIN}(.*?){END}", solution.read_text(encoding="utf-8"), re.DOTALL)
+    return [line.strip() for text in inside for line in text.splitlines() if line.strip()]
