@@ -77,10 +77,8 @@ class _Translator:
     def statement(self, node: ast.stmt) -> str:
         match node:
             case ast.FunctionDef():
-                parameters = [camel(parameter.arg) for parameter in _parameters(node)]
-                return (
-                    f"function {camel(node.name)}{self.function(node)}\n{camel(node.name)}.parameters = {parameters};"
-                )
+                name, parameters = camel(node.name), [camel(parameter.arg) for parameter in _parameters(node)]
+                return f"function {name}{self.function(node)}\n{name}.parameters = {parameters};"
             case ast.ClassDef(bases=[ast.Name(id="StrEnum")]):
                 members = [part for part in node.body if isinstance(part, ast.Assign)]
                 pairs = [f"{self.expression(member.targets[0])}: {self.expression(member.value)}" for member in members]
