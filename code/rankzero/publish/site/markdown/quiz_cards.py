@@ -26,19 +26,11 @@ log = logging.getLogger(__name__)
 
 
 class card(nodes.General, nodes.Element):  # noqa: N801 - docutils names nodes so
-    """A question and its answer; `card` is their Card."""
+    """A question and its answer; `key` changes with the question's text."""
 
 
 class deck_head(nodes.General, nodes.Element):  # noqa: N801
     """The box above the cards of a `deck`; quiz-cards.js shows in it how many questions the reader knows."""
-
-
-@dataclass(frozen=True)
-class Card:
-    """A question: its anchor on the page, and a key that changes with its text."""
-
-    anchor: str
-    key: str
 
 
 @dataclass(frozen=True)
@@ -48,7 +40,8 @@ class Deck:
     page: str
     anchor: str
     title: str
-    cards: tuple[Card, ...]
+    kind: str  # the anchor of the card number n is KIND-n
+    keys: tuple[str, ...]  # of the cards
 
 
 class MakeCards(SphinxTransform):
@@ -66,18 +59,18 @@ class MakeCards(SphinxTransform):
 
     def _make_deck(self, section: nodes.section, kind: str, pairs: list[tuple[list[nodes.Node], details]]) -> None:
         """Puts each question, a list of nodes, and its answer into a card, and the deck's head above the cards."""
-        cards = []
+        keys = []
         for number, (question, answer) in enumerate(pairs, 1):
             text = " ".join(" ".join(node.astext() for node in question).split())
-            cards.append(Card(f"{kind}-{number}", hashlib.sha256(text.encode()).hexdigest()[:8]))
-            box = card(ids=[cards[-1].anchor], card=cards[-1], label=f"Question {number}", classes=["card", kind])
+            keys.append(hashlib.sha256(text.encode()).hexdigest()[:8])
+            box = card(ids=[f"{kind}-{number}"], key=keys[-1], label=f"Question {number}", classes=["card", kind])
             answer.replace_self(box)
             for node in question:
                 if node.parent:
                     node.parent.remove(node)
             answer["classes"] = ["answer"]
             box += [nodes.container("", *question, classes=["card-face"]), answer]
-        deck = Deck(self.env.docname, section["ids"][0], self.document[0][0].astext(), tuple(cards))
+        deck = Deck(self.env.docname, section["ids"][0], self.document[0][0].astext(), kind, tuple(keys))
         section.insert(1, deck_head(deck=deck))
         self.env.metadata[deck.page]["rankzero_deck"] = deck
 
@@ -118,7 +111,7 @@ def _interview(section: nodes.section, document: nodes.document) -> Iterator[tup
 
 def _visit_card(html: HTML5Translator, node: card) -> None:
     label = f"{node['ids'][0]}-label"
-    attributes = {"role": "group", "aria-labelledby": label, "data-card": node["card"].key}
+    attributes = {"role": "group", "aria-labelledby": label, "data-card": node["key"]}
     html.body.append(html.starttag(node, "div", **attributes))
     html.body.append(f'<p class="card-label" id="{label}">{node["label"]}</p>\n')
 
