@@ -13,7 +13,6 @@ from rankzero.curriculum import Lab
 from rankzero.exercises.checks.check import Exercise, exercises_of
 from rankzero.publish.generated_blocks import fill_blocks
 
-BOX = "box"
 _BOX_ROW = re.compile(r"(?P<head>\| minutes \| difficulty \|.*\n\|[-|]+\|\n)\|[^|\n]*\|[^|\n]*\|(?P<rest>.*\n)")
 
 
@@ -45,6 +44,6 @@ def _exercise(lab: Lab, name: str) -> Exercise:
 
 def _box(lab: Lab, source: str, content: str) -> str:
     row = _BOX_ROW.fullmatch(content)
-    if source != BOX or row is None:
+    if source != "box" or row is None:
         raise LookupError("expected <!-- lab: box --> and a table of one row: minutes, difficulty, then other columns")
     return f"{row['head']}| {lab.minutes} | {lab.difficulty} |{row['rest']}"
