@@ -14,7 +14,6 @@ from rankzero.publish.site import page_names
 
 INSTALL, LABS = "two-commands", "the-labs"  # anchors of the two sections of README that the front page lays out
 FIRST = "02"  # the first lab for a beginner
-TEACH = "handbook/for-instructors"
 
 
 @dataclass
@@ -76,7 +75,6 @@ def _lay_out(app: Sphinx, pagename: str, templatename: str, context: dict[str, A
         "labs": [(lab, page_names.name_of(lab.page), _links(lab)) for lab in all_labs()],
         "first": first,
         "first_page": page_names.name_of(first.page),
-        "teach": TEACH,
         "chapters": [
             (page_names.title_of(file), name, topic_of[name])
             for file in page_names.chapters()
