@@ -2,7 +2,6 @@
 
 import dataclasses
 import inspect
-import json
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -92,7 +91,7 @@ def _show_claim(slug: str, *, as_json: bool) -> int:
         raise UserError(f"claim {slug} needs {', '.join(claim.needs)}, which this machine lacks; {last}.")
     outcome = run_claim(slug)
     if as_json:
-        console.print_json(json.dumps(dataclasses.asdict(outcome)))
+        console.print_json(data=dataclasses.asdict(outcome))
         return int(not outcome.holds)
     console.print(f"[bold]{escape(claim.statement)}[/]\nStated in {claim.page}.")
     if claim.source:
@@ -120,7 +119,7 @@ def _measure_all(page: str | None, jobs: int, *, as_json: bool) -> int:
     failed = [outcome for outcome in outcomes if not outcome.holds]
     files = [*write_measurements(claims, outcomes), *write_table()]
     if as_json:
-        console.print_json(json.dumps([dataclasses.asdict(outcome) for outcome in outcomes]))
+        console.print_json(data=[dataclasses.asdict(outcome) for outcome in outcomes])
         return int(bool(failed))
     for outcome in failed:
         claim = claims[outcome.slug]
