@@ -44,8 +44,7 @@ def set_formula(formula: str, display: bool) -> dict[str, str]:
     assert process.stdout
     process.stdin.write(json.dumps([formula, display]) + "\n")
     process.stdin.flush()
-    reply: dict[str, str] = json.loads(process.stdout.readline())
-    return reply
+    return json.loads(process.stdout.readline())
 
 
 def _visit(translator: Any, node: nodes.Element) -> None:
