@@ -117,12 +117,8 @@ def _pairs(lines: list[Line], removed: list[int], added: list[int]) -> Iterator[
 
 def _similarity(old: str, new: str) -> float:
     """Returns the similarity of the code of two lines, 0 to 1."""
-    code = [COMMENT.split(text, maxsplit=1)[0].strip() for text in (old, new)]
-    return _matcher(*code).ratio() if all(code) else 0.0
-
-
-def _matcher(old: str, new: str) -> difflib.SequenceMatcher[str]:
-    return difflib.SequenceMatcher(None, WORDS.findall(old), WORDS.findall(new), autojunk=False)
+    before, after = (WORDS.findall(COMMENT.split(text, maxsplit=1)[0].strip()) for text in (old, new))
+    return difflib.SequenceMatcher(None, before, after, autojunk=False).ratio() if before and after else 0.0
 
 
 def _marks(old: str, new: str) -> tuple[Marks, Marks]:
@@ -141,7 +137,7 @@ def _differences(old: str, new: str) -> tuple[Marks, Marks]:
     """Returns the marks of two texts, or none if too much of one text changed."""
     words = WORDS.findall(old), WORDS.findall(new)
     marks: tuple[Marks, Marks] = ([], [])
-    for tag, *ends in _matcher(old, new).get_opcodes():
+    for tag, *ends in difflib.SequenceMatcher(None, *words, autojunk=False).get_opcodes():
         for side, (start, end) in enumerate((ends[:2], ends[2:])):
             before, changed = "".join(words[side][:start]), "".join(words[side][start:end])
             if tag != "equal" and changed.strip():
