@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 import torch
 from gpu_session import __main__ as session
@@ -168,14 +169,17 @@ def test_ctrl_c_ends_the_session_and_keeps_what_was_found(tmp_path: Path, monkey
     assert [part["status"] for part in parts] == ["passed", "left out", "left out", "left out"]
 
 
-def test_a_child_that_hangs_is_ended_with_its_own_children() -> None:
-    nested = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'import time; time.sleep(600)'])"
-    child = Child([sys.executable, "-c", f"print('up', flush=True); {nested}"])
-    assert child.line(60) == "up\n"
+def test_a_child_that_hangs_is_ended_with_ranks_in_sessions_of_their_own() -> None:
+    rank = "[sys.executable, '-c', 'import time; time.sleep(600)'], start_new_session=True"  # as torchrun starts them
+    program = f"import subprocess, sys; rank = subprocess.Popen({rank}); print(rank.pid, flush=True); rank.wait()"
+    child = Child([sys.executable, "-c", program])
+    rank_id = int(child.line(60))
     with pytest.raises(TimeIsUpError, match="not done after 0 s"):
         child.line(0.1)
     child.end()
     assert child._process.returncode == -9
+    psutil.wait_procs([psutil.Process(rank_id)] if psutil.pid_exists(rank_id) else [], timeout=10)
+    assert not psutil.pid_exists(rank_id)
 
 
 # -------------------------------------------------------------------------------------------------------- the import

@@ -7,8 +7,8 @@ Parts, in order of worth; a part that fails is a line of the report and ends not
   labs              each starter on the GPU beside the same run on the CPU: losses, and the starter's own comparison;
                     Labs 07 and 08 with one rank per GPU over NCCL, and with two ranks on one GPU over gloo
   tests             the pytest files in tests/cuda
-  ladder            GPT-2 124M from a plain loop to the fastest, one technique per rung (benchmarks/gpt2.py)
   measurements      rates, roofline, attention, optimizers, copies, loader, graphs, allocator: each with its picture
+  ladder            GPT-2 124M from a plain loop to the fastest, one technique per rung (benchmarks/gpt2.py)
 
 Needs Python 3.11, torch 2.11 with CUDA, NumPy, matplotlib, typer, rich, psutil and pytest; nothing is installed and
 nothing is downloaded. In --out it writes gpu.json, summary.md and a picture per measurement. Then, where the repository
@@ -65,7 +65,7 @@ def run_part(part: Part, seconds: float) -> tuple[Outcome, Found | None]:
     try:
         found = part.run(seconds)
         status, text = found.status, found.text
-    except (TimeIsUpError, EOFError, RuntimeError, OSError, ValueError, LookupError) as error:
+    except Exception as error:
         known = isinstance(error, (TimeIsUpError, EOFError, RuntimeError))
         status, text = "failed", f"{error}" if known else f"{type(error).__name__}: {error}"
     return Outcome(part.name, status, round(time.monotonic() - begin, 2), text, part.about), found

@@ -9,9 +9,13 @@ import time
 from contextlib import suppress
 from typing import Any
 
+import psutil
+
 from rankzero.curriculum import ROOT
 
 TAIL = 600  # letters of an error's text that are kept
+# Ranks are on this machine, whose name may not be known; pytest needs none of the plugins that may be installed.
+VARIABLES = {"GLOO_SOCKET_IFNAME": "lo", "NCCL_SOCKET_IFNAME": "lo", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
 
 
 class TimeIsUpError(Exception):
@@ -27,7 +31,7 @@ class Child:
         self._process = subprocess.Popen(
             command,
             cwd=ROOT,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(paths), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
+            env={**os.environ, **VARIABLES, "PYTHONPATH": os.pathsep.join(paths)},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
@@ -77,7 +81,11 @@ class Child:
         return " ".join(self._errors.read()[-TAIL:].split())
 
     def end(self) -> None:
-        """Kills the process and its children."""
+        """Kills the process and its children; torchrun's ranks are in sessions of their own."""
+        with suppress(psutil.Error):
+            for child in psutil.Process(self._process.pid).children(recursive=True):
+                with suppress(psutil.Error):
+                    child.kill()
         with suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()

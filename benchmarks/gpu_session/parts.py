@@ -3,6 +3,7 @@
 import json
 import re
 import sys
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -66,7 +67,7 @@ def parts(settings: Settings) -> Iterator[Part]:
         if "training_parser(" in source or "add_model_options(" in source:
             yield from starters(lab, settings)
     yield Part("tests", "the pytest files in tests/cuda", lambda seconds: tests(settings, seconds))
-    yield from (_claim_part(slug, by_slug[slug]) for slug in (LADDER, *measurements))
+    yield from (_claim_part(slug, by_slug[slug]) for slug in (*measurements, LADDER))
 
 
 # --------------------------------------------------------------------------------------------------------------- doctor
@@ -98,7 +99,7 @@ class Measurer:
         try:
             self._child.send(slug)
             return dict(json.loads(self._child.line(seconds)))
-        except (TimeIsUpError, EOFError):
+        except (TimeIsUpError, EOFError, OSError):
             self.end()
             raise
 
@@ -118,6 +119,7 @@ def measure_claim(slug: str, seconds: float) -> Found:
     if line.get("error"):
         if line["rehearsal"] and "Torch not compiled with CUDA" in line["error"]:
             return Found("left out", "it asks CUDA's own allocator, so it is not rehearsed", {})
+        measurer.end()  # an error of CUDA may last as long as its process
         return Found("failed", line["error"], {slug: line})
     text = ", ".join(f"{name} {value}" if name else f"{value}" for name, value in _named(line["measured"]))
     return Found("passed" if line["holds"] or line["rehearsal"] else "failed", text, {slug: line})
@@ -150,8 +152,8 @@ def run_starter(lab: Lab, settings: Settings, device: str, ranks: int, seconds: 
     trains = "training_parser(" in lab.starter.read_text(encoding="utf-8")
     command = [sys.executable, str(lab.starter)]
     if ranks:
-        command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks)]
-        command.append(str(lab.starter))
+        command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--local-addr", "127.0.0.1"]
+        command += ["--nproc-per-node", str(ranks), str(lab.starter)]
     options = [*(TRAINING if trains else ()), *(SMALL if settings.rehearsal and trains else ())]
     folders = {
         name: settings.out / "runs" / f"{lab.number}-{ranks}-{name}" for name in (device.replace(":", ""), "cpu")
@@ -161,7 +163,8 @@ def run_starter(lab: Lab, settings: Settings, device: str, ranks: int, seconds: 
         for name, folder in zip((device, "cpu"), folders.values(), strict=False)
     ]
     try:
-        output, *_ = [child.output(min(seconds, STARTER_S)) for child in children]
+        deadline = time.monotonic() + min(seconds, STARTER_S)
+        output, *_ = [child.output(max(0.0, deadline - time.monotonic())) for child in children]
     finally:
         for child in children:
             child.end()

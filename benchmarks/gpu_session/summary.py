@@ -30,8 +30,11 @@ def write_summary(results: Results, folder: Path) -> None:
             about = next(part.about for part in results.parts if part.name == slug)
             lines += ["", f"### {slug}", "", about, "", f"{text_of(claim['measured'])} {_spread(claim['runs'])}"]
             if "chart" in claim:
-                save(Chart(**claim["chart"]), folder / f"{slug}.svg", about)
-                lines += ["", f"![{claim['chart']['title']}]({slug}.svg)"]
+                try:
+                    save(Chart(**claim["chart"]), folder / f"{slug}.svg", about)
+                    lines += ["", f"![{claim['chart']['title']}]({slug}.svg)"]
+                except Exception as error:  # the numbers are worth more than their picture
+                    lines += ["", f"No picture: {type(error).__name__}: {error}"]
     (folder / "summary.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 

@@ -45,11 +45,13 @@ def tf32() -> Mapping[str, float]:
     torch.manual_seed(0)
     a, b = (torch.randn(pick(4096, 64), pick(4096, 64), device=gpu()) for _ in range(2))
     exact, times, before = a.double() @ b.double(), {}, torch.get_float32_matmul_precision()
-    for precision in ("highest", "high"):
-        torch.set_float32_matmul_precision(precision)
-        times[precision] = milliseconds(lambda: a @ b).median
-    error = float(((a @ b).double() - exact).norm() / exact.norm())
-    torch.set_float32_matmul_precision(before)
+    try:
+        for precision in ("highest", "high"):
+            torch.set_float32_matmul_precision(precision)
+            times[precision] = milliseconds(lambda: a @ b).median
+        error = float(((a @ b).double() - exact).norm() / exact.norm())
+    finally:
+        torch.set_float32_matmul_precision(before)
     return {
         "more than twice as fast": int(times["highest"] > 2 * times["high"]),
         "error between 1e-4 and 1e-3": int(1e-4 < error < 1e-3),

@@ -55,10 +55,12 @@ def item_by_width() -> Charted:
     for width in pick([128, 256, 512, 1024], [16, 32]):
         model, x = gpt(width, pick(512, 16)), batch(pick(8, 2), pick(512, 16))
         step = step_of(model, x, AdamW(model.parameters()))
-        without = wall_milliseconds(step, pick(20, 2))
-        reading = wall_milliseconds(lambda step=step: step().item(), pick(20, 2))  # type: ignore[misc]
-        extra = [100 * (one / without.median - 1) for one in (reading.median, reading.low, reading.high)]
-        shares.append((width, extra[0], extra[1], extra[2]))
+        pairs = []
+        for _ in range(pick(3, 1)):
+            without = wall_milliseconds(step, pick(20, 2)).median
+            reading = wall_milliseconds(lambda step=step: step().item(), pick(20, 2)).median  # type: ignore[misc]
+            pairs.append((without, reading))
+        shares.append(Spread.of([100 * (reading / without - 1) for without, reading in pairs]).point(width))
     chart = Chart("Cost of loss.item() in each step", "width of the model", "% of a step", {"item()": shares}, "x")
     return Charted(shares[0][1] > shares[-1][1], chart)
 
@@ -176,7 +178,7 @@ def step_of(model: nn.Module, x: Tensor, optimizer: AdamW) -> Callable[[], Tenso
     """A training step without reading anything, which a CUDA graph can capture."""
 
     def step() -> Tensor:
-        optimizer.zero_grad(set_to_none=False)
+        optimizer.zero_grad()  # a graph allocates gradients again from its own memory
         loss = token_loss(model, x, x)
         loss.backward()
         optimizer.step()
@@ -213,20 +215,25 @@ def launch_bound_step() -> Charted:
     """Times a step eager, compiled, compiled with mode reduce-overhead, and captured as a CUDA graph by hand."""
     tokens = pick(64, 8)
     spreads = {}
-    for name in pick(["eager", "compile", "reduce-overhead", "CUDA graph"], ["eager", "CUDA graph"]):
+    for name in ["eager", "CUDA graph", *pick(["compile", "reduce-overhead"], [])]:
         model, x = gpt(pick(128, 16), tokens), batch(pick(8, 2), tokens)
         optimizer = AdamW(model.parameters(), fused=True, capturable=not rehearsing())
         if name in ("compile", "reduce-overhead"):
             model.compile(mode=None if name == "compile" else name)
         step = step_of(model, x, optimizer)
-        spreads[name] = wall_milliseconds(captured(step) if name == "CUDA graph" else step, pick(30, 2))
+        try:
+            spreads[name] = wall_milliseconds(captured(step) if name == "CUDA graph" else step, pick(30, 2))
+        except RuntimeError:
+            if name in ("eager", "CUDA graph"):
+                raise
+            spreads[name] = Spread(0.0, 0.0, 0.0)  # no compiler on this machine
     chart = Chart("Training step of a small GPT", "", "ms", {"step": [s.point(name) for name, s in spreads.items()]})
     return Charted(spreads["CUDA graph"].median < 0.5 * spreads["eager"].median, chart)
 
 
 @claim(
     "gpu-backward-to-forward",
-    "On a GPU backward takes between 1.5 and 2.5 times as long as forward, for a GPT 1,024 wide on 16 x 512 tokens.",
+    "On a GPU backward takes between 1.5 and 2.5 times as long as forward, for a GPT 1,024 wide on 64 x 512 tokens.",
     expected=2,
     unit="times forward",
     tolerance=0.5,
@@ -237,7 +244,7 @@ def backward_to_forward() -> Charted:
     tokens = pick(512, 8)
     model = gpt(pick(1024, 16), tokens)
     points: list[Point] = []
-    for rows in pick([1, 2, 4, 8, 16], [1, 2]):
+    for rows in pick([1, 4, 16, 64], [1, 2]):
         x = batch(rows, tokens)
 
         def forward(x: Tensor = x) -> Tensor:

@@ -7,6 +7,7 @@ tensors in place of the DTensors, so `model.parameters()` shows which weights ar
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -22,8 +23,16 @@ Step = Callable[..., object]  # step(model, optimizer, x, y, after), calls `afte
 
 def full_values(tensors: Iterable[Tensor | None]) -> Tensor:
     """Returns all numbers of `tensors`, [N], on every rank: shards are gathered. A None among `tensors` is skipped."""
-    gathered = [t.full_tensor() if isinstance(t, DTensor) else t for t in tensors if t is not None]
+    gathered = [_whole(t) if isinstance(t, DTensor) else t for t in tensors if t is not None]
     return torch.cat([tensor.detach().flatten() for tensor in gathered])
+
+
+def _whole(tensor: DTensor) -> Tensor:
+    if dist.get_backend() != "gloo" or tensor.device.type == "cpu":
+        return tensor.full_tensor()
+    parts: list[Any] = [None] * dist.get_world_size()  # gloo's all_gather_into_tensor reads a GPU's address as its own
+    dist.all_gather_object(parts, tensor.to_local().detach().cpu())
+    return torch.cat(parts).to(tensor.device)
 
 
 def local_bytes(tensors: Iterable[Tensor | None]) -> int:
