@@ -1,18 +1,25 @@
 """Runs everything that needs a GPU, in one command, and writes one file of results.
 
-Parts, in order of worth; a part that fails is a line of the report and ends nothing else:
+Parts, in order of worth; one that fails is a line of the report, and the others
+go on:
 
-  doctor            what this machine can run
-  claims            each statement of the pages that needs a GPU, measured, with its spread over three runs
-  labs              each starter on the GPU beside the same run on the CPU: losses, and the starter's own comparison;
-                    Labs 07 and 08 with one rank per GPU over NCCL, and with two ranks on one GPU over gloo
-  tests             the pytest files in tests/cuda
-  measurements      rates, roofline, attention, optimizers, copies, loader, graphs, allocator: each with its picture
-  ladder            GPT-2 124M from a plain loop to the fastest, one technique per rung (benchmarks/gpt2.py)
+  doctor        what this machine can run
+  claims        each statement of the pages that needs a GPU, measured, with its
+                spread over three runs
+  labs          each starter on the GPU beside the same run on the CPU: losses,
+                and the starter's own comparison; Labs 07 and 08 with one rank
+                per GPU over NCCL, and with two ranks on one GPU over gloo
+  tests         the pytest files in tests/cuda
+  measurements  rates, roofline, attention, optimizers, copies, loader, graphs,
+                allocator: each with its picture
+  ladder        GPT-2 124M from a plain loop to the fastest, one technique per
+                rung (benchmarks/gpt2.py)
 
-Needs Python 3.11, torch 2.11 with CUDA, NumPy, matplotlib, typer, rich, psutil and pytest; nothing is installed and
-nothing is downloaded. In --out it writes gpu.json, summary.md and a picture per measurement. Then, where the repository
-is kept:  rankzero claims --import OUT/gpu.json
+Needs Python 3.11, torch 2.11 with CUDA, NumPy, matplotlib, typer, rich, psutil
+and pytest; installs and downloads nothing. Writes gpu.json, summary.md and a
+picture per measurement into --out. Then, where the repository is kept:
+
+  rankzero claims --import OUT/gpu.json
 """
 
 import argparse
@@ -35,9 +42,9 @@ def make_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser("rankzero gpu", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     add = parser.add_argument
     add("--out", type=Path, default=Path("runs/gpu"), help="folder for results and pictures (default: runs/gpu)")
-    add("--minutes", type=float, default=8.0, help="time for all parts; what is left then is left out (default: 8)")
-    add("--only", default="", metavar="NAME", help="only parts whose name contains NAME, such as 'lab' or 'gpu-'")
-    add("--rehearse", action="store_true", help="run every part at toy size on the CPU; its values mean nothing")
+    add("--minutes", type=float, default=8.0, help="time for all parts; what is left then is left out\n(default: 8)")
+    add("--only", default="", metavar="NAME", help="only parts whose name contains NAME, such as 'lab'")
+    add("--rehearse", action="store_true", help="run every part at toy size on the CPU; its values\nmean nothing")
     return parser
 
 
