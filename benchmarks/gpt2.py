@@ -76,7 +76,7 @@ def ladder() -> list[Rung]:
 
 @dataclass(frozen=True)
 class Result:
-    """What a rung measured. Rates are the median, the lowest and the highest run."""
+    """The measurements of one rung. Rates are the median, the lowest and the highest run."""
 
     name: str
     tokens_per_s: tuple[float, float, float]

@@ -44,7 +44,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Settings:
-    """What all parts share."""
+    """Settings that all parts share."""
 
     out: Path
     rehearsal: bool

@@ -65,7 +65,6 @@ def _list_bare_figures() -> int:
 def _import(file: Path) -> int:
     """Imports a GPU session's measurements, and says what became of each; returns the exit code."""
     from rankzero.claims.import_results import import_results
-    from rankzero.claims.registry import all_claims
     from rankzero.claims.table import write_table
 
     taken, left_out = import_results(file, all_claims())
