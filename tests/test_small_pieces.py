@@ -66,9 +66,6 @@ def test_help_shows_defaults(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("prediction", "measured", "message"),
     [
-        (None, 4.53, "no prediction yet. Measured: 4.53 nats. Write your number above, then run this cell again."),
-        ("4", 4.53, "no prediction yet."),
-        (float("nan"), 4.53, "no prediction yet."),
         (808_064, 808_064, "you said 808,064, measured 808,064 nats: right within 1 %."),
         (2, 4.0, "you said 2, measured 4 nats: 2 times too low."),
         (9, 4.5, "you said 9, measured 4.5 nats: 2 times too high."),
@@ -80,8 +77,17 @@ def test_help_shows_defaults(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_prediction_is_compared_by_its_factor(
     prediction: object, measured: float, message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    compare(prediction, measured, "nats")
+    assert compare(prediction, measured, "nats")
     assert message in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("prediction", [None, "4", float("nan"), True])
+def test_a_measurement_is_not_shown_before_its_prediction(
+    prediction: object, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert not compare(prediction, 4.53, "nats", of="the first loss")
+    expected = "the first loss: no prediction yet. Write your number above, in nats, then run this cell again.\n"
+    assert capsys.readouterr().out == expected
 
 
 def test_plots_show_the_values_of_the_log(tmp_path: Path) -> None:

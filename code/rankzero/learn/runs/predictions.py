@@ -3,17 +3,17 @@
 import math
 
 
-def compare(prediction: object, measured: float, unit: str, of: str = "") -> None:
-    """Prints the prediction, the measurement and the factor between them.
+def compare(prediction: object, measured: float, unit: str, of: str = "") -> bool:
+    """Prints the prediction, the measurement and the factor between them; returns whether there is a prediction.
 
     `prediction` is the learner's number in `unit`; None, or any other value that is not a number, counts as
-    unanswered. `of` names the measured quantity, where one cell compares several.
+    unanswered, and the measurement is not printed. `of` names the measured quantity, where one cell compares several.
     """
     subject = f"{of}: " if of else ""
     result = f"{_number(measured)} {unit}"
     if isinstance(prediction, bool) or not isinstance(prediction, int | float) or math.isnan(prediction):
-        print(f"{subject}no prediction yet. Measured: {result}. Write your number above, then run this cell again.")
-        return
+        print(f"{subject}no prediction yet. Write your number above, in {unit}, then run this cell again.")
+        return False
     if math.isclose(prediction, measured, rel_tol=0.01):
         verdict = "right within 1 %"
     elif prediction * measured <= 0:
@@ -22,6 +22,7 @@ def compare(prediction: object, measured: float, unit: str, of: str = "") -> Non
         factor = max(prediction / measured, measured / prediction)
         verdict = f"{factor:.3g} times too {'high' if abs(prediction) > abs(measured) else 'low'}"
     print(f"{subject}you said {_number(prediction)}, measured {result}: {verdict}.")
+    return True
 
 
 def _number(value: float) -> str:
