@@ -18,7 +18,7 @@ from rankzero.learn.runs.options import (
     positive_int,
 )
 from rankzero.learn.runs.plots import plot_learning_rate, plot_phases, plot_run
-from rankzero.learn.runs.predictions import compare
+from rankzero.learn.runs.predictions import answered, compare
 
 
 def parser() -> argparse.ArgumentParser:
@@ -77,7 +77,7 @@ def test_help_shows_defaults(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_prediction_is_compared_by_its_factor(
     prediction: object, measured: float, message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert compare(prediction, measured, "nats")
+    compare(prediction, measured, "nats")
     assert message in capsys.readouterr().out
 
 
@@ -85,7 +85,8 @@ def test_a_prediction_is_compared_by_its_factor(
 def test_a_measurement_is_not_shown_before_its_prediction(
     prediction: object, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert not compare(prediction, 4.53, "nats", of="the first loss")
+    assert not answered(1.5, prediction)
+    compare(prediction, 4.53, "nats", of="the first loss")
     expected = "the first loss: no prediction yet. Write your number above, in nats, then run this cell again.\n"
     assert capsys.readouterr().out == expected
 

@@ -3,17 +3,25 @@
 import math
 
 
-def compare(prediction: object, measured: float, unit: str, of: str = "") -> bool:
-    """Prints the prediction, the measurement and the factor between them; returns whether there is a prediction.
+def answered(*predictions: object) -> bool:
+    """Returns whether every prediction is a number. A cell shows its tables and plots only then."""
+    return all(
+        isinstance(prediction, int | float) and not isinstance(prediction, bool) and not math.isnan(prediction)
+        for prediction in predictions
+    )
 
-    `prediction` is the learner's number in `unit`; None, or any other value that is not a number, counts as
-    unanswered, and the measurement is not printed. `of` names the measured quantity, where one cell compares several.
+
+def compare(prediction: object, measured: float, unit: str, of: str = "") -> None:
+    """Prints the prediction, the measurement and the factor between them.
+
+    `prediction` is the learner's number in `unit`. Without a prediction, which is None or any other value that is not a
+    number, the measurement is not printed. `of` names the measured quantity, where one cell compares several.
     """
     subject = f"{of}: " if of else ""
     result = f"{_number(measured)} {unit}"
-    if isinstance(prediction, bool) or not isinstance(prediction, int | float) or math.isnan(prediction):
+    if not isinstance(prediction, int | float) or not answered(prediction):
         print(f"{subject}no prediction yet. Write your number above, in {unit}, then run this cell again.")
-        return False
+        return
     if math.isclose(prediction, measured, rel_tol=0.01):
         verdict = "right within 1 %"
     elif prediction * measured <= 0:
@@ -22,7 +30,6 @@ def compare(prediction: object, measured: float, unit: str, of: str = "") -> boo
         factor = max(prediction / measured, measured / prediction)
         verdict = f"{factor:.3g} times too {'high' if abs(prediction) > abs(measured) else 'low'}"
     print(f"{subject}you said {_number(prediction)}, measured {result}: {verdict}.")
-    return True
 
 
 def _number(value: float) -> str:
