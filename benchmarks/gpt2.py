@@ -55,6 +55,7 @@ class Rung:
     fused_optimizer: bool = False
     compiled: bool = False
     batch: int = 1  # multiple of --batch-size
+    cudnn: bool = False  # cuDNN's attention where there is one
 
 
 def ladder() -> list[Rung]:
@@ -68,6 +69,7 @@ def ladder() -> list[Rung]:
         ("+ fused AdamW", "fused_optimizer", True),
         ("+ torch.compile", "compiled", True),
         ("+ twice the batch", "batch", 2),
+        ("+ cuDNN's attention", "cudnn", True),
     )
     for name, field, value in techniques:
         rungs.append(replace(rungs[-1], name=name, **{field: value}))
@@ -100,14 +102,23 @@ def make_parser() -> StarterParser:
     return parser
 
 
+def attention_kernels(rung: Rung) -> contextlib.AbstractContextManager[None]:
+    """Attention in separate operations; fused by torch's choice; or fused by cuDNN first."""
+    if not rung.fused_attention:
+        return sdpa_kernel(SDPBackend.MATH)
+    if not rung.cudnn:
+        return contextlib.nullcontext()
+    others = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
+    return sdpa_kernel([SDPBackend.CUDNN_ATTENTION, *others], set_priority=True)
+
+
 @contextlib.contextmanager
 def switched_on(rung: Rung) -> Iterator[None]:
     """Sets what is global in torch: the precision of fp32 products and the kernel of attention."""
     before = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("high" if rung.tf32 else "highest")
-    kernels = contextlib.nullcontext() if rung.fused_attention else sdpa_kernel(SDPBackend.MATH)
     try:
-        with kernels:
+        with attention_kernels(rung):
             yield
     finally:
         torch.set_float32_matmul_precision(before)
@@ -167,15 +178,29 @@ def synchronize(device: torch.device) -> None:
         torch.cuda.synchronize(device)
 
 
-def run_rung(rung: Rung, options: argparse.Namespace, device: torch.device, *, metered: bool = False) -> Result:
-    """Trains with the rung's techniques and measures. With `metered`, Lab 02's meter and log run along."""
-    begin = time.perf_counter()
+@dataclass(frozen=True)
+class Prepared:
+    """A model with the rung's techniques switched on. `step(n)` takes step n; a step has `rows` sequences."""
+
+    model: GPT
+    config: GPTConfig
+    step: Callable[[int], Tensor]
+    rows: int
+
+    @property
+    def tokens(self) -> int:
+        """Tokens per step."""
+        return self.rows * self.config.block_size
+
+
+@contextlib.contextmanager
+def prepared(rung: Rung, options: argparse.Namespace, device: torch.device) -> Iterator[Prepared]:
+    """Makes model, optimizer and batches; inside the block the rung's techniques are switched on."""
     config = TOY if options.toy else PRESETS["gpt2"]
     assert isinstance(config, GPTConfig)
     if rung.padded:
         config = replace(config, vocab_size=-(-config.vocab_size // 64) * 64)
     rows = options.batch_size * rung.batch
-    tokens = rows * config.block_size
     torch._dynamo.reset()  # drops the last rung's compiled functions, which hold its model
     gc.collect()
     if device.type == "cuda":
@@ -184,22 +209,30 @@ def run_rung(rung: Rung, options: argparse.Namespace, device: torch.device, *, m
     torch.manual_seed(0)
     model = GPT(config).to(device)
     optimizer = AdamW(model.parameters(), lr=3e-4, fused=rung.fused_optimizer or None)
-    with switched_on(rung), contextlib.ExitStack() as stack:
-        take = make_step(rung, model, optimizer, make_batches(options, config, rows, device), device)
+    with switched_on(rung):
+        batches = make_batches(options, config, rows, device)
+        yield Prepared(model, config, make_step(rung, model, optimizer, batches, device), rows)
+
+
+def run_rung(rung: Rung, options: argparse.Namespace, device: torch.device, *, metered: bool = False) -> Result:
+    """Trains with the rung's techniques and measures. With `metered`, Lab 02's meter and log run along."""
+    begin = time.perf_counter()
+    with prepared(rung, options, device) as made, contextlib.ExitStack() as stack:
+        take = made.step
         if metered:
-            take = stack.enter_context(under_meter(take, model, tokens, device))
+            take = stack.enter_context(under_meter(take, made.model, made.tokens, device))
         steps = options.steps if rung.bf16 else max(1, options.steps // 3)  # fp32 steps are long
-        found, loss = rates(take, steps, tokens, device)
+        found, loss = rates(take, steps, made.tokens, device)
     rate = statistics.median(found)
     peak = peak_flops(device, torch.bfloat16)
-    predicted = predict(config, RECIPES["amp" if rung.bf16 else "fp32"], OPTIMIZERS["adamw"], batch_size=rows,
-                        seq_len=config.block_size).peak()[1]  # fmt: skip
+    recipe = RECIPES["amp" if rung.bf16 else "fp32"]
+    ledger = predict(made.config, recipe, OPTIMIZERS["adamw"], batch_size=made.rows, seq_len=made.config.block_size)
     return Result(
         rung.name,
         (rate, min(found), max(found)),
-        rate * model.flops_per_token() / peak if peak else None,
+        rate * made.model.flops_per_token() / peak if peak else None,
         torch.cuda.max_memory_allocated(device) / 2**20 if device.type == "cuda" else 0.0,
-        predicted / 2**20,
+        ledger.peak()[1] / 2**20,
         loss,
         time.perf_counter() - begin,
     )

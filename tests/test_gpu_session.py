@@ -9,6 +9,7 @@ from typing import Any
 import psutil
 import pytest
 import torch
+from gpt2_kernels import family_of, kernel_times
 from gpu_session import __main__ as session
 from gpu_session.child import Child, TimeIsUpError
 from gpu_session.parts import Found, Part
@@ -271,3 +272,30 @@ def test_ranks_share_a_gpu_that_is_named_by_its_number(monkeypatch: pytest.Monke
         device_of_rank("cuda", 0, 2)
     with pytest.raises(UserError, match="device 'cuda:1' is not for ranks"):
         device_of_rank("cuda:1", 0, 2)
+
+
+# ------------------------------------------------------------------------------------------------- kernels by family
+@pytest.mark.parametrize(
+    ("kernel", "family"),
+    [
+        ("nvjet_hsh_256x128_64x4_2x1_v_bz_coopA_NNT", "matrix products"),
+        ("sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64", "matrix products"),
+        ("void cutlass::Kernel2<cutlass_80_tensorop_bf16_s16816gemm_relu>", "matrix products"),
+        ("void pytorch_flash::flash_fwd_kernel<pytorch_flash::Flash_fwd_kernel_traits<64, 128>>", "attention"),
+        ("cudnn_generated_fort_native_sdpa_sm90_flash_bprop_wgmma_f16_knob_32", "attention"),
+        ("fmha_cutlassF_bf16_aligned_64x128_rf_sm80", "attention"),
+        ("triton_red_fused__log_softmax_12", "compiled point-wise operations and sums"),
+        ("void at::native::multi_tensor_apply_kernel<FusedAdamMathFunctor<float, 4>>", "optimizer"),
+        ("Memcpy DtoD (Device -> Device)", "copies"),
+        ("void at::native::vectorized_elementwise_kernel<4, at::native::GeluCUDAKernelImpl>", "other operations"),
+    ],
+)
+def test_a_kernel_belongs_to_its_family(kernel: str, family: str) -> None:
+    assert family_of(kernel) == family
+
+
+def test_kernels_and_waiting_add_up_to_the_step() -> None:
+    times = kernel_times([("nvjet_a", 9.0), ("triton_b", 3.0)], step_ms=5.0, steps=3)
+    assert times["matrix products"] == 3.0
+    assert times["waiting"] == 1.0
+    assert sum(times.values()) == 5.0

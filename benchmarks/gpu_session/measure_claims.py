@@ -1,4 +1,4 @@
-"""Measures claims in one process: reads a slug per line of its input, and prints a line of JSON for each.
+"""Measures claims in one process: reads a slug and seconds per line of its input, and prints JSON for each.
 
 A claim that is measured quickly is measured three times, so that its value comes with a spread.
 """
@@ -14,7 +14,7 @@ from typing import Any
 from rankzero.claims.claim import Value
 from rankzero.claims.registry import find_claim
 from rankzero.claims.run import Outcome, run_claim
-from rankzero.claims.toolkit.gpu import free_memory, rehearsing
+from rankzero.claims.toolkit.gpu import SECONDS, free_memory, rehearsing
 
 TIMES, REPEATED_S = 3, 3.0  # a claim that takes less than that is measured again
 
@@ -54,7 +54,9 @@ def main() -> None:
     results = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what a claim prints is no result
     for line in sys.stdin:
-        print(json.dumps(measured(line.strip())), file=results, flush=True)
+        slug, seconds = line.split()
+        os.environ[SECONDS] = seconds
+        print(json.dumps(measured(slug)), file=results, flush=True)
 
 
 if __name__ == "__main__":

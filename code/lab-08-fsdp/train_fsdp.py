@@ -23,7 +23,7 @@ import torch.distributed.checkpoint as dcp
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
-from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim import AdamW, Optimizer
@@ -65,7 +65,7 @@ def shard(model: GPT, lr: float, reshard: bool = True, precision: str = "fp32") 
 
     One group of parameters for each block, which is gathered when the block is used, and one for the rest.
     """
-    mesh = init_device_mesh(next(model.parameters()).device.type, (dist.get_world_size(),))
+    mesh = DeviceMesh.from_group(dist.group.WORLD, next(model.parameters()).device.type)  # type: ignore[arg-type]
     # In bf16: gathered and computed so, while gradients are summed in fp32, and parts and their update are fp32.
     low: dict[str, Any] = {"param_dtype": torch.bfloat16, "reduce_dtype": torch.float32} if precision == "bf16" else {}
     for block in model.blocks:

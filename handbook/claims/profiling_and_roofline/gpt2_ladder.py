@@ -1,18 +1,36 @@
-"""Claim of handbook/profiling-and-roofline.md: GPT-2 124M from a plain loop to the fastest, by benchmarks/gpt2.py."""
+"""Claims of handbook/profiling-and-roofline.md: GPT-2 124M from a plain loop to the fastest, by benchmarks/gpt2.py."""
 
 import json
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from rankzero.claims.chart import Chart, Charted, Point
 from rankzero.claims.claim import claim
-from rankzero.claims.toolkit.gpu import gpu, pick
+from rankzero.claims.toolkit.gpu import gpu, pick, seconds_left
 from rankzero.curriculum import ROOT
 
 METERED = "the last rung under Lab 02's meter"
-SECONDS = 230.0  # what is not done by then is left out
+
+
+def run(program: str, toy: list[str]) -> Any:
+    """Runs a program of benchmarks/ and returns its results. What it has not done in time is left out."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "results.json")
+        command = [sys.executable, f"benchmarks/{program}", "--device", gpu().type, "--json", str(file)]
+        try:
+            subprocess.run(
+                [*command, *pick([], ["--toy", "--batch-size=2", "--steps=1", *toy])],
+                cwd=ROOT, capture_output=True, text=True, check=True, timeout=seconds_left(),
+            )  # fmt: skip
+        except subprocess.CalledProcessError as error:
+            raise RuntimeError(f"{program} ended with exit code {error.returncode}: {error.stderr[-500:]}") from None
+        except subprocess.TimeoutExpired:
+            if not file.exists():
+                raise RuntimeError(f"{program} had no result after {seconds_left():.0f} s") from None
+        return json.loads(file.read_text())
 
 
 @claim(
@@ -25,19 +43,7 @@ SECONDS = 230.0  # what is not done by then is left out
 )
 def gpt2_ladder() -> Charted:
     """Runs benchmarks/gpt2.py, random tokens, 16 sequences of 1,024 tokens, one technique more in each rung."""
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder, "ladder.json")
-        sizes = pick([], ["--toy", "--batch-size=2", "--steps=1", "--rungs=5"])
-        command = [sys.executable, "benchmarks/gpt2.py", "--device", gpu().type, "--json", str(file), *sizes]
-        try:
-            subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=SECONDS)
-        except subprocess.CalledProcessError as error:
-            raise RuntimeError(
-                f"benchmarks/gpt2.py ended with exit code {error.returncode}: {error.stderr[-500:]}"
-            ) from None
-        except subprocess.TimeoutExpired:
-            pass  # the rungs so far are in the file
-        rungs = json.loads(file.read_text())
+    rungs = run("gpt2.py", ["--rungs=5"])
     rates = {rung["name"]: rung["tokens_per_s"][0] for rung in rungs}
     metered = rates.get(METERED, 0.0)
     best = max((rung for rung in rungs if rung["name"] != METERED), key=lambda rung: rates[rung["name"]])
@@ -48,3 +54,19 @@ def gpt2_ladder() -> Charted:
     }
     bars: list[Point] = [(rung["name"], *rung["tokens_per_s"]) for rung in rungs]
     return Charted(value, Chart("GPT-2 124M, one technique more in each rung", "", "tokens/s", {"tokens/s": bars}))
+
+
+@claim(
+    "gpt2-kernels",
+    "In the fastest step of GPT-2 124M, more than half of the GPU's time is in matrix products and attention.",
+    expected=True,
+    unit="",
+    needs=("cuda",),
+)
+def gpt2_kernels() -> Charted:
+    """Runs benchmarks/gpt2_kernels.py: the last rung of the ladder under torch.profiler, its kernels by family."""
+    results = run("gpt2_kernels.py", ["--rungs=5"])
+    times: dict[str, float] = results["times"]
+    bars: list[Point] = [(name, ms, ms, ms) for name, ms in times.items()]
+    most = times["matrix products"] + times["attention"] > results["step_ms"] / 2
+    return Charted(most, Chart("GPT-2 124M, the fastest step by kernels", "", "ms per step", {"ms per step": bars}))

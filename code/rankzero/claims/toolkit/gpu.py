@@ -15,6 +15,7 @@ from typing import TypeVar
 import torch
 
 REHEARSAL = "RANKZERO_GPU_REHEARSAL"  # an environment variable
+SECONDS = "RANKZERO_GPU_SECONDS"  # an environment variable: the time for a claim that runs a program
 SAMPLES = 7
 SAMPLE_MS = 4.0  # a sample repeats a call until it lasts about that long, so that the clock's resolution does not count
 T = TypeVar("T")
@@ -55,6 +56,11 @@ def gpu() -> torch.device:
 def pick(full: T, toy: T) -> T:
     """Returns `full` on a GPU and `toy` in a rehearsal."""
     return toy if rehearsing() else full
+
+
+def seconds_left() -> float:
+    """Returns the seconds that a program run by a claim may take: what the session has left, or 10 minutes."""
+    return float(os.environ.get(SECONDS, "600"))
 
 
 def synchronize() -> None:
