@@ -3,6 +3,8 @@
 import json
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,7 @@ import torch
 from gpt2_kernels import family_of, kernel_times
 from gpu_session import __main__ as session
 from gpu_session.child import Child, TimeIsUpError
-from gpu_session.parts import Found, Part
+from gpu_session.parts import Found, Part, at_once
 from gpu_session.pictures import draw
 from matplotlib.colors import to_hex
 
@@ -272,6 +274,31 @@ def test_ranks_share_a_gpu_that_is_named_by_its_number(monkeypatch: pytest.Monke
         device_of_rank("cuda", 0, 2)
     with pytest.raises(UserError, match="device 'cuda:1' is not for ranks"):
         device_of_rank("cuda:1", 0, 2)
+
+
+# ---------------------------------------------------------------------------------------------------- parts at once
+def test_parts_that_time_nothing_run_at_once_and_the_others_alone() -> None:
+    both = threading.Barrier(2, timeout=30)
+    order: list[str] = []
+
+    def meets(name: str) -> Found:
+        both.wait()  # passes only if the other part runs now
+        order.append(name)
+        return Found("passed", name, {})
+
+    def alone(seconds: float) -> Found:
+        order.append("alone")
+        return Found("passed", "alone", {})
+
+    made = [
+        Part("alone", "", alone),
+        Part("a", "", lambda seconds: meets("a"), times_nothing=True),
+        Part("b", "", lambda seconds: meets("b"), times_nothing=True),
+    ]
+    with ThreadPoolExecutor(2) as pool:
+        found = [part.run(1.0).text for part in at_once(made, pool)]
+    assert found == ["alone", "a", "b"]
+    assert order[0] == "alone"
 
 
 # ------------------------------------------------------------------------------------------------- kernels by family

@@ -26,11 +26,12 @@ import argparse
 import os
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import torch
-from gpu_session.child import TimeIsUpError
-from gpu_session.parts import Found, Part, Settings, measurer, parts
+from gpu_session.child import TimeIsUpError, end_all
+from gpu_session.parts import Found, Part, Settings, at_once, measurer, parts
 from gpu_session.results import Outcome, Results, this_machine
 from gpu_session.summary import write_summary
 
@@ -86,7 +87,8 @@ def run_session(options: argparse.Namespace) -> int:
     print(f"{', '.join(machine.get('gpu', [machine['cpu']]))}; torch {machine['torch']}, Python {machine['python']}")
     deadline = time.monotonic() + 60 * options.minutes
     interrupted = False
-    chosen = [part for part in parts(settings) if options.only in part.name]
+    pool = ThreadPoolExecutor(max(1, (os.cpu_count() or 1) // 4))
+    chosen = at_once([part for part in parts(settings) if options.only in part.name], pool)
     if not chosen:
         raise UserError(f"no part's name contains {options.only!r}: leave --only out to run all.")
     for number, part in enumerate(chosen, 1):
@@ -99,6 +101,8 @@ def run_session(options: argparse.Namespace) -> int:
             outcome, found = run_part(part, left)
         except KeyboardInterrupt:
             interrupted = True
+            pool.shutdown(wait=False, cancel_futures=True)
+            end_all()
             results.parts.append(Outcome(part.name, "left out", 0.0, "interrupted", part.about))
             continue
         results.parts.append(outcome)

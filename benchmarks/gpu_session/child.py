@@ -7,7 +7,7 @@ import subprocess
 import tempfile
 import time
 from contextlib import suppress
-from typing import Any
+from typing import Any, ClassVar
 
 import psutil
 
@@ -25,6 +25,8 @@ class TimeIsUpError(Exception):
 class Child:
     """A process of the repository's code, in a session of its own, so that its own children end with it."""
 
+    alive: ClassVar[set["Child"]] = set()
+
     def __init__(self, command: list[str]) -> None:
         paths = [str(ROOT / "code"), str(ROOT / "benchmarks"), *filter(None, [os.environ.get("PYTHONPATH")])]
         self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 (closed by `end`)
@@ -38,6 +40,7 @@ class Child:
             text=True,
             start_new_session=True,
         )
+        self.alive.add(self)
 
     def __enter__(self) -> "Child":
         return self
@@ -82,6 +85,7 @@ class Child:
 
     def end(self) -> None:
         """Kills the process and its children; torchrun's ranks are in sessions of their own."""
+        self.alive.discard(self)
         with suppress(psutil.Error):
             for child in psutil.Process(self._process.pid).children(recursive=True):
                 with suppress(psutil.Error):
@@ -92,3 +96,9 @@ class Child:
         for stream in (self._process.stdin, self._process.stdout, self._errors):
             with suppress(OSError):
                 stream.close()  # type: ignore[union-attr]
+
+
+def end_all() -> None:
+    """Ends every process that is still running."""
+    for child in list(Child.alive):
+        child.end()

@@ -5,7 +5,9 @@ import re
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -36,11 +38,12 @@ class Found:
 
 @dataclass(frozen=True)
 class Part:
-    """A part of the session. `run` takes the seconds that are left at most."""
+    """A part of the session. `run` takes the seconds that are left at most. Parts that time nothing run at once."""
 
     name: str
     about: str
     run: Callable[[float], Found]
+    times_nothing: bool = False
 
 
 @dataclass(frozen=True)
@@ -69,6 +72,19 @@ def parts(settings: Settings) -> Iterator[Part]:
             yield from starters(lab, settings)
     yield Part("tests", "the pytest files in tests/cuda", lambda seconds: tests(settings, seconds))
     yield from (_claim_part(slug, by_slug[slug]) for slug in (*measurements, *LADDER))
+
+
+def at_once(parts: list[Part], pool: ThreadPoolExecutor) -> list[Part]:
+    """Returns the parts; the first that times nothing, when it runs, starts all others of its kind too."""
+    futures: dict[str, Future[Found]] = {}
+    together = [part for part in parts if part.times_nothing]
+
+    def run(part: Part, seconds: float) -> Found:
+        if not futures:
+            futures.update({other.name: pool.submit(other.run, seconds) for other in together})
+        return futures[part.name].result()
+
+    return [replace(part, run=partial(run, part)) if part.times_nothing else part for part in parts]
 
 
 # --------------------------------------------------------------------------------------------------------------- doctor
@@ -144,6 +160,7 @@ def starters(lab: Lab, settings: Settings) -> Iterator[Part]:
             f"lab {lab.number}{name}",
             f"{lab.starter.name} for 20 steps, its losses beside the CPU's",
             lambda seconds, device=device, ranks=ranks: run_starter(lab, settings, device, ranks, seconds),  # type: ignore[misc]
+            times_nothing=True,
         )
 
 
