@@ -190,6 +190,20 @@ def test_ctrl_c_makes_the_starter_save_before_the_command_ends(tmp_path: Path) -
     assert (tmp_path / "lab-02-001" / "checkpoint.pt").is_file()
 
 
+def test_sigterm_to_the_command_reaches_the_starter(tmp_path: Path) -> None:
+    command = [sys.executable, "-u", "-m", "rankzero.cli", "run", "02", "--steps", "100000", "--out", str(tmp_path)]
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
+    assert process.stdout is not None
+    while not process.stdout.readline().startswith("step     1/"):
+        assert process.poll() is None
+    process.terminate()
+    output = process.communicate(timeout=100)[0]
+    assert process.returncode == 143
+    assert "Stopped by SIGTERM after step" in output
+    assert (tmp_path / "lab-02-001" / "checkpoint.pt").is_file()
+
+
 def test_a_terminal_gets_a_progress_bar(tmp_path: Path) -> None:
     leader, follower = pty.openpty()
     command = [sys.executable, "-m", "rankzero.cli", "run", "02", "--steps", "30", "--out", str(tmp_path)]

@@ -2,10 +2,8 @@
 
 import os
 import pickle
-import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -14,7 +12,7 @@ from agents import free_port
 
 from rankzero.errors import UserError
 from rankzero.learn.runs.checkpoints import read_checkpoint
-from rankzero.learn.runs.run_folder import check_new_file, finish_step_on_interrupt, latest_checkpoint, new_run_folder
+from rankzero.learn.runs.run_folder import check_new_file, latest_checkpoint, new_run_folder
 
 
 def test_each_run_gets_a_folder_with_the_next_number(tmp_path: Path) -> None:
@@ -57,20 +55,6 @@ def test_an_existing_checkpoint_is_replaced_only_by_a_run_that_resumes_from_it(t
             check_new_file(file, may_replace=other)
     with pytest.raises(UserError, match=r"cannot write to .*nowhere"):
         check_new_file(tmp_path / "nowhere" / "x.pt", may_replace=None)
-
-
-def test_the_first_ctrl_c_sets_a_flag_and_the_second_stops_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = signal.getsignal(signal.SIGINT)
-    with finish_step_on_interrupt() as interrupted:
-        assert not interrupted
-        os.kill(os.getpid(), signal.SIGINT)
-        assert interrupted
-        os.kill(os.getpid(), signal.SIGINT)  # the same request, received twice: from Slurm and from torchrun
-        now = time.monotonic()
-        monkeypatch.setattr(time, "monotonic", lambda: now + 2)
-        with pytest.raises(KeyboardInterrupt):
-            os.kill(os.getpid(), signal.SIGINT)
-    assert signal.getsignal(signal.SIGINT) is before
 
 
 def read(path: Path) -> object:

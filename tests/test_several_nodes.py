@@ -221,7 +221,7 @@ def to_all(number, frame):
     for node in nodes:
         for process in [psutil.Process(node.pid), *psutil.Process(node.pid).children(recursive=True)]:
             process.send_signal(number)
-signal.signal(signal.SIGINT, to_all)
+signal.signal(signal.SIGTERM, to_all)
 sys.exit(max(node.wait() for node in nodes))
 """
 
@@ -279,8 +279,7 @@ def test_the_requests_of_the_slurm_file_agree_with_its_commands() -> None:
     assert int(requested["cpus-per-task"]) % int(requested["gpus-per-node"]) == 0
     assert 64 % (int(requested["nodes"]) * int(requested["gpus-per-node"])) == 0, "the batch must divide by the ranks"
     name, _, seconds = requested["signal"].partition("@")
-    handled = ("INT", "TERM")  # torchrun forwards both signals; the starter finishes its step on INT
-    assert name == handled[0]
+    assert name == "TERM", "as at scancel: torchrun forwards it, and the starter finishes its step"
     (patience,) = re.findall(r"TORCH_ELASTIC_SHUTDOWN_TIMEOUT=(\d+)", text)
     assert int(patience) < int(seconds), "torchrun must not wait for its ranks beyond the job's end"
 
@@ -319,10 +318,10 @@ def test_a_slurm_job_saves_at_its_time_limit_and_the_next_job_resumes(cluster: C
     while "sent in step 2" not in (line := job.stdout.readline()):
         assert line, "the job ended"
     (srun,) = [process for process in psutil.Process(job.pid).children() if "srun" in " ".join(process.cmdline())]
-    srun.send_signal(signal.SIGINT)
+    srun.terminate()
     code, output = wait_for_end(job)
     assert code == 1
-    (step,) = re.findall(r"Stopped by Ctrl-C after step (\d+), which is saved", output)
+    (step,) = re.findall(r"Stopped by SIGTERM after step (\d+), which is saved", output)
     code, output = wait_for_end(sbatch(cluster, *TINY, "--device=cpu", f"--steps={int(step) + 2}", gpus=1))
     assert code == 0, output
     assert f"run     steps {int(step) + 1} to {int(step) + 2}, batch 4 = 2 x 2" in output
@@ -390,16 +389,11 @@ def test_two_pods_make_one_world(cluster: Cluster) -> None:
     assert [report["argv"] for report in reports] == [["--batch-size", "64", "--checkpoint", "runs/rankzero.pt"]] * 4
 
 
-def test_the_hook_of_a_deleted_pod_waits_until_its_ranks_have_saved(cluster: Cluster) -> None:
+def test_process_1_of_a_deleted_pod_passes_sigterm_to_its_ranks_and_waits(cluster: Cluster) -> None:
     replace_starter(cluster, REPORT.replace("sys.argv[2:]", "['wait']"))
-    node = pod(cluster, 0, gpus=1), pod(cluster, 1, gpus=1)
+    nodes = pod(cluster, 0, gpus=1), pod(cluster, 1, gpus=1)
     cluster.wait_for(2)
-    (_, _, hook) = container()["lifecycle"]["preStop"]["exec"]["command"]
-    assert "kill -INT 1;" in hook, "process 1 of the container must be torchrun, by `exec`"
-    hook = hook.replace("-INT 1;", f"-INT {node[0].pid};").replace("-0 1;", f"-0 {node[0].pid};")
-    ending = cluster.run(["bash", "-c", hook])
-    assert wait_for_end(node[0])[0] == 1
-    wait_for_end(ending)
-    assert len(cluster.reports("SIGINT")) == 1
-    node[1].terminate()
-    wait_for_end(node[1])
+    for deleted, node in enumerate(nodes, start=1):
+        node.terminate()  # the command's own process, as Kubernetes does: not the rank, and not a shell above torchrun
+        assert wait_for_end(node)[0] == 1
+        assert len(cluster.reports("SIGTERM")) == deleted

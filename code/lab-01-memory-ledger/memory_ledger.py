@@ -23,6 +23,7 @@ import torch
 from rankzero.errors import UserError, out_of_memory
 from rankzero.learn.machine.device import choose_device, device_name
 from rankzero.learn.machine.lazy_dynamo import import_dynamo_lazily
+from rankzero.learn.machine.stop_request import report_stop, terminated_on_sigterm
 from rankzero.learn.models.gpt import GPTConfig
 from rankzero.learn.profiling.memory import MIB, check_fits, memory_now
 from rankzero.learn.runs.options import StarterParser, non_negative_int, positive_float, positive_int
@@ -198,7 +199,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser = make_parser()
     options = parser.parse_args(arguments)
     try:
-        run(options)
+        with terminated_on_sigterm():
+            run(options)
         return 0
     except UserError as error:
         parser.error(str(error))
@@ -206,9 +208,8 @@ def main(arguments: list[str] | None = None) -> int:
         if not out_of_memory(error):
             raise
         parser.error("out of memory: measure with --device fake, which needs none.")
-    except KeyboardInterrupt:
-        print("\nStopped by Ctrl-C.", file=sys.stderr)
-        return 130
+    except KeyboardInterrupt as error:
+        return report_stop(error)
     except BrokenPipeError:  # whoever reads the output has seen enough, as `head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0

@@ -20,11 +20,12 @@ from rankzero.learn.data.batches import check_length, random_batch, to_device, v
 from rankzero.learn.data.corpus import Corpus, load_corpus
 from rankzero.learn.machine.device import choose_device, device_name, seed_everything
 from rankzero.learn.machine.fingerprint import fingerprint
+from rankzero.learn.machine.stop_request import finish_step_on_interrupt
 from rankzero.learn.models.gpt import GPT, Block, GPTConfig
 from rankzero.learn.profiling.memory import MIB, PhaseMemory, check_fits
 from rankzero.learn.runs.checkpoints import check_same_run, save_checkpoint
 from rankzero.learn.runs.options import StarterParser
-from rankzero.learn.runs.run_folder import check_new_file, finish_step_on_interrupt, new_run_folder
+from rankzero.learn.runs.run_folder import check_new_file, new_run_folder
 from rankzero.learn.runs.step_meter import StepMeter
 from rankzero.learn.runs.training_options import SETTINGS, end_of_run, learning_rate, run_starter, training_parser
 
@@ -219,7 +220,7 @@ def train(options: argparse.Namespace, saved: dict[str, Any] | None) -> int:
         start = torch.zeros(1, 1, dtype=torch.int64, device=device)
         sample = model.generate(start, 200, torch.Generator().manual_seed(options.seed))
         print(f"\nthe model now writes:\n{corpus.decode(sample[0, 1:])}")
-    return end_of_run(options, meter, folder, checkpoint, __file__, device)
+    return end_of_run(options, meter, folder, checkpoint, __file__, device, interrupted)
 
 
 def main(arguments: list[str] | None = None) -> int:

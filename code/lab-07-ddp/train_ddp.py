@@ -34,12 +34,13 @@ from rankzero.learn.distributed.rank import note_step, rank_device
 from rankzero.learn.distributed.rank_sync import any_rank, on_rank_0, silence_other_ranks
 from rankzero.learn.machine.device import device_name, seed_everything
 from rankzero.learn.machine.fingerprint import fingerprint
+from rankzero.learn.machine.stop_request import finish_step_on_interrupt
 from rankzero.learn.models.gpt import GPT, GPTConfig
 from rankzero.learn.profiling.memory import PhaseMemory, check_fits
 from rankzero.learn.runs.checkpoints import check_same_run, save_checkpoint
 from rankzero.learn.runs.options import StarterParser
 from rankzero.learn.runs.phase_timer import PhaseTimer
-from rankzero.learn.runs.run_folder import check_new_file, finish_step_on_interrupt, new_run_folder
+from rankzero.learn.runs.run_folder import check_new_file, new_run_folder
 from rankzero.learn.runs.step_meter import StepMeter
 from rankzero.learn.runs.training_options import SETTINGS, end_of_run, learning_rate, run_starter, training_parser
 
@@ -228,9 +229,7 @@ def train(options: argparse.Namespace, saved: dict[str, Any] | None) -> int:
         start = torch.zeros(1, 1, dtype=torch.int64, device=device)
         sample = model.generate(start, 200, torch.Generator().manual_seed(options.seed))
         print(f"\nthe model now writes:\n{corpus.decode(sample[0, 1:])}")
-    if rank:
-        return 0 if meter.done == options.steps else 130
-    return end_of_run(options, meter, folder, checkpoint, __file__, device)
+    return end_of_run(options, meter, folder, checkpoint, __file__, device, interrupted)
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -36,12 +36,13 @@ from rankzero.learn.distributed.rank_sync import any_rank, mean_over_ranks, my_r
 from rankzero.learn.distributed.sharded_checkpoint import finish_folder, latest_step_folder, partial_folder, read_folder
 from rankzero.learn.machine.device import device_name, seed_everything
 from rankzero.learn.machine.fingerprint import fingerprint
+from rankzero.learn.machine.stop_request import finish_step_on_interrupt
 from rankzero.learn.models.gpt import GPT, GPTConfig
 from rankzero.learn.profiling.memory import check_fits
 from rankzero.learn.profiling.sharded_memory import full_values, measure, table_of_ranks
 from rankzero.learn.runs.checkpoints import check_same_run
 from rankzero.learn.runs.options import StarterParser
-from rankzero.learn.runs.run_folder import finish_step_on_interrupt, new_run_folder
+from rankzero.learn.runs.run_folder import new_run_folder
 from rankzero.learn.runs.step_meter import StepMeter
 from rankzero.learn.runs.training_options import SETTINGS, end_of_run, learning_rate, run_starter, training_parser
 
@@ -120,8 +121,7 @@ def compare_with_one_process(model: GPT, x: Tensor, y: Tensor, reshard: bool) ->
 
     In float64 rounding is too small to hide a mistake; float32 is what the run will see.
     """
-    lines = ["type     of             largest    difference   relative"]
-    apart = []
+    lines, apart = ["type     of             largest    difference   relative"], []
     for dtype in (torch.float64, torch.float32):
         alone = copy.deepcopy(model).to(dtype)
         F.cross_entropy(alone(x).flatten(0, 1), y.flatten()).backward()
@@ -238,7 +238,7 @@ def train(options: argparse.Namespace, saved: dict[str, Any] | None) -> int:
                     checkpoint = save(folder, model, optimizer, **state)
             if stop:
                 break
-    return end_of_run(options, meter, folder, checkpoint, __file__, device) if rank == 0 else 0
+    return end_of_run(options, meter, folder, checkpoint, __file__, device, interrupted)
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -5,6 +5,7 @@ import dataclasses
 import itertools
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -162,7 +163,8 @@ app.add_typer(authoring)  # new-lab, verify-lab
 
 
 def _code_of(process: "subprocess.Popen[bytes]") -> int:
-    """Returns the exit code. The process gets Ctrl-C too: it may finish its step, and save."""
+    """Returns the exit code. The process gets Ctrl-C too, and SIGTERM from here: it may finish its step, and save."""
+    signal.signal(signal.SIGTERM, lambda number, frame: process.send_signal(number))
     while (code := process.poll()) is None:
         with contextlib.suppress(KeyboardInterrupt):
             code = process.wait()

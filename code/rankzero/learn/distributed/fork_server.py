@@ -1,4 +1,4 @@
-"""Preload of the fork server: modules that ranks share, and the handling of Ctrl-C in the server.
+"""Preload of the fork server: modules that ranks share, and the handling of Ctrl-C and SIGTERM in the server.
 
 A fork server imports modules by name before it forks (`set_forkserver_preload` in world.py), but calls no function. So
 this file, unlike all others in the library, does its work when it is imported, and no other file imports it.
@@ -11,7 +11,8 @@ import signal
 
 from rankzero.learn.distributed.rank_process import QUIET_LOGS
 
-signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent process handles Ctrl-C; each rank resets its own handler
+for number in (signal.SIGINT, signal.SIGTERM):  # the parent process handles them; each rank resets its own handlers
+    signal.signal(number, signal.SIG_IGN)
 os.environ.update(QUIET_LOGS | os.environ)  # read when torch is loaded
 for name in (
     "torch._dynamo.utils",  # imported by the first optimizer, DDP or fully_shard: 1.5 s

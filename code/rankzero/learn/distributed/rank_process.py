@@ -21,6 +21,7 @@ LINGER_S = 0.5  # time for which a finished rank keeps its connections while oth
 # c10d's log of an error, which a world's report states better, and announcements of profiles.
 QUIET_LOGS = {"TORCH_CPP_LOG_LEVEL": "FATAL", "KINETO_LOG_LEVEL": "99"}
 NOT_UP, NO_STEP = -2, -1  # instead of a step's number: signals are not handled yet; no step has begun
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)  # the parent process passes them on
 WHERE_SIGNAL = signal.SIGUSR1  # makes a rank write its stack to its file, even inside C
 KINDS = {kind.__name__: kind for kind in (UserError, NotImplementedError, KeyboardInterrupt, MemoryError)}
 
@@ -40,7 +41,7 @@ def run_rank(
     place, consequence). `prints` takes what the rank writes to stdout and stderr.
     """
     if not settings["forked"]:
-        os.setpgid(0, 0)  # Ctrl-C goes to the parent process, which passes the signal on once
+        os.setpgid(0, 0)  # Ctrl-C goes to the parent process, which passes the signal on
         threading.Thread(target=_end_with_parent, args=(folder,), daemon=True).start()
         os.environ.clear()
         os.environ.update(QUIET_LOGS | settings["environment"])
@@ -49,6 +50,7 @@ def run_rank(
     os.set_blocking(wakeup, False)
     signal.set_wakeup_fd(wakeup, warn_on_full_buffer=False)
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     steps[number] = NO_STEP
     os.dup2(prints.fileno(), 1)
     os.dup2(prints.fileno(), 2)
@@ -59,10 +61,10 @@ def run_rank(
         faulthandler.enable(file=stack_file, all_threads=False)  # also at a crash
         try:
             value = _work(number, payload, folder, steps, settings)
-            signal.signal(signal.SIGINT, signal.SIG_IGN)
-            reply: tuple[Any, ...] = ("done", value, _was_received(signal.SIGINT, received))
+            _ignore_signals()
+            reply: tuple[Any, ...] = ("done", value, _stop_was_requested(received))
         except BaseException as error:
-            signal.signal(signal.SIGINT, signal.SIG_IGN)
+            _ignore_signals()
             reply = _failure(error)
         sys.stdout.flush()
         sys.stderr.flush()
@@ -72,9 +74,14 @@ def run_rank(
         os._exit(0)  # without the clean-up of libraries, which may wait for other ranks
 
 
-def _was_received(number: int, received: int) -> bool:
+def _ignore_signals() -> None:
+    for number in STOP_SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
+
+
+def _stop_was_requested(received: int) -> bool:
     with contextlib.suppress(BlockingIOError):
-        return number in os.read(received, 65536)
+        return not set(STOP_SIGNALS).isdisjoint(os.read(received, 65536))
     return False
 
 

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from rankzero.errors import UserError
 from rankzero.learn.distributed.rank import rank_device
+from rankzero.learn.machine.stop_request import StopRequest
 
 T = TypeVar("T")
 
@@ -52,11 +53,12 @@ def on_rank_0(action: Callable[[], T]) -> T:
     return cast(T, value_and_error[0])
 
 
-def any_rank(flag: object, device: torch.device) -> bool:
-    """Returns whether `flag` is true on any rank; the same answer on all ranks.
+def any_rank(request: StopRequest, device: torch.device) -> bool:
+    """Returns whether a signal has asked any rank to stop, and makes that the request of every rank.
 
-    A rank that stopped by its own flag would leave the other ranks waiting in their next collective.
+    A rank that stopped by its own request would leave the other ranks waiting in their next collective.
     """
-    raised = torch.tensor(float(bool(flag)), device=device)
-    dist.all_reduce(raised, op=dist.ReduceOp.MAX)
-    return bool(raised.item())
+    number = torch.tensor(float(request.number), device=device)
+    dist.all_reduce(number, op=dist.ReduceOp.MAX)  # SIGTERM, 15, before SIGINT, 2
+    request.number = int(number.item())
+    return bool(request)

@@ -27,11 +27,12 @@ from typing import Any, NoReturn
 
 from rankzero.errors import UserError
 from rankzero.learn.distributed.rank_failures import LOST, MISSED, place_in_dump, summary_of
-from rankzero.learn.distributed.rank_process import KINDS, NOT_UP, WHERE_SIGNAL, run_rank
+from rankzero.learn.distributed.rank_process import KINDS, NOT_UP, STOP_SIGNALS, WHERE_SIGNAL, run_rank
 
 MOST_RANKS = 64
+KILLED_BY = "was killed by "
 GRACE_S = 1.0  # time in which other ranks may still reply after a rank has failed
-LOOK_S = 0.1  # longest wait between two checks for Ctrl-C
+LOOK_S = 0.1  # longest wait between two checks for Ctrl-C and SIGTERM
 
 
 class WorldError(RuntimeError):
@@ -63,7 +64,7 @@ class Rank:
     error_type: str = ""  # name of the type of the error that the rank raised
     place: str = ""  # line of the user's code
     consequence: bool = False  # the rank failed, or waits, because of another rank's failure
-    interrupted: bool = False  # a Ctrl-C reached the rank, which finished nevertheless
+    interrupted: bool = False  # Ctrl-C or SIGTERM reached the rank, which finished nevertheless
     unfinished_line: str = field(default="", repr=False)  # printed so far, without its newline
     last_output: str = field(default="", repr=False)  # the last 1,000 characters printed
     decoder: codecs.IncrementalDecoder = field(
@@ -98,18 +99,20 @@ def run_world(
     settings["environment"] = dict(os.environ)  # a fork server keeps the environment of the time when it started
     payload = (function, args) if start == "fork" else _pickled((function, args))
     world: list[Rank] = []
-    with _interrupts_held() as interrupts:
+    with _signals_held() as signals:
         try:
             for number in range(ranks):
                 world.append(_start(context, number, payload, folder, steps, settings))
-            passed_on = _watch(world, steps, folder, seconds, interrupts)
+            passed_on = _watch(world, steps, folder, seconds, signals)
         finally:
             _end(world, start)
             shutil.rmtree(folder, ignore_errors=True)
+    killed = any(rank.reason == f"{KILLED_BY}{signal.SIGTERM.name}" for rank in world)
+    too_late = not any(rank.interrupted or rank.status != "done" for rank in world)
+    if passed_on and (too_late or (killed and passed_on == signal.SIGTERM)):
+        signal.raise_signal(passed_on)  # no rank has finished because of it, so this process does what it would alone
     if any(rank.status != "done" for rank in world):
         _raise(world, list(steps), seconds)
-    if passed_on and not any(rank.interrupted for rank in world):
-        raise KeyboardInterrupt  # Ctrl-C came after the ranks had finished
     return [rank.value for rank in world]
 
 
@@ -122,24 +125,25 @@ def _new_folder() -> Path:
 
 
 @contextlib.contextmanager
-def _interrupts_held() -> Iterator[list[int]]:
-    """Collects each Ctrl-C in a list, and raises KeyboardInterrupt at the end if the list is not empty.
+def _signals_held() -> Iterator[list[int]]:
+    """Collects each Ctrl-C and SIGTERM in a list; what is left in the list at the end has its usual effect then.
 
     A KeyboardInterrupt between the start of a process and its entry in the list of ranks would leave a process behind.
     """
-    interrupts: list[int] = []
-    main = threading.current_thread() is threading.main_thread()
-    before = signal.getsignal(signal.SIGINT) if main else None
-    if not callable(before):  # outside the main thread Ctrl-C never arrives; or Ctrl-C is ignored
-        yield interrupts
-        return
-    signal.signal(signal.SIGINT, lambda number, frame: interrupts.append(number))
+    signals: list[int] = []
+    before: dict[int, Any] = {}
+    if threading.current_thread() is threading.main_thread():  # no other thread handles signals
+        before = {number: signal.getsignal(number) for number in STOP_SIGNALS}
+    held = [number for number, handler in before.items() if handler not in (signal.SIG_IGN, None)]
+    for number in held:
+        signal.signal(number, lambda number, frame: signals.append(number))
     try:
-        yield interrupts
+        yield signals
     finally:
-        signal.signal(signal.SIGINT, before)
-        if interrupts:
-            signal.raise_signal(signal.SIGINT)
+        for number in held:
+            signal.signal(number, before[number])
+        if signals:
+            signal.raise_signal(signals[0])
 
 
 def _end(world: list[Rank], start: str) -> None:
@@ -208,31 +212,32 @@ def _start(
 
 
 # ------------------------------------------------------------------------------------------------------ watching ranks
-def _watch(world: list[Rank], steps: Sequence[int], folder: Path, seconds: float | None, interrupts: list[int]) -> bool:
+def _watch(world: list[Rank], steps: Sequence[int], folder: Path, seconds: float | None, signals: list[int]) -> int:
     """Waits until all ranks are done, at most GRACE_S after the first failure, and at most `seconds` in all.
 
-    Passes the first Ctrl-C on to the ranks; returns whether there was one.
+    Passes the first Ctrl-C or SIGTERM on to the ranks, and returns its number; 0 if none came. A later Ctrl-C raises
+    KeyboardInterrupt; a later SIGTERM is the same request.
     """
     deadline = None if seconds is None else time.monotonic() + seconds
-    interrupted = False
+    passed_on = 0
     while running := [rank for rank in world if rank.status == "running"]:
         if deadline is not None and time.monotonic() >= deadline:
             _locate_stuck_ranks(running, folder)
             break
         _handle_next_event(running, folder, deadline)
-        if interrupts and interrupted:
-            interrupts.clear()
-            raise KeyboardInterrupt
-        if interrupts and NOT_UP not in steps:
-            interrupts.clear()
-            interrupted = True  # a rank that handles the signal may finish its step, and save
+        if passed_on and signals:
+            again, signals[:] = signal.SIGINT in signals, []
+            if again:
+                raise KeyboardInterrupt
+        if signals and NOT_UP not in steps:
+            passed_on, signals[:] = signals[0], []  # a rank that handles the signal may finish its step, and save
             for rank in running:
                 with contextlib.suppress(ProcessLookupError):
-                    os.kill(rank.process.pid or 0, signal.SIGINT)
+                    os.kill(rank.process.pid or 0, passed_on)
         failed = any(rank.status in ("raised", "died") for rank in world)
         if failed and (deadline is None or deadline > time.monotonic() + GRACE_S):
             deadline = time.monotonic() + GRACE_S
-    return interrupted
+    return passed_on
 
 
 def _handle_next_event(running: list[Rank], folder: Path, deadline: float | None) -> None:
@@ -268,7 +273,7 @@ def _note_reply(rank: Rank, folder: Path) -> None:
         return
     _forward_prints(rank)
     code = rank.process.exitcode
-    rank.reason = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+    rank.reason = f"{KILLED_BY}{signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
     rank.place, _ = place_in_dump(_dump(rank, folder))
     if "Received data size doesn't match" in rank.last_output:  # gloo ends the process that is sent too much
         rank.reason += ", since another rank sent more: do all call the same collective, with the same shape?"

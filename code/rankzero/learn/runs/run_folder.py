@@ -1,16 +1,9 @@
-"""Run folders: a new folder per run, its newest checkpoint, and a stop by Ctrl-C at the end of a step."""
+"""Run folders: a new folder per run, and its newest checkpoint."""
 
-import signal
 import tempfile
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
 
 from rankzero.errors import UserError
-
-ECHO_S = 1.0  # a signal that comes again within this time is the same request
 
 
 def new_run_folder(parent: Path, name: str) -> Path:
@@ -60,27 +53,3 @@ def _runs(parent: Path, name: str) -> list[Path]:
 
 def _unwritable(folder: Path, reason: str | None, option: str) -> UserError:
     return UserError(f"cannot write to {folder} ({reason}): choose another place with {option}.")
-
-
-@contextmanager
-def finish_step_on_interrupt() -> Iterator[list[float]]:
-    """Turns the first Ctrl-C into a flag to test between steps: in mid-step, weights and optimizer disagree.
-
-    The flag is a list: empty, then with the time of the first Ctrl-C.
-
-    A second Ctrl-C raises KeyboardInterrupt at once, unless it comes within ECHO_S of the first: where Slurm signals
-    every process of a job, a rank gets the signal from Slurm and again from torchrun, and both mean one request.
-    """
-    requested: list[float] = []
-
-    def handle(signum: int, frame: FrameType | None) -> None:
-        if not requested:
-            requested.append(time.monotonic())
-        elif time.monotonic() - requested[0] > ECHO_S:
-            raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGINT, handle)
-    try:
-        yield requested
-    finally:
-        signal.signal(signal.SIGINT, before)

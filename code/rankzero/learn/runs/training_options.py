@@ -16,6 +16,7 @@ from rankzero.errors import UserError, out_of_memory
 from rankzero.learn.distributed.rank import join, launched_by_torchrun
 from rankzero.learn.distributed.world import WorldError, run_world
 from rankzero.learn.machine.lazy_dynamo import import_dynamo_lazily
+from rankzero.learn.machine.stop_request import StopRequest, report_stop, terminated_on_sigterm
 from rankzero.learn.profiling.memory import MIB, memory_now
 from rankzero.learn.runs.checkpoints import MODEL_SHAPE, read_checkpoint
 from rankzero.learn.runs.options import StarterParser, non_negative_int, positive_float, positive_int
@@ -106,7 +107,8 @@ def run_starter(
             saved = read(path, settings=settings)
             parser.set_defaults(**{name: str(saved["settings"][name]) for name in settings})  # str: parsed like options
             options = parser.parse_args(arguments)
-        return _on_ranks(train, options, saved) if ranks else train(options, saved)
+        with terminated_on_sigterm():
+            return _on_ranks(train, options, saved) if ranks else train(options, saved)
     except UserError as error:
         if int(os.environ.get("LOCAL_RANK", "0")):
             return 2  # every rank has the same error: local rank 0 prints it
@@ -119,9 +121,8 @@ def run_starter(
             raise
         first = "--micro-batch, " if "micro_batch" in settings else ""
         parser.error(f"out of memory: use a smaller {first}--batch-size, --block-size, --hidden-dim or --layers.")
-    except KeyboardInterrupt:
-        print("\nStopped by Ctrl-C at once: files that were saved before are kept.", file=sys.stderr)
-        return 130
+    except KeyboardInterrupt as error:
+        return report_stop(error)
 
 
 def _on_ranks(train: Callable[..., int], options: argparse.Namespace, saved: dict[str, Any] | None) -> int:
@@ -139,17 +140,30 @@ def _on_ranks(train: Callable[..., int], options: argparse.Namespace, saved: dic
 
 
 def end_of_run(
-    options: argparse.Namespace, meter: StepMeter, folder: Path, checkpoint: Path, starter: str, device: torch.device
+    options: argparse.Namespace,
+    meter: StepMeter,
+    folder: Path,
+    checkpoint: Path,
+    starter: str,
+    device: torch.device,
+    request: StopRequest,
 ) -> int:
-    """Draws the curves, prints where the files are and how to go on with `starter`; returns the exit code."""
+    """Draws the curves, prints where the files are and how to go on with `starter`; returns the exit code.
+
+    Of several ranks, rank 0 alone draws and prints.
+    """
+    stopped = meter.done < options.steps
+    if dist.is_initialized() and dist.get_rank():
+        return request.exit_code if stopped else 0
     from rankzero.learn.runs.plots import plot_run  # imports matplotlib: half a second
 
     plot_run(folder / "log.jsonl").savefig(folder / "curves.png", dpi=110)
     same_file = ["--checkpoint", str(checkpoint)] if options.checkpoint else []
     go_on = shlex.join(["python", os.path.relpath(starter), "--resume", str(checkpoint), *same_file, "--steps"])
-    if meter.done < options.steps:
-        print(f"\nStopped by Ctrl-C after step {meter.done}, which is saved. Go on with\n  {go_on} {options.steps}")
-        return 130
+    if stopped:
+        stop = f"Stopped by {request.name} after step {meter.done}, which is saved"
+        print(f"\n{stop}. Go on with\n  {go_on} {options.steps}")
+        return request.exit_code
     print(f"\nwhole run             {meter.overall()}, peak memory {memory_now(device).get('peak', 0) / MIB:,.0f} MiB")
     print(f"loss and throughput   {folder / 'curves.png'}\nevery step            {folder / 'log.jsonl'}")
     print(f"model and optimizer   {checkpoint}\ngo on                 {go_on} {2 * options.steps}")

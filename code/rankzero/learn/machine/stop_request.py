@@ -1,0 +1,82 @@
+"""Stop requests: Ctrl-C and SIGTERM as a flag that a training loop tests between steps, or as an exception."""
+
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import FrameType
+
+ECHO_S = 1.0  # a Ctrl-C that comes again within this time is the same request
+
+
+@dataclass
+class StopRequest:
+    """A request to stop after the current step: false until a signal asks for it, here or on another rank."""
+
+    number: int = 0  # the first signal: SIGINT, which is Ctrl-C, or SIGTERM
+
+    def __bool__(self) -> bool:
+        return self.number != 0
+
+    @property
+    def name(self) -> str:
+        return "Ctrl-C" if self.number == signal.SIGINT else signal.Signals(self.number).name
+
+    @property
+    def exit_code(self) -> int:
+        """The code by which a shell reports a program that the signal ended: 130 or 143."""
+        return 128 + self.number
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM, raised wherever the program is, as Python raises KeyboardInterrupt for Ctrl-C."""
+
+
+@contextmanager
+def finish_step_on_interrupt() -> Iterator[StopRequest]:
+    """Turns Ctrl-C and SIGTERM into a flag to test between steps: in mid-step, weights and optimizer disagree.
+
+    A second Ctrl-C raises KeyboardInterrupt at once, unless it comes within ECHO_S of the first signal: where Slurm
+    signals every process of a job, a rank gets the signal from Slurm and again from torchrun, and both are one request.
+    A second SIGTERM is always the same request, also after the block, until the process ends: impatience is SIGKILL.
+    """
+    request, first = StopRequest(), time.monotonic()
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        nonlocal first
+        if not request:
+            request.number, first = number, time.monotonic()
+        elif number == signal.SIGINT and time.monotonic() - first > ECHO_S:
+            raise KeyboardInterrupt
+
+    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield request
+    finally:
+        signal.signal(signal.SIGINT, before[signal.SIGINT])
+        if not request:
+            signal.signal(signal.SIGTERM, before[signal.SIGTERM])
+
+
+@contextmanager
+def terminated_on_sigterm() -> Iterator[None]:
+    """Raises Terminated at SIGTERM, so that a program can say that it stops, and its `finally` blocks run."""
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        raise Terminated
+
+    before = signal.signal(signal.SIGTERM, handle)
+    try:
+        yield
+    finally:
+        if signal.getsignal(signal.SIGTERM) is handle:  # a loop that has just stopped leaves its own
+            signal.signal(signal.SIGTERM, before)
+
+
+def report_stop(error: KeyboardInterrupt) -> int:
+    """Prints in one line that a signal has stopped the program at once; returns the exit code."""
+    request = StopRequest(signal.SIGTERM if isinstance(error, Terminated) else signal.SIGINT)
+    print(f"\nStopped by {request.name} at once: files that were saved before are kept.", file=sys.stderr)
+    return request.exit_code
