@@ -111,13 +111,13 @@ private = {[str(LAB.checks), str(LAB.solutions), str(LAB.root / "README.md"), st
 library = [sorted(os.listdir(f"/lab/code/rankzero/{{room}}")) for room in ("", "exercises", "grading/sandbox")]
 kinds = sorted({{file.split(":")[0] for file in files}})
 visible = [path for path in private if Path(path).exists()]
-print(*map(json.dumps, [kinds, sorted(os.environ), os.getuid(), processes, library, visible]), sep="\\n", end="\\n\\n")
+print(*map(json.dumps, [kinds, sorted(os.environ), os.getuid(), processes, visible, *library]), sep="\\n", end="\\n\\n")
 """
 
 
 def test_a_sandbox_holds_neither_answers_nor_files_of_this_machine(tmp_path: Path, grader: Grader) -> None:
     lines = printed(tmp_path, LOOK_AROUND, grader).splitlines()
-    open_files, environment, user, processes, library, visible = map(json.loads, lines)
+    open_files, environment, user, processes, visible, *library = map(json.loads, lines)
     assert open_files == ["/dev/null", "pipe"]
     variables = "HOME LANG OMP_NUM_THREADS PATH PWD PYTHONDONTWRITEBYTECODE PYTHONPATH TORCH_CPP_LOG_LEVEL"
     assert [name for name in environment if name not in INSTRUCTION_SETS] == variables.split()
@@ -127,7 +127,7 @@ def test_a_sandbox_holds_neither_answers_nor_files_of_this_machine(tmp_path: Pat
     assert library == [
         ["__init__.py", "atomic_write.py", "errors.py", "exercises", "grading", "learn"],
         ["__init__.py", "probes"],
-        ["__init__.py", "namespaces.py", "sandbox_server.py", "seccomp_filter.py"],
+        ["__init__.py", "memory_meter.py", "namespaces.py", "sandbox_server.py", "seccomp_filter.py"],
     ]
     assert visible == []
 
@@ -137,6 +137,14 @@ def test_nothing_of_a_submission_stays_in_its_sandbox(tmp_path: Path, grader: Gr
     grade_with_train_step(tmp_path, leave, grader)
     look = "import os\nprint(os.path.exists('/tmp/left'), sum(map(str.isdecimal, os.listdir('/proc'))), '\\n')"
     assert printed(tmp_path, look, grader) == "False 2 "
+
+
+def test_a_submission_cannot_change_its_own_file_between_exercises(tmp_path: Path, grader: Grader) -> None:
+    rewrite = "import os\nfile = '/tmp/exercises.py'\nopen('/tmp/new', 'w').close()\nos.replace('/tmp/new', file)"
+    report = grade_with_train_step(tmp_path, rewrite, grader).report
+    assert report is not None
+    assert "Device or resource busy" in report.results[0].text
+    assert report.by_exercise()["evaluate"] == exercises_of(LAB)[1].points
 
 
 def test_processes_of_one_submission_share_their_memory_limit(tmp_path: Path, grader: Grader) -> None:

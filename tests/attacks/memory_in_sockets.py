@@ -14,7 +14,7 @@ try:
     while True:
         pair = socket.socketpair()
         for one in pair:
-            one.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2**20)
+            attempt("a larger buffer", lambda: one.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2**20))
             one.setblocking(False)
         held.append(pair)
         for one in pair:

@@ -1,10 +1,10 @@
-"""Removes its own file, and fills the folder where probes keep theirs."""
+"""Removes its own file and every other file of its folder, and puts a link in its place."""
 
 import os
 import shutil
 
 ON, EARNS = "stubs", 0
 
-os.remove("/tmp/exercises.py")
+attempt("its file can be removed", lambda: os.remove("/tmp/exercises.py"))
 shutil.rmtree("/tmp", ignore_errors=True)
-os.symlink("/proc/1/mem", "/tmp/exercises.py")
+attempt("a link in its place", lambda: os.symlink("/proc/1/mem", "/tmp/exercises.py"))

@@ -14,7 +14,8 @@ MOUNT = "/lab"  # path of the repository in the sandbox
 VISIBLE_FILES = (
     *("__init__.py", "atomic_write.py", "errors.py", "learn"),
     *("exercises/__init__.py", "exercises/probes", "grading/__init__.py"),
-    *(f"grading/sandbox/{name}.py" for name in ("__init__", "namespaces", "sandbox_server", "seccomp_filter")),
+    *(f"grading/sandbox/{name}.py" for name in ("__init__", "memory_meter", "namespaces")),
+    *(f"grading/sandbox/{name}.py" for name in ("sandbox_server", "seccomp_filter")),
 )
 SANDBOX_ENVIRONMENT = {
     "PATH": "/usr/bin:/bin",

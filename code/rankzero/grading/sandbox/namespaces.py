@@ -20,7 +20,7 @@ MAX_PROCESSES = 256  # threads count too; eight ranks with gloo's threads are ab
 MAX_OPEN_FILES = 256
 TMP_MIB = 256  # the size of /tmp and of /dev/shm, each
 TMP_FILES = 16384  # files and folders; each takes a kilobyte of kernel memory, which no limit counts
-SOCKET_BYTES = 425984  # the largest buffer of a socket, which counts as the memory of no process
+BUFFER_BYTES = 212992  # the largest buffer of a socket in one direction, which counts as the memory of no process
 USER_ID = 1000  # of a submission, in the sandbox
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -30,7 +30,8 @@ _NAMESPACES = {"CLONE_NEWNS": 0x20000, "CLONE_NEWCGROUP": 0x2000000, "CLONE_NEWU
 _NAMESPACES |= {"CLONE_NEWIPC": 0x8000000, "CLONE_NEWUSER": 0x10000000, "CLONE_NEWPID": 0x20000000}
 _NAMESPACES |= {"CLONE_NEWNET": 0x40000000}
 # <sys/mount.h>
-_MS_NOSUID, _MS_NODEV, _MS_NOEXEC, _MS_BIND, _MS_REC, _MS_PRIVATE = 2, 4, 8, 1 << 12, 1 << 14, 1 << 18
+_MS_RDONLY, _MS_NOSUID, _MS_NODEV, _MS_NOEXEC, _MS_REMOUNT = 1, 2, 4, 8, 1 << 5
+_MS_BIND, _MS_REC, _MS_PRIVATE = 1 << 12, 1 << 14, 1 << 18
 # <sys/prctl.h>
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_SECCOMP, _PR_CAPBSET_DROP, _PR_SET_NO_NEW_PRIVS = 1, 4, 22, 24, 38
 _SIOCSIFFLAGS, _IFF_UP_RUNNING = 0x8914, 0x41  # <linux/sockios.h>, <linux/if.h>
@@ -57,9 +58,24 @@ def set_up_namespaces() -> None:
     with socket.socket() as interface:
         fcntl.ioctl(interface, _SIOCSIFFLAGS, struct.pack("16sh", b"lo", _IFF_UP_RUNNING))
     for buffer in ("tcp_rmem", "tcp_wmem"):  # buffers without a limit grow to megabytes
-        Path(f"/proc/sys/net/ipv4/{buffer}").write_text(f"4096 131072 {SOCKET_BYTES}")
+        Path(f"/proc/sys/net/ipv4/{buffer}").write_text(f"4096 131072 {BUFFER_BYTES}")
     socket.sethostname("sandbox")
-    Path("/proc/sys/user/max_user_namespaces").write_text("0")  # a new user namespace would bring capabilities
+    # A new user namespace would bring capabilities; queues of file events would take memory that no limit counts.
+    for refused in ("user_namespaces", "inotify_instances", "fanotify_groups"):
+        with contextlib.suppress(FileNotFoundError):
+            Path(f"/proc/sys/user/max_{refused}").write_text("0")
+
+
+def fixed_file(path: Path) -> int:
+    """Makes an empty file at `path` that no process can change, remove or replace.
+
+    Returns the only file descriptor that can write it.
+    """
+    writer = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o444)
+    place, read_only = bytes(path), _MS_BIND | _MS_REMOUNT | _MS_RDONLY | _MS_NOSUID | _MS_NODEV
+    _call("mount", place, place, None, _MS_BIND, None)
+    _call("mount", None, place, None, read_only, None)
+    return writer
 
 
 def drop_privileges() -> None:

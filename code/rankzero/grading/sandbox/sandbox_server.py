@@ -23,11 +23,8 @@ from typing import Any, NoReturn
 from rankzero.exercises.probes.probe_server import warm_up
 from rankzero.exercises.probes.supervisor import run_supervised
 from rankzero.grading.sandbox import namespaces
+from rankzero.grading.sandbox.memory_meter import memory_excess
 
-MIB = 2**20
-# Processes that may share memory with the supervisor, from which they were forked; a lab with eight ranks has the most.
-# The number is limited, because a process that has replaced shared memory by private memory looks as if it shared it.
-MAX_SHARING_PROCESSES = 12
 FILE = Path("/tmp/exercises.py")
 
 
@@ -88,6 +85,7 @@ def _supervise(channel: int, failure: int, settings: dict[str, Any]) -> NoReturn
     """Receives the submission as the sandbox's first process, then serves requests until it is killed."""
     try:
         namespaces.set_up_namespaces()
+        submission = os.fdopen(namespaces.fixed_file(FILE), "wb")
         namespaces.drop_privileges()
         # Only the supervisor holds secrets. A hidden process cannot read its own /proc/self/io, as a probe does.
         os.register_at_fork(after_in_child=functools.partial(namespaces.set_hidden, hidden=False))
@@ -95,11 +93,12 @@ def _supervise(channel: int, failure: int, settings: dict[str, Any]) -> NoReturn
         failure = -1
         os.chdir("/tmp")
         client = Connection(channel)
-        FILE.write_bytes(client.recv_bytes())
-        memory_excess = functools.partial(_memory_excess, settings["memory"])
+        with submission:
+            submission.write(client.recv_bytes())
+        excess = functools.partial(memory_excess, settings["memory"])
         while True:  # until the client closes its end: EOFError
             request = json.loads(client.recv_bytes())
-            reply = run_supervised(request, (channel,), memory_excess, namespace_init=True)
+            reply = run_supervised(request, (channel,), excess, namespace_init=True)
             client.send_bytes(json.dumps(reply).encode())
     except BaseException as error:
         frame = traceback.extract_tb(error.__traceback__)[-1]
@@ -107,30 +106,6 @@ def _supervise(channel: int, failure: int, settings: dict[str, Any]) -> NoReturn
             os.write(failure, f"the sandbox could not be set up: {error} ({frame.name})".encode())
     finally:
         os._exit(0)
-
-
-def _memory_excess(limit: int) -> str:
-    """Returns a sentence if the sandbox's processes, files and sockets take more than `limit` bytes, or ''.
-
-    Memory that processes still share with the supervisor does not count.
-    """
-    supervisor = _process_memory("1")
-    processes = (entry for entry in os.listdir("/proc") if entry.isdecimal() and entry != "1")
-    amounts = sorted(map(_process_memory, processes), reverse=True)
-    taken = sum(amounts) - sum(min(amount, supervisor) for amount in amounts[:MAX_SHARING_PROCESSES])
-    taken += sum((disk.f_blocks - disk.f_bfree) * disk.f_frsize for disk in map(os.statvfs, ("/tmp", "/dev/shm")))
-    taken += int(Path("/proc/net/sockstat").read_text().split()[2]) * namespaces.SOCKET_BYTES
-    return "" if taken <= limit else f"it took more than {limit // MIB} MiB of memory"
-
-
-def _process_memory(process: str) -> int:
-    """Returns a process's bytes of memory, without the libraries that all processes map. No process can forge them."""
-    try:
-        status = Path(f"/proc/{process}/status").read_text(errors="replace")
-        fields = (status.partition(f"\n{kind}:")[2].split()[0] for kind in ("RssAnon", "RssShmem", "VmPTE"))
-        return sum(map(int, fields)) * 1024
-    except (OSError, IndexError, ValueError):  # the process has just ended
-        return 0
 
 
 if __name__ == "__main__":

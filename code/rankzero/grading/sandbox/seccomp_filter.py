@@ -13,6 +13,14 @@ REFUSED_CALLS = {
     "semget": (64, 190),
     "msgget": (68, 186),
     "mq_open": (240, 180),
+    "io_setup": (206, 0),
+    # Pages that pipes keep after their process has unmapped them, of up to 2 MiB each.
+    "vmsplice": (278, 75),
+    "tee": (276, 77),
+    "splice": (275, 76),
+    # Rules of a process for itself, which the kernel keeps and counts for no process.
+    "seccomp": (317, 277),
+    "landlock_create_ruleset": (444, 444),
     # Other processes' memory and files, and keys that outlive a process.
     "ptrace": (101, 117),
     "process_vm_readv": (310, 270),
@@ -42,6 +50,10 @@ REFUSED_CALLS = {
 CONDITIONAL_CALLS = (
     ((302, 261), 0, ~0, (0,), True),  # prlimit64: only of the process itself, not of pid 1
     ((41, 198), 0, ~0, (1, 2, 10, 16), True),  # socket: unix, inet, inet6, netlink; no namespace isolates vsock
+    ((53, 199), 0, ~0, (1,), True),  # socketpair: unix
+    ((54, 208), 2, ~0, (7, 8), False),  # setsockopt: SO_SNDBUF and SO_RCVBUF, buffers above the namespace's limit
+    ((72, 25), 1, ~0, (6, 7, 37, 38, 1031), False),  # fcntl: locks of files, without a limit; F_SETPIPE_SZ
+    ((157, 167), 0, ~0, (22,), False),  # prctl: PR_SET_SECCOMP
     ((9, 222), 3, 0x21, (0x21,), False),  # mmap: MAP_SHARED | MAP_ANONYMOUS is memory that counts for no process
 )
 
