@@ -7,9 +7,9 @@ KNOWN_WRONG = (
         "normal_numbers_only",
         fails=("share_lost/fp16",),
         read="handbook/precision.md#the-bottom-of-the-range",
-        explanation="""Everything below the smallest normal number, 6.1e-5 in fp16, is counted as lost. Below it lie the
-        subnormal numbers, down to 2**-24: they lose digits one by one and are not 0. Do not compare with a threshold;
-        store the number and look.""",
+        explanation="""Every number below the smallest normal number, 6.1e-5 in fp16, is counted as lost. Below it are
+        the subnormal numbers, down to 2**-24: they lose digits one by one and are not 0. A number is lost if it is 0
+        after it was stored.""",
         change="""
 -        lost += int(((nonzero * scale).to(dtype) == 0).sum())
 +        lost += int(((nonzero.double() * scale).abs() < torch.finfo(dtype).smallest_normal).sum())
@@ -19,8 +19,8 @@ KNOWN_WRONG = (
         "zeros_below_the_line",
         fails=("share_lost/zeros",),
         read="handbook/precision.md#the-bottom-of-the-range",
-        explanation="""Zeros from before are not counted as lost, but they are counted as there: the share is divided by
-        all numbers. The more rows of the embedding the batch leaves out, the better the format seems to be.""",
+        explanation="""Numbers that are 0 before are not counted as lost, but they are counted in the total, so the
+        share is too small. The more rows of the embedding the batch leaves out, the better the format seems to be.""",
         change="""
 -        nonzero = gradient[gradient != 0]
 -        lost += int(((nonzero * scale).to(dtype) == 0).sum())
@@ -33,8 +33,9 @@ KNOWN_WRONG = (
         "zeros_counted",
         fails=("share_lost/zeros",),
         read="handbook/precision.md#the-bottom-of-the-range",
-        explanation="""Numbers that are 0 before are counted too, as lost and as there. An embedding has a row of zeros
-        for every token that is not in the batch, so this share depends on the vocabulary more than on the format.""",
+        explanation="""Numbers that are 0 before are counted, both as lost and in the total. An embedding has a row of
+        zeros for every token that is not in the batch, so this share depends on the vocabulary more than on the
+        format.""",
         change="""
 -        nonzero = gradient[gradient != 0]
 -        lost += int(((nonzero * scale).to(dtype) == 0).sum())
@@ -47,8 +48,8 @@ KNOWN_WRONG = (
         "mean_of_the_tensors_shares",
         fails=("share_lost/tensors",),
         read="handbook/precision.md#the-bottom-of-the-range",
-        explanation="""Each tensor gets its share, and the shares are averaged. A norm of 128 numbers then counts as
-        much as a matrix of 65,536. Add up counts, and divide once.""",
+        explanation="""The result is the mean of the tensors' shares. A norm of 128 numbers then counts as much as a
+        matrix of 65,536. The share of all numbers is one count divided by another count, over all tensors.""",
         definitions="""
 def share_lost(gradients, scale, dtype):
     shares = []
@@ -63,8 +64,8 @@ def share_lost(gradients, scale, dtype):
         "every_format_is_fp16",
         fails=("share_lost/scale",),
         read="handbook/precision.md#the-bottom-of-the-range",
-        explanation="""The numbers are stored in fp16, whatever `dtype` says. bf16 has fp32's exponent and loses hardly
-        anything that fp32 holds; that is the whole reason why it needs no scaler.""",
+        explanation="""The share is that of fp16, whatever `dtype` says. bf16 has fp32's exponent and loses hardly
+        anything that fp32 holds; that is the whole reason why it needs no loss scale.""",
         change="""
 -        lost += int(((nonzero * scale).to(dtype) == 0).sum())
 +        lost += int(((nonzero * scale).half() == 0).sum())
@@ -74,19 +75,32 @@ def share_lost(gradients, scale, dtype):
         "scaled_after_it_was_stored",
         fails=("share_lost/scale",),
         read="handbook/precision.md#the-bottom-of-the-range",
-        explanation="""The gradient is stored in 16 bits first and multiplied afterwards. What became 0 stays 0 under
-        any scale. That is why a scaler multiplies the loss, before backward, and not the gradients, after it.""",
+        explanation="""The scale acts on numbers that have been stored in 16 bits already. A number that became 0 stays
+        0 under any scale. That is why a scaler multiplies the loss, before backward, and not the gradients, after
+        it.""",
         change="""
 -        lost += int(((nonzero * scale).to(dtype) == 0).sum())
 +        lost += int((nonzero.to(dtype) * scale == 0).sum())
 """,
     ),
     KnownWrong(
+        "computed_in_fp32",
+        fails=("share_lost/scale",),
+        read="handbook/precision.md#the-bottom-of-the-range",
+        explanation="""fp64 gradients are rounded to fp32 before they are scaled. fp32 ends at 1.4e-45: a smaller fp64
+        gradient becomes 0 there, although the scale would have brought it into the 16-bit format's range. Multiply each
+        gradient in its own dtype, and store the product.""",
+        change="""
+-        nonzero = gradient[gradient != 0]
++        nonzero = gradient[gradient != 0].float()
+""",
+    ),
+    KnownWrong(
         "bf16_for_everyone",
         fails=("cast_inputs/lower",),
         read="handbook/precision.md#which-operation-runs-in-which-format",
-        explanation="""bf16 is written into the code, and `low` is ignored. On a GPU from before 2020, which multiplies
-        fp16 fast and bf16 not at all, that is the difference between a speed-up and a crawl.""",
+        explanation="""The casts go to bf16, whatever `low` says. With low=torch.float16 the numbers get 7 bits of
+        fraction instead of 10, and on a GPU without bf16 units a crawl instead of a speed-up.""",
         change="""
 -        target = low
 +        target = torch.bfloat16
@@ -96,8 +110,8 @@ def share_lost(gradients, scale, dtype):
         "weights_stay_fp32",
         fails=("cast_inputs/lower",),
         read="handbook/precision.md#which-operation-runs-in-which-format",
-        explanation="""Only the first argument, the activation, is cast; the weight stays in fp32, because "under
-        autocast the weights stay fp32". The stored weight does. The matrix product gets a 16-bit copy of it, or there
+        explanation="""Of an operation with the policy "lower" only the first argument is cast. Under autocast the
+        *stored* weights stay fp32, but the matrix product gets 16-bit copies of all its floating-point arguments, or it
         would be no 16-bit product.""",
         change="""
 -    return [one.to(target) if casts(one) else one for one in args]
@@ -108,8 +122,8 @@ def share_lost(gradients, scale, dtype):
         "fp32_means_not_lower",
         fails=("cast_inputs/fp32",),
         read="handbook/precision.md#which-operation-runs-in-which-format",
-        explanation="""Operations on the fp32 list get their arguments as they are. But a matrix product before them has
-        left its result in 16 bits: the logits of a cross-entropy arrive in bf16. "fp32" is a cast too, back up.""",
+        explanation=""""fp32" leaves 16-bit arguments as they are. But a matrix product before has left its result in 16
+        bits: the logits of a cross-entropy arrive in bf16. "fp32" is a cast too, back up.""",
         change="""
 -    elif policy == "fp32" or (policy == "widest" and any(casts(one) and one.dtype == torch.float32 for one in args)):
 +    elif policy == "widest" and any(casts(one) and one.dtype == torch.float32 for one in args):
@@ -119,8 +133,8 @@ def share_lost(gradients, scale, dtype):
         "widest_is_always_fp32",
         fails=("cast_inputs/widest",),
         read="handbook/precision.md#which-operation-runs-in-which-format",
-        explanation=""""widest" is taken for fp32. If all arguments are 16-bit they stay 16-bit: nothing would become
-        more exact, and twice the memory would be kept for backward.""",
+        explanation=""""widest" casts to fp32 also where no argument is fp32. If all arguments are 16-bit they stay as
+        they are: nothing would become more exact, and twice the memory would be kept for backward.""",
         change="""
 -    elif policy == "fp32" or (policy == "widest" and any(casts(one) and one.dtype == torch.float32 for one in args)):
 +    elif policy == "fp32" or (policy == "widest" and True):
@@ -130,9 +144,8 @@ def share_lost(gradients, scale, dtype):
         "widest_is_lowest",
         fails=("cast_inputs/widest",),
         read="handbook/precision.md#which-operation-runs-in-which-format",
-        explanation=""""widest" is treated like "lower": the fp32 arguments are rounded down to meet the others. It is
-        the other way round. These operations add or join tensors, they gain no speed from 16 bits, and they would lose
-        16 of the fp32 tensor's 24 digits.""",
+        explanation=""""widest" casts fp32 arguments down to `low`. It is the other way round: these operations add or
+        join tensors, gain no speed from 16 bits, and would lose 16 of the fp32 tensor's 24 digits.""",
         change="""
 -    if policy == "lower":
 +    if policy in ("lower", "widest"):
@@ -145,8 +158,9 @@ def share_lost(gradients, scale, dtype):
         "widest_is_the_first",
         fails=("cast_inputs/widest",),
         read="handbook/precision.md#which-operation-runs-in-which-format",
-        explanation="""For "widest" all arguments get the dtype of the first. With a 16-bit tensor in front, an fp32
-        residual stream would be rounded to 16 bits by one addition. Look at all of them first.""",
+        explanation="""For "widest" the first argument decides. With a 16-bit tensor in front, an fp32 residual stream
+        would be left or rounded to 16 bits in one addition. One fp32 argument at any place is enough to cast all of
+        them to fp32.""",
         change="""
 -    elif policy == "fp32" or (policy == "widest" and any(casts(one) and one.dtype == torch.float32 for one in args)):
 +    elif policy == "fp32" or (policy == "widest" and args[0].dtype == torch.float32):
@@ -156,8 +170,8 @@ def share_lost(gradients, scale, dtype):
         "float64_cast",
         fails=("cast_inputs/others",),
         read="handbook/precision.md#which-operation-runs-in-which-format",
-        explanation="""A tensor in float64 is cast like the others. Autocast leaves it alone: whoever computes in 64
-        bits has asked for that, and a gradient check in float64 would be ruined in silence.""",
+        explanation="""A tensor in float64 is cast. Autocast leaves it alone: a program that computes in 64 bits does so
+        on purpose, and a gradient check in float64 would be ruined without an error.""",
         change="""
 -        return isinstance(value, Tensor) and value.is_floating_point() and value.dtype != torch.float64
 +        return isinstance(value, Tensor) and value.is_floating_point()
@@ -167,9 +181,9 @@ def share_lost(gradients, scale, dtype):
         "integers_cast",
         fails=("cast_inputs/others", "cast_inputs/gpt"),
         read="handbook/precision.md#which-operation-runs-in-which-format",
-        explanation="""Every tensor is cast, token ids and masks included. An embedding or a loss wants integers and
-        refuses; worse, bf16 cannot tell token 257 from token 256. Only floating-point tensors have a format to
-        choose.""",
+        explanation="""Integer or bool tensors, such as token ids and masks, are cast. An embedding or a loss needs
+        integers and refuses; worse, bf16 cannot tell token 257 from token 256. Only floating-point tensors have a
+        format to choose.""",
         change="""
 -        return isinstance(value, Tensor) and value.is_floating_point() and value.dtype != torch.float64
 +        return isinstance(value, Tensor)
@@ -179,8 +193,8 @@ def share_lost(gradients, scale, dtype):
         "graph_cut",
         fails=("cast_inputs/gradients",),
         read="handbook/precision.md#which-operation-runs-in-which-format",
-        explanation="""The casts are made on detached tensors, so autograd does not see them: the weights get no
-        gradient, and the optimizer skips them without a word. A cast is an operation like any other, and its backward
+        explanation="""The tensors that come back have no graph, so no gradient flows back through the cast: the weights
+        get none, and the optimizer skips them without an error. A cast is an operation like any other, and its backward
         casts the gradient back.""",
         change="""
 -    return [one.to(target) if casts(one) else one for one in args]
@@ -191,46 +205,57 @@ def share_lost(gradients, scale, dtype):
         "never_below_one",
         fails=("update_scale/backs-off",),
         read="handbook/precision.md#a-scale-that-finds-itself",
-        explanation="""The scale stops at 1. A model whose gradients are too large even unscaled would overflow at
-        every step from then on, and never update again. Below 1 the scale makes them smaller, which is then what
-        they need.""",
+        explanation="""The scale stops falling at 1. A model whose gradients are too large even without a scale would
+        overflow at every step from then on, and never update again. Below 1 the scale makes them smaller, which is then
+        what they need.""",
         change="""
--        return scale * 0.5, 0
-+        return max(1.0, scale * 0.5), 0
+-        return scale * 0.5 if overflows >= hysteresis else scale, 0, overflows
++        return max(1.0, scale * 0.5) if overflows >= hysteresis else scale, 0, overflows
 """,
     ),
     KnownWrong(
         "overflow_raises_the_scale",
         fails=("update_scale/backs-off", "update_scale/grows"),
         read="handbook/precision.md#a-scale-that-finds-itself",
-        explanation="""An overflow doubles the scale and success lowers it. It is the other way round: an overflow says
-        that scaled gradients are too large for fp16, so the scale has to fall.""",
+        explanation="""An overflow doubles the scale and success halves it. It is the other way round: an overflow says
+        that the scaled gradients are too large for fp16, so the scale has to fall.""",
         change="""
-+        return scale * 2.0, 0
-+    if good_steps + 1 == growth_interval:
-         return scale * 0.5, 0
--    if good_steps + 1 == growth_interval:
--        return scale * 2.0, 0
+-        return scale * 0.5 if overflows >= hysteresis else scale, 0, overflows
++        return scale * 2.0 if overflows >= hysteresis else scale, 0, overflows
+@@
+-        return scale * 2.0, 0, 0
++        return scale * 0.5, 0, 0
 """,
     ),
     KnownWrong(
         "starts_over_at_65536",
         fails=("update_scale/backs-off",),
         read="handbook/precision.md#a-scale-that-finds-itself",
-        explanation="""An overflow sets the scale back to where it started. If 65,536 is too large, the next step
-        overflows with it again, and so does every one after that: the run stands still and its loss looks like a
-        plateau.""",
+        explanation="""An overflow sets the scale to 65,536. If that is too large, the next step overflows again, and so
+        does every step after it: the run stands still and its loss looks like a plateau. Each overflow has to halve the
+        scale that was too large.""",
         change="""
--        return scale * 0.5, 0
-+        return 65536.0, 0
+-        return scale * 0.5 if overflows >= hysteresis else scale, 0, overflows
++        return 65536.0 if overflows >= hysteresis else scale, 0, overflows
+""",
+    ),
+    KnownWrong(
+        "one_overflow_too_many",
+        fails=("update_scale/backs-off",),
+        read="labs/lab-03-amp.md#update_scale",
+        explanation="""The scale falls one overflow too late. The overflow at hand counts: with hysteresis=1 the first
+        overflow halves the scale, with hysteresis=2 the second one.""",
+        change="""
+-        return scale * 0.5 if overflows >= hysteresis else scale, 0, overflows
++        return scale * 0.5 if overflows > hysteresis else scale, 0, overflows
 """,
     ),
     KnownWrong(
         "a_step_late",
         fails=("update_scale/grows",),
         read="handbook/precision.md#a-scale-that-finds-itself",
-        explanation="""The count is compared before the step at hand is counted, so the scale doubles one good step too
-        late. The step that completes the interval is the one that doubles it.""",
+        explanation="""The scale doubles one good step too late. The step that completes the interval is the step that
+        doubles it: of `growth_interval` good steps in a row, the last.""",
         change="""
 -    if good_steps + 1 == growth_interval:
 +    if good_steps == growth_interval:
@@ -240,32 +265,32 @@ def share_lost(gradients, scale, dtype):
         "count_kept_after_growth",
         fails=("update_scale/grows",),
         read="handbook/precision.md#a-scale-that-finds-itself",
-        explanation="""After the scale has grown the count goes on instead of starting anew. With == it never grows a
-        second time; with >= it doubles at every later step and overflows within a few.""",
+        explanation="""After the scale has grown, the count of good steps goes on instead of starting at 0, and the
+        scale does not grow a second time. Each growth has to be followed by a new interval.""",
         change="""
--        return scale * 2.0, 0
-+        return scale * 2.0, good_steps + 1
+-        return scale * 2.0, 0, 0
++        return scale * 2.0, good_steps + 1, 0
 """,
     ),
     KnownWrong(
         "grows_at_every_step",
         fails=("update_scale/grows",),
         read="handbook/precision.md#a-scale-that-finds-itself",
-        explanation="""Once the interval is reached the scale doubles at every good step, because the count is compared
-        with >= and never set back. The scale climbs until it overflows, and every few steps one is thrown away.""",
+        explanation="""Once the first interval is complete, the scale doubles at every good step. It climbs until it
+        overflows, and every few steps one is thrown away. Each growth has to set the count of good steps to 0.""",
         change="""
 -    if good_steps + 1 == growth_interval:
--        return scale * 2.0, 0
+-        return scale * 2.0, 0, 0
 +    if good_steps + 1 >= growth_interval:
-+        return scale * 2.0, good_steps + 1
++        return scale * 2.0, good_steps + 1, 0
 """,
     ),
     KnownWrong(
         "interval_is_2000",
         fails=("update_scale/grows",),
         read="handbook/precision.md#a-scale-that-finds-itself",
-        explanation="""2000 is written into the code and `growth_interval` is ignored. It is the default; a short run,
-        or a test, asks for less.""",
+        explanation="""The scale does not grow where `growth_interval` is less than 2000. 2000 is the default; a short
+        run, or a test, asks for less.""",
         change="""
 -    if good_steps + 1 == growth_interval:
 +    if good_steps + 1 == 2000:
@@ -275,11 +300,11 @@ def share_lost(gradients, scale, dtype):
         "never_grows",
         fails=("update_scale/grows",),
         read="handbook/precision.md#a-scale-that-finds-itself",
-        explanation="""The scale only ever falls. One bad batch costs a factor of 2 for the rest of the run, and after a
-        few of them small gradients are lost as if there were no scaler. A scale has to find its way back up.""",
+        explanation="""The scale never grows, although good steps are counted. One bad batch costs a factor of 2 for the
+        rest of the run, and after a few of them small gradients are lost as if there were no scale.""",
         change="""
 -    if good_steps + 1 == growth_interval:
--        return scale * 2.0, 0
+-        return scale * 2.0, 0, 0
 """,
     ),
     KnownWrong(
@@ -289,59 +314,94 @@ def share_lost(gradients, scale, dtype):
         explanation="""A good step leaves the count where it is, so an interval is never completed and the scale never
         grows. The count that comes back has to include the step at hand.""",
         change="""
--    return scale, good_steps + 1
-+    return scale, good_steps
+-    return scale, good_steps + 1, overflows
++    return scale, good_steps, overflows
 """,
     ),
     KnownWrong(
         "count_kept_after_overflow",
         fails=("update_scale/counts-anew",),
         read="handbook/precision.md#a-scale-that-finds-itself",
-        explanation="""An overflow halves the scale, but the count of good steps goes on. The scale then grows soon
-        after it has just been found too large, and overflows again. The interval is one of good steps in a row.""",
+        explanation="""After an overflow the count of good steps goes on. The scale then grows soon after it has just
+        been found too large, and overflows again. The interval is one of good steps in a row.""",
         change="""
--        return scale * 0.5, 0
-+        return scale * 0.5, good_steps
+-        return scale * 0.5 if overflows >= hysteresis else scale, 0, overflows
++        return scale * 0.5 if overflows >= hysteresis else scale, good_steps, overflows
+""",
+    ),
+    KnownWrong(
+        "every_overflow_halves",
+        fails=("update_scale/hysteresis",),
+        read="labs/lab-03-amp.md#update_scale",
+        explanation="""Each overflow halves the scale, whatever `hysteresis` says. With hysteresis=2 the first overflow
+        since the last growth costs a step and leaves the scale as it is; only from the second one on does the scale
+        fall.""",
+        change="""
+-        return scale * 0.5 if overflows >= hysteresis else scale, 0, overflows
++        return scale * 0.5, 0, overflows
+""",
+    ),
+    KnownWrong(
+        "overflows_in_a_row",
+        fails=("update_scale/hysteresis",),
+        read="labs/lab-03-amp.md#update_scale",
+        explanation="""A good step sets the count of overflows to 0, so only overflows in a row are counted. A scale
+        that is twice too large for every fifth batch would then never fall. Overflows are counted since the scale last
+        grew, whatever good steps come between.""",
+        change="""
+-    return scale, good_steps + 1, overflows
++    return scale, good_steps + 1, 0
+""",
+    ),
+    KnownWrong(
+        "overflows_counted_anew",
+        fails=("update_scale/hysteresis",),
+        read="labs/lab-03-amp.md#update_scale",
+        explanation="""After the scale has been halved, the count of overflows starts at 0 again, so the next overflow
+        is borne once more. Patience comes back with a growth of the scale only: until then each further overflow halves
+        it.""",
+        change="""
+-        return scale * 0.5 if overflows >= hysteresis else scale, 0, overflows
++        return (scale * 0.5, 0, 0) if overflows >= hysteresis else (scale, 0, overflows)
+""",
+    ),
+    KnownWrong(
+        "overflows_never_forgotten",
+        fails=("update_scale/hysteresis",),
+        read="labs/lab-03-amp.md#update_scale",
+        explanation="""The count of overflows goes on after the scale has grown. Late in a run every single overflow
+        then halves the scale, as with hysteresis=1. A growth sets both counts to 0.""",
+        change="""
+-        return scale * 2.0, 0, 0
++        return scale * 2.0, 0, overflows
 """,
     ),
     KnownWrong(
         "a_hundred_steps",
         fails=("update_scale/default",),
         read="handbook/precision.md#a-scale-that-finds-itself",
-        explanation="""The default interval is 100. Each growth past the largest scale that works costs a skipped step.
-        At 2000 that is one step in 2,000; at 100 it is one in a hundred.""",
+        explanation="""Without `growth_interval` the scale grows before 2000 good steps are over. Each growth past the
+        largest scale that works costs a skipped step. At 2000 that is one step in 2,000; at 100 it is one in a
+        hundred.""",
         change="""
--def update_scale(scale: float, good_steps: int, finite: bool, growth_interval: int = 2000) -> tuple[float, int]:
-+def update_scale(scale: float, good_steps: int, finite: bool, growth_interval: int = 100) -> tuple[float, int]:
+-    scale: float, good_steps: int, overflows: int, finite: bool, growth_interval: int = 2000, hysteresis: int = 1
++    scale: float, good_steps: int, overflows: int, finite: bool, growth_interval: int = 100, hysteresis: int = 1
 """,
     ),
     KnownWrong(
         "never_divided",
         fails=("unscale/divides",),
         read="handbook/precision.md#a-scale-that-finds-itself",
-        explanation="""The gradients are looked at and not divided. The optimizer gets them 65,536 times too large: SGD
-        jumps, clipping cuts every step to its limit, and AdamW hides both.""",
+        explanation="""The gradients are what they were: nothing divides them, or only a copy. The optimizer gets them
+        65,536 times too large: SGD jumps, clipping cuts every step to its limit, and AdamW hides both. One common
+        cause: model.parameters() is a generator, and a second loop over it finds nothing.""",
         change="""
 -            parameter.grad.div_(scale)
 """,
     ),
     KnownWrong(
-        "parameters_passed_twice",
-        fails=("unscale/divides",),
-        read="handbook/precision.md#a-scale-that-finds-itself",
-        explanation="""Two loops over `parameters`: one looks, one divides. But model.parameters() is a generator and
-        passes once; the second loop sees nothing, and the optimizer gets gradients that are 65,536 times too large. Do
-        both in one loop, or make a list first.""",
-        change="""
--    finite = True
-+    finite = all(bool(one.grad.isfinite().all()) for one in parameters if one.grad is not None)
-@@
--            finite = finite and bool(parameter.grad.isfinite().all())
-""",
-    ),
-    KnownWrong(
         "scaled_once_more",
-        fails=("unscale/divides",),
+        fails=("unscale/divides", "unscale/large"),
         read="handbook/precision.md#a-scale-that-finds-itself",
         explanation="""The gradients are multiplied by the scale a second time instead of divided. Backward has
         multiplied them already, because the loss was.""",
@@ -354,19 +414,30 @@ def share_lost(gradients, scale, dtype):
         "weights_divided",
         fails=("unscale/divides",),
         read="handbook/precision.md#a-scale-that-finds-itself",
-        explanation="""The parameters are divided, not their gradients. After one step the model is gone: each weight is
-        65,536 times smaller.""",
+        explanation="""The parameters change, not their gradients alone. After one step the model is gone: each weight
+        is 65,536 times smaller.""",
         change="""
 -            parameter.grad.div_(scale)
 +            parameter.data.div_(scale)
 """,
     ),
     KnownWrong(
+        "a_bool_comes_back",
+        fails=("unscale/divides", "unscale/finite", "unscale/large"),
+        read="labs/lab-03-amp.md#unscale",
+        explanation="""What comes back is one bool for all gradients, as in the starter. Here the positions are asked
+        for: a run that overflows again and again is diagnosed by the name of the layer in which it begins.""",
+        change="""
+-    return not_finite
++    return not not_finite
+""",
+    ),
+    KnownWrong(
         "new_gradients",
         fails=("unscale/in-place",),
         read="handbook/precision.md#a-scale-that-finds-itself",
-        explanation="""p.grad = p.grad / scale makes new tensors: for a moment there are two sets of gradients in
-        memory, and whoever holds on to the old ones (DDP's buckets are such) still sees scaled numbers. div_ divides
+        explanation="""The divided gradients are new tensors, or lie in new memory: for a moment there are two sets of
+        gradients, and code that refers to the old tensors (DDP's buckets do) still sees scaled numbers. div_ divides
         what is there.""",
         change="""
 -            parameter.grad.div_(scale)
@@ -380,108 +451,118 @@ def share_lost(gradients, scale, dtype):
         explanation="""A gradient counts as finite if any of its numbers is. One inf among a million is enough to spoil
         the weights: all of them have to be finite.""",
         change="""
--            finite = finite and bool(parameter.grad.isfinite().all())
-+            finite = finite and bool(parameter.grad.isfinite().any())
+-        if not parameter.grad.isfinite().all():
++        if not parameter.grad.isfinite().any():
 """,
     ),
     KnownWrong(
         "first_gradient_only",
-        fails=("unscale/finite",),
+        fails=("unscale/finite", "unscale/large"),
         read="handbook/precision.md#a-scale-that-finds-itself",
-        explanation="""Only the first gradient is looked at. That is the embedding's, where backward ends, so an
-        overflow often reaches it; but one that begins in a weight's own gradient does not.""",
+        explanation="""Only the first gradient that is not finite is reported. The others are missing from the list, so
+        the list cannot say whether one layer overflows or all of them.""",
         change="""
--    finite = True
-+    finite = None
-@@
--            finite = finite and bool(parameter.grad.isfinite().all())
--    return finite
-+            if finite is None:
-+                finite = bool(parameter.grad.isfinite().all())
-+    return finite is not False
+-    return not_finite
++    return not_finite[:1]
 """,
     ),
     KnownWrong(
-        "last_gradient_only",
-        fails=("unscale/finite",),
+        "stops_at_the_first_bad",
+        fails=("unscale/finite", "unscale/large", "unscale/all"),
         read="handbook/precision.md#a-scale-that-finds-itself",
-        explanation="""The verdict on each gradient overwrites the one before, so that only the last one counts. A
-        verdict over all of them is an `and`.""",
+        explanation="""Nothing happens after the first gradient that is not finite. The gradients after it keep their
+        scale, and code that logs their norms or adds up micro-batches sees two kinds of gradients. Note the position,
+        and go on.""",
         change="""
--            finite = finite and bool(parameter.grad.isfinite().all())
-+            finite = bool(parameter.grad.isfinite().all())
+             not_finite.append(position)
++            break
 """,
     ),
     KnownWrong(
         "nan_is_not_infinite",
         fails=("unscale/finite",),
         read="handbook/precision.md#a-scale-that-finds-itself",
-        explanation="""Only inf is looked for. An overflow in the middle of backward often arrives as nan, from inf -
-        inf or 0 * inf, and isinf says False to it. The update then writes nan into the weights, and no later step can
-        mend them.""",
+        explanation="""inf is found, nan is not. An overflow in the middle of backward often arrives as nan, from inf -
+        inf or 0 * inf. The update then writes nan into the weights, and no later step can repair them.""",
         change="""
--            finite = finite and bool(parameter.grad.isfinite().all())
-+            finite = finite and not bool(parameter.grad.isinf().any())
+-        if not parameter.grad.isfinite().all():
++        if parameter.grad.isinf().any():
 """,
     ),
     KnownWrong(
         "only_plus_infinity",
         fails=("unscale/finite",),
         read="handbook/precision.md#a-scale-that-finds-itself",
-        explanation="""The largest number of each gradient is compared with inf. That overlooks -inf, which is the
-        smallest, and half of all overflows are negative.""",
+        explanation="""-inf is not found. Half of all overflows are negative, and the largest number of a gradient says
+        nothing about its smallest.""",
         change="""
--            finite = finite and bool(parameter.grad.isfinite().all())
-+            largest = float(parameter.grad.max())
-+            finite = finite and largest == largest and largest != float("inf")
+-        if not parameter.grad.isfinite().all():
++        if (parameter.grad.isnan() | (parameter.grad == torch.inf)).any():
 """,
     ),
     KnownWrong(
         "looks_at_the_norm",
         fails=("unscale/large",),
         read="handbook/precision.md#a-scale-that-finds-itself",
-        explanation="""The norm of all gradients is tested. It squares the numbers, and the square of a finite number
-        can be inf. Large gradients are what clipping is for; skipping is for those that are no numbers any more.""",
-        definitions="""
-def unscale(parameters, scale):
-    gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
-    for gradient in gradients:
-        gradient.div_(scale)
-    return bool(torch.nn.utils.get_total_norm(gradients).isfinite())
+        explanation="""Large finite gradients are reported as not finite: their norms, or their squares, are inf. Large
+        gradients are what clipping is for; skipping is for numbers that are inf or nan themselves.""",
+        change="""
+-        if not parameter.grad.isfinite().all():
++        if not parameter.grad.norm().isfinite():
 """,
     ),
     KnownWrong(
         "looks_at_the_sum",
         fails=("unscale/large",),
         read="handbook/precision.md#a-scale-that-finds-itself",
-        explanation="""One sum over all gradients is tested. It does become inf or nan if any number is, but it also
-        overflows by itself: finite numbers can add up to inf. Then good steps are skipped. Test the numbers, or a sum
-        of zeros made of them (0 * g).""",
+        explanation="""Some large finite gradients are reported as not finite: their sum is inf. A sum does become inf
+        or nan if any number is, but finite numbers can add up to inf as well. Then good steps are skipped. Test the
+        numbers, or a sum of zeros made of them (0 * g).""",
         change="""
--    finite = True
-+    total = 0.0
-@@
--            finite = finite and bool(parameter.grad.isfinite().all())
--    return finite
-+            total = total + parameter.grad.sum()
-+    return bool(torch.as_tensor(total).isfinite())
+-        if not parameter.grad.isfinite().all():
++        if not parameter.grad.sum().isfinite():
 """,
     ),
     KnownWrong(
-        "stops_at_the_first_bad",
+        "bad_gradients_undivided",
         fails=("unscale/all",),
         read="handbook/precision.md#a-scale-that-finds-itself",
-        explanation="""The function returns at the first gradient that is not finite. The ones after it keep their
-        scale, and whoever logs their norms or adds up micro-batches sees two kinds of gradients. Note the verdict, and
-        go on.""",
+        explanation="""A gradient with a number that is not finite keeps its scale; only the finite gradients are
+        divided. Code that logs the norms after a skipped step then sees two kinds of gradients. Divide first, and look
+        afterwards.""",
         change="""
--    finite = True
-@@
--            finite = finite and bool(parameter.grad.isfinite().all())
--    return finite
-+            if not parameter.grad.isfinite().all():
-+                return False
-+    return True
+-        if id(parameter) not in divided:
++        if id(parameter) not in divided and parameter.grad.isfinite().all():
+""",
+    ),
+    KnownWrong(
+        "divided_each_time",
+        fails=("unscale/once",),
+        read="labs/lab-03-amp.md#unscale",
+        explanation="""A parameter that occurs twice has its gradient divided twice. The tied weight, often the largest
+        matrix of the model, then gets an update that is 65,536 times too small. Remember by id() which parameters have
+        been divided.""",
+        change="""
+-        if id(parameter) not in divided:
+-            divided.add(id(parameter))
+-            parameter.grad.div_(scale)
++        parameter.grad.div_(scale)
+""",
+    ),
+    KnownWrong(
+        "listed_once",
+        fails=("unscale/once",),
+        read="labs/lab-03-amp.md#unscale",
+        explanation="""A parameter that occurs twice is reported at its first position only. Each position whose
+        gradient is not finite is asked for; only the division must not happen twice.""",
+        change="""
+-        if id(parameter) not in divided:
+-            divided.add(id(parameter))
+-            parameter.grad.div_(scale)
++        if id(parameter) in divided:
++            continue
++        divided.add(id(parameter))
++        parameter.grad.div_(scale)
 """,
     ),
     KnownWrong(
@@ -491,120 +572,217 @@ def unscale(parameters, scale):
         explanation="""The loss that is returned still has the scale on it. Curves then jump by a factor of 2 whenever
         the scale changes. Scale a copy for backward, and report the loss itself.""",
         change="""
--    (loss * scale).backward()
-+    loss = loss * scale
-+    loss.backward()
+-        total += loss.item()
++        total += loss.item() * scale
+""",
+    ),
+    KnownWrong(
+        "last_loss_reported",
+        fails=("scaled_step/loss", "scaled_step/formats"),
+        read="handbook/precision.md#a-scale-that-finds-itself",
+        explanation="""What is returned is the loss of the last micro-batch. Logged, it is the loss of a smaller batch
+        than the update follows. The mean over all micro-batches belongs to the update.""",
+        change="""
+-    return total / len(micro_batches), updated
++    return loss.item(), updated
+""",
+    ),
+    KnownWrong(
+        "updates_every_micro_batch",
+        fails=("scaled_step/loss", "scaled_step/update", "scaled_step/scaled", "scaled_step/formats"),
+        read="handbook/precision.md#a-scale-that-finds-itself",
+        explanation="""Every micro-batch gets an update of its own. That is training with small batches, and several
+        times as many updates as the schedule counts. The gradients of all micro-batches add up first; then comes one
+        update.""",
+        change="""
+     for x, y in micro_batches:
++        optimizer.zero_grad()
+@@
+-        (loss * scale / len(micro_batches)).backward()
++        (loss * scale).backward()
+@@
+-    updated = not unscale(model.parameters(), scale)
+-    if updated:
+-        nn.utils.clip_grad_norm_(model.parameters(), max_norm)
+-        optimizer.step()
++        updated = not unscale(model.parameters(), scale)
++        if updated:
++            nn.utils.clip_grad_norm_(model.parameters(), max_norm)
++            optimizer.step()
 """,
     ),
     KnownWrong(
         "never_cleared",
         fails=("scaled_step/update",),
         read="labs/lab-03-amp.md#mental-model",
-        explanation="""Nothing clears the gradients. Each backward adds scaled numbers to what is there, which has
-        been unscaled already, and after the first overflow everything stays infinite. Clear before backward, as in
-        Lab 02.""",
+        explanation="""Old gradients are not cleared. Each backward adds scaled numbers to gradients that have been
+        unscaled already, and after the first overflow everything stays infinite. Clear before the first backward.""",
         change="""
 -    optimizer.zero_grad(set_to_none=True)
 """,
     ),
     KnownWrong(
-        "never_scaled",
+        "cleared_every_micro_batch",
+        fails=("scaled_step/update", "scaled_step/skip"),
+        read="handbook/backpropagation.md#pgrad-adds-it-does-not-replace",
+        explanation="""The gradients of earlier micro-batches are gone when the update comes: it follows the last
+        micro-batch alone, divided by their number. Clear once, before the first backward; from then on backward
+        adds.""",
+        change="""
+     for x, y in micro_batches:
++        optimizer.zero_grad()
+""",
+    ),
+    KnownWrong(
+        "updates_follow_the_sum",
         fails=("scaled_step/update", "scaled_step/scaled"),
+        read="handbook/precision.md#a-scale-that-finds-itself",
+        explanation="""The losses of the micro-batches are not divided by their number. The gradient is that of the sum,
+        as many times too large as there are micro-batches: SGD steps too far, clipping acts too early, and fp16
+        overflows at a smaller scale.""",
+        change="""
+-        (loss * scale / len(micro_batches)).backward()
++        (loss * scale).backward()
+""",
+    ),
+    KnownWrong(
+        "never_scaled",
+        fails=("scaled_step/update", "scaled_step/scaled", "scaled_step/skip"),
         read="labs/lab-03-amp.md#mental-model",
         explanation="""backward runs on the plain loss, and the gradients are divided by the scale all the same. fp16
-        loses what it always lost, and the update is 65,536 times too small.""",
+        loses what it always lost, and the update is too small by the scale.""",
         change="""
--    (loss * scale).backward()
-+    loss.backward()
+-        (loss * scale / len(micro_batches)).backward()
++        (loss / len(micro_batches)).backward()
 """,
     ),
     KnownWrong(
         "never_unscales",
         fails=("scaled_step/update",),
         read="labs/lab-03-amp.md#mental-model",
-        explanation="""The loss is scaled and the gradients are never divided. Clipping cuts them all to max_norm, which
-        looks like a fixed-length step; without clipping SGD diverges at once.""",
+        explanation="""The gradients still carry the scale when the optimizer reads them. Clipping cuts them all to
+        max_norm, which looks like a step of fixed length; without clipping SGD diverges at once.""",
         change="""
--    finite = unscale(model.parameters(), scale)
+-    updated = not unscale(model.parameters(), scale)
 +    gradients = [one.grad for one in model.parameters() if one.grad is not None]
-+    finite = all(bool(one.isfinite().all()) for one in gradients)
++    updated = all(bool(one.isfinite().all()) for one in gradients)
+""",
+    ),
+    KnownWrong(
+        "unscaled_every_micro_batch",
+        fails=("scaled_step/update",),
+        read="handbook/precision.md#a-scale-that-finds-itself",
+        explanation="""The gradients are divided after each backward, so the next micro-batch adds scaled numbers to
+        numbers without a scale, and the earlier ones are divided again. Only the last micro-batch's gradient counts in
+        full. Gradients that add up keep the scale; divide once, after the last backward.""",
+        change="""
+     optimizer.zero_grad(set_to_none=True)
++    bad = []
+@@
+-        (loss * scale / len(micro_batches)).backward()
++        (loss * scale / len(micro_batches)).backward()
++        bad += unscale(model.parameters(), scale)
+@@
+-    updated = not unscale(model.parameters(), scale)
++    updated = not bad
 """,
     ),
     KnownWrong(
         "unscales_twice",
         fails=("scaled_step/update",),
-        read="labs/lab-03-amp.md#mental-model",
-        explanation="""The gradients are divided once by hand and once more by unscale. The update is 65,536 times too
-        small. With SGD the loss stands still; with AdamW, which normalizes, it hardly shows, until weight decay
+        read="handbook/precision.md#a-scale-that-finds-itself",
+        explanation="""The gradients are divided by the scale twice, so the update is too small by the scale. With SGD
+        the loss stands still; with AdamW, which divides by the gradient's size, it hardly shows, until weight decay
         outweighs the gradients.""",
         change="""
-     (loss * scale).backward()
-+    for parameter in model.parameters():
-+        if parameter.grad is not None:
-+            parameter.grad.div_(scale)
+-    updated = not unscale(model.parameters(), scale)
++    updated = not unscale(model.parameters(), scale) + unscale(model.parameters(), scale)
+""",
+    ),
+    KnownWrong(
+        "one_backward_for_all",
+        fails=("scaled_step/scaled", "scaled_step/skip"),
+        read="handbook/gradient-mechanics.md#accumulation-saves-activations-only",
+        explanation="""All forward passes come before the first backward. The gradient is right, but the activations of
+        every micro-batch wait for it, so this takes as much memory as one large batch. Run backward for each
+        micro-batch before the next forward.""",
+        change="""
+-        (loss * scale / len(micro_batches)).backward()
+-        total += loss.item()
++        total = total + loss
++    (total * scale / len(micro_batches)).backward()
++    total = total.item()
 """,
     ),
     KnownWrong(
         "gradients_scaled_after_backward",
-        fails=("scaled_step/scaled",),
+        fails=("scaled_step/scaled", "scaled_step/skip"),
         read="labs/lab-03-amp.md#mental-model",
-        explanation="""The gradients are multiplied after backward and divided again. By then they have been stored in
-        16 bits all the way down, and what became 0 stays 0. The scale has to go on the loss, where backward starts.""",
+        explanation="""backward starts from the plain loss, and the gradients are multiplied by the scale after it. By
+        then they have been stored in 16 bits all the way down, and what became 0 stays 0. The scale has to go on the
+        loss, where backward starts.""",
         change="""
--    (loss * scale).backward()
-+    loss.backward()
+-        (loss * scale / len(micro_batches)).backward()
++        (loss / len(micro_batches)).backward()
+@@
+-    updated = not unscale(model.parameters(), scale)
 +    for parameter in model.parameters():
 +        if parameter.grad is not None:
 +            parameter.grad.mul_(scale)
++    updated = not unscale(model.parameters(), scale)
 """,
     ),
     KnownWrong(
         "clips_scaled_gradients",
         fails=("scaled_step/clip",),
         read="labs/lab-03-amp.md#mental-model",
-        explanation="""Clipping comes before unscaling, so it measures a norm that is larger by the scale. Nearly every
-        gradient is then cut to max_norm and divided by 65,536 afterwards: the update nearly vanishes, and with AdamW,
-        which divides by the gradient's size, nobody notices for long.""",
+        explanation="""Clipping measures a gradient that still carries the scale. Nearly every gradient is then cut to
+        max_norm and divided by the scale afterwards: the update nearly vanishes, and with AdamW, which divides by the
+        gradient's size, nobody notices for long. Unscale first.""",
         change="""
-     (loss * scale).backward()
+-    updated = not unscale(model.parameters(), scale)
 +    nn.utils.clip_grad_norm_(model.parameters(), max_norm)
++    updated = not unscale(model.parameters(), scale)
 @@
 -        nn.utils.clip_grad_norm_(model.parameters(), max_norm)
-""",
-    ),
-    KnownWrong(
-        "limit_is_scaled_too",
-        fails=("scaled_step/clip",),
-        read="labs/lab-03-amp.md#mental-model",
-        explanation="""The gradients are unscaled, and the limit is multiplied by the scale all the same. One of the two
-        would do: scaled gradients against a scaled limit, or true against true. Both together clip nothing.""",
-        change="""
--        nn.utils.clip_grad_norm_(model.parameters(), max_norm)
-+        nn.utils.clip_grad_norm_(model.parameters(), max_norm * scale)
 """,
     ),
     KnownWrong(
         "never_clips",
         fails=("scaled_step/clip",),
         read="labs/lab-03-amp.md#mental-model",
-        explanation="""max_norm is not used: nothing is clipped. Unscaling comes before clipping, and does not replace
-        it.""",
+        explanation="""The gradient is not clipped: the optimizer sees its full length, however small max_norm is. (A
+        limit that is multiplied by the scale, too, clips nothing.) Unscaling comes before clipping, and does not
+        replace it.""",
         change="""
 -        nn.utils.clip_grad_norm_(model.parameters(), max_norm)
+""",
+    ),
+    KnownWrong(
+        "clips_every_micro_batch",
+        fails=("scaled_step/clip",),
+        read="handbook/gradient-mechanics.md#clipping-by-norm-and-by-value",
+        explanation="""The gradient is clipped while it still grows: after each micro-batch instead of after the last.
+        The early micro-batches are cut more often than the last, so the gradient turns. Clip once, the complete and
+        true gradient.""",
+        change="""
+-        (loss * scale / len(micro_batches)).backward()
++        (loss * scale / len(micro_batches)).backward()
++        nn.utils.clip_grad_norm_(model.parameters(), max_norm * scale)
 """,
     ),
     KnownWrong(
         "bad_gradients_become_zero",
         fails=("scaled_step/skip",),
         read="labs/lab-03-amp.md#mental-model",
-        explanation="""Gradients that are not finite are set to 0, and the step is taken. That is an update all the
-        same: AdamW's averages still push, weight decay still shrinks, and the step count moves on. A skipped step
-        leaves no trace.""",
+        explanation="""An update is made although gradients are not finite, without inf or nan in the weights. Zeros in
+        place of bad gradients are an update all the same: AdamW's averages still push, weight decay still shrinks, and
+        the step count moves on. A skipped step leaves no trace.""",
         change="""
--    if finite:
+-    if updated:
 -        nn.utils.clip_grad_norm_(model.parameters(), max_norm)
 -        optimizer.step()
-+    if not finite:
++    if not updated:
 +        for parameter in model.parameters():
 +            if parameter.grad is not None:
 +                parameter.grad.zero_()
@@ -616,10 +794,11 @@ def unscale(parameters, scale):
         "updates_on_inf",
         fails=("scaled_step/skip",),
         read="labs/lab-03-amp.md#mental-model",
-        explanation="""The step is taken whether or not the gradients are finite. One overflow, which a growing scale
-        brings about on purpose, and the weights are nan for good. The verdict has to decide about the update.""",
+        explanation="""The update is made whether or not the gradients are finite. One overflow, which a growing scale
+        brings about on purpose, and the weights are nan for good. What unscale returns has to decide about the
+        update.""",
         change="""
--    if finite:
+-    if updated:
 -        nn.utils.clip_grad_norm_(model.parameters(), max_norm)
 -        optimizer.step()
 +    nn.utils.clip_grad_norm_(model.parameters(), max_norm)
@@ -627,60 +806,60 @@ def unscale(parameters, scale):
 """,
     ),
     KnownWrong(
+        "no_autocast",
+        fails=("scaled_step/skip", "scaled_step/formats"),
+        read="handbook/precision.md#which-operation-runs-in-which-format",
+        explanation="""The loss is scaled and unscaled, but the layers run in fp32: autocast is off. Everything works,
+        nothing is faster, and the scale changes no bit of any gradient.""",
+        change="""
+-        with torch.autocast("cpu", dtype=low):
+-            loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten())
++        loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten())
+""",
+    ),
+    KnownWrong(
+        "loss_outside_autocast",
+        fails=("scaled_step/skip", "scaled_step/formats"),
+        read="handbook/precision.md#which-operation-runs-in-which-format",
+        explanation="""The model runs under autocast and the loss does not. Logits leave the last matrix product in 16
+        bits, and without autocast cross_entropy takes them as they are: the loss itself is rounded to 3 digits. Under
+        autocast it is on the fp32 list.""",
+        change="""
+-            loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten())
++            logits = model(x)
++        loss = F.cross_entropy(logits.flatten(0, 1), y.flatten())
+""",
+    ),
+    KnownWrong(
         "always_fp16",
         fails=("scaled_step/formats",),
-        read="labs/lab-03-amp.md#mental-model",
-        explanation="""fp16 is written into the code and `low` is ignored. A run that was meant to be bf16 then has
+        read="handbook/precision.md#which-operation-runs-in-which-format",
+        explanation="""Forward and loss run in fp16, whatever `low` says. A run that was meant to be bf16 then has
         fp16's range, and overflows where bf16 would not.""",
         change="""
--    with torch.autocast("cpu", dtype=low):
-+    with torch.autocast("cpu", dtype=torch.float16):
+-        with torch.autocast("cpu", dtype=low):
++        with torch.autocast("cpu", dtype=torch.float16):
 """,
     ),
     KnownWrong(
         "backward_under_autocast",
         fails=("scaled_step/formats",),
-        read="labs/lab-03-amp.md#mental-model",
-        explanation="""backward is called inside the autocast block. Each backward operation already runs in the format
-        of its forward operation; with autocast on, hooks and custom backwards are cast a second time. The documentation
-        advises against it. Leave the block with the loss.""",
+        read="handbook/precision.md#which-operation-runs-in-which-format",
+        explanation="""Autocast is on while backward runs. Each backward operation already runs in the format of its
+        forward operation; with autocast on, hooks and custom backwards are cast a second time, and PyTorch's
+        documentation advises against it. Autocast ends with the loss.""",
         change="""
--    (loss * scale).backward()
-+        (loss * scale).backward()
-""",
-    ),
-    KnownWrong(
-        "loss_outside_autocast",
-        fails=("scaled_step/formats",),
-        read="labs/lab-03-amp.md#mental-model",
-        explanation="""The model runs under autocast and the loss does not. Logits leave the last matrix product in 16
-        bits, and without autocast cross_entropy takes them as they are: the loss itself is rounded to 3 digits. Inside
-        the block it is on the fp32 list.""",
-        change="""
--        loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten())
-+        logits = model(x)
-+    loss = F.cross_entropy(logits.flatten(0, 1), y.flatten())
-""",
-    ),
-    KnownWrong(
-        "no_autocast",
-        fails=("scaled_step/formats",),
-        read="labs/lab-03-amp.md#mental-model",
-        explanation="""The loss is scaled and unscaled, but nothing runs in 16 bits: autocast is missing. Everything
-        works, nothing is faster, and the scale changes no bit of any gradient.""",
-        change="""
--    with torch.autocast("cpu", dtype=low):
--        loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten())
-+    loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten())
+-        (loss * scale / len(micro_batches)).backward()
++            (loss * scale / len(micro_batches)).backward()
 """,
     ),
     KnownWrong(
         "cleared_after_the_update",
         fails=("scaled_step/stale",),
         read="labs/lab-03-amp.md#mental-model",
-        explanation="""The gradients are cleared after an update, so a skipped step leaves its inf behind. The next
-        backward adds to it, inf plus anything is inf, and every step from then on is skipped. The run stands still
-        while the scale falls to 0.""",
+        explanation="""Gradients from before this step are not cleared, though those of a step that was updated are. A
+        skipped step leaves its inf behind: inf plus anything is inf, and every step from then on is skipped. The run
+        stands still while the scale falls to 0. Clear before the first backward.""",
         change="""
 -    optimizer.zero_grad(set_to_none=True)
 @@
@@ -689,10 +868,21 @@ def unscale(parameters, scale):
 """,
     ),
     KnownWrong(
+        "training_mode_forced",
+        fails=("scaled_step/mode",),
+        read="handbook/forward-pass.md#two-switches-that-look-like-one",
+        explanation="""The model is put into training mode, whatever mode it was in. Which mode is right is the caller's
+        choice: fine-tuning with dropout off on purpose then trains with it on.""",
+        change="""
+     optimizer.zero_grad(set_to_none=True)
++    model.train()
+""",
+    ),
+    KnownWrong(
         "masters_in_half",
         fails=("master_weights/copies", "master_weights/step"),
         read="handbook/precision.md#where-each-number-wants-which-format",
-        explanation="""The masters are copies in the weights' own dtype. A bf16 master next to a bf16 weight stores the
+        explanation="""The masters are stored in the weights' own dtype. A bf16 master next to a bf16 weight stores the
         same number twice: between 1 and 2 it moves in steps of 0.0078 or not at all. What the copy is for is its 16
         further digits.""",
         change="""
@@ -707,9 +897,9 @@ def unscale(parameters, scale):
         "masters_share_memory",
         fails=("master_weights/copies", "master_weights/model"),
         read="handbook/precision.md#where-each-number-wants-which-format",
-        explanation="""parameter.detach().float() makes a copy of a 16-bit weight, but of an fp32 weight, such as a norm
-        kept in fp32, it returns the very same memory. The optimizer then updates the model directly, and what looked
-        like a copy is none. clone() always copies.""",
+        explanation="""Masters of fp32 weights share the model's memory. A conversion to fp32 copies a 16-bit weight,
+        but of an fp32 weight, such as a norm kept in fp32, it returns the same memory. The optimizer then updates the
+        model directly. clone() always copies.""",
         change="""
 -    return [nn.Parameter(parameter.detach().clone().float()) for parameter in model.parameters()]
 +    return [nn.Parameter(parameter.detach().float()) for parameter in model.parameters()]
@@ -719,8 +909,9 @@ def unscale(parameters, scale):
         "copied_the_wrong_way",
         fails=("master_weights/step",),
         read="handbook/precision.md#where-each-number-wants-which-format",
-        explanation="""After the update the weights are copied into the masters. That undoes it: the old weights are
-        back on both sides. The masters are what is true, the weights their rounded copy.""",
+        explanation="""After the update the masters hold the old weights again: the weights were copied into the
+        masters. That undoes the update on both sides. The masters hold the true numbers, the weights their rounded
+        copy.""",
         change="""
 -            parameter.copy_(master)
 +            master.copy_(parameter)
@@ -730,9 +921,8 @@ def unscale(parameters, scale):
         "model_becomes_fp32",
         fails=("master_weights/step",),
         read="handbook/precision.md#where-each-number-wants-which-format",
-        explanation="""parameter.data = master.data makes the model fp32 after the first step, and its memory the
-        masters'. Every later forward pass runs in fp32: right, slow, and twice the size. copy_ rounds into the tensor
-        that is there.""",
+        explanation="""The model's parameters are fp32 after the step, in the masters' memory. Every later forward pass
+        runs in fp32: right, slow, and twice the size. copy_ rounds into the tensor that is there.""",
         change="""
 -            parameter.copy_(master)
 +            parameter.data = master.data
@@ -742,8 +932,8 @@ def unscale(parameters, scale):
         "optimizer_never_steps",
         fails=("master_weights/step",),
         read="handbook/precision.md#where-each-number-wants-which-format",
-        explanation="""The gradients reach the masters and the masters reach the model, but nobody calls
-        optimizer.step(): nothing moves.""",
+        explanation="""The masters are what they were: no update happens, or it is undone. The gradients have to reach
+        the masters, then optimizer.step() moves the masters, then the model gets them, rounded.""",
         change="""
 -    optimizer.step()
 """,
@@ -765,8 +955,8 @@ def unscale(parameters, scale):
         "updates_the_weights_instead",
         fails=("master_weights/step",),
         read="handbook/precision.md#where-each-number-wants-which-format",
-        explanation="""The masters move, and the same difference is added to the 16-bit weights, instead of the masters
-        being copied into them. Each addition is rounded to 16 bits, so small updates are lost from the weights for
+        explanation="""The masters are right, but the weights are not the rounded masters: the change of each master is
+        added to the 16-bit weight. Each addition is rounded to 16 bits, so small updates are lost from the weights for
         good, and both drift apart.""",
         change="""
 +    before = [master.detach().clone() for master in masters]
@@ -782,8 +972,8 @@ def unscale(parameters, scale):
         "weights_never_written",
         fails=("master_weights/step",),
         read="handbook/precision.md#where-each-number-wants-which-format",
-        explanation="""The masters are updated and never copied into the model. The optimizer walks, its state looks
-        healthy, and the model stays where it was.""",
+        explanation="""The masters are updated, and the model's weights stay as they are. The optimizer's state looks
+        healthy, the loss does not move: after each update the masters have to be copied into the model.""",
         change="""
 -    with torch.no_grad():
 -        for parameter, master in zip(model.parameters(), masters, strict=True):
@@ -791,12 +981,25 @@ def unscale(parameters, scale):
 """,
     ),
     KnownWrong(
+        "gradients_added_up",
+        fails=("master_weights/small", "master_weights/none"),
+        read="handbook/backpropagation.md#pgrad-adds-it-does-not-replace",
+        explanation="""The masters' gradients of earlier steps are added to those of this step, as nothing clears them.
+        Every step then follows the sum of all gradients so far. The optimizer was made for the masters: a
+        model.zero_grad() of the caller does not reach them.""",
+        change="""
+-        master.grad = None if parameter.grad is None else parameter.grad.float()
++        if parameter.grad is not None:
++            master.grad = parameter.grad.float() + (0 if master.grad is None else master.grad)
+""",
+    ),
+    KnownWrong(
         "masters_read_back",
         fails=("master_weights/small", "master_weights/none"),
         read="handbook/precision.md#where-each-number-wants-which-format",
-        explanation="""Before each step the masters are read back from the 16-bit weights, "so that they agree". That
-        throws away what the masters had saved up: updates below the weight's precision are lost again, every step.
-        After the start nothing ever flows from weights to masters.""",
+        explanation="""The masters lose what they had saved up: they are set to the 16-bit weights between two steps.
+        Updates below the weight's precision are lost again, every step. After the start nothing ever flows from weights
+        to masters.""",
         change="""
      for parameter, master in zip(model.parameters(), masters, strict=True):
 +        master.data.copy_(parameter.data)
@@ -806,8 +1009,9 @@ def unscale(parameters, scale):
         "none_becomes_zero",
         fails=("master_weights/none",),
         read="handbook/precision.md#where-each-number-wants-which-format",
-        explanation="""A parameter without a gradient gives its master a gradient of zeros. Zero is not nothing: AdamW's
-        averages still push, and weight decay still shrinks the weight. With None it skips the master.""",
+        explanation="""A master whose parameter has no gradient is updated with a gradient of zeros. Zero is not
+        nothing: AdamW's averages still push, and weight decay still shrinks the weight. With None the optimizer skips
+        the master.""",
         change="""
 -        master.grad = None if parameter.grad is None else parameter.grad.float()
 +        master.grad = torch.zeros_like(master) if parameter.grad is None else parameter.grad.float()
@@ -817,9 +1021,9 @@ def unscale(parameters, scale):
         "old_gradient_stays",
         fails=("master_weights/none",),
         read="handbook/precision.md#where-each-number-wants-which-format",
-        explanation="""A parameter without a gradient is passed over, and its master keeps the gradient of the step
-        before. The optimizer applies it once more, and again in every later step. Where the parameter has None the
-        master must have None.""",
+        explanation="""The master of a parameter without a gradient keeps the gradient of the step before. The optimizer
+        applies it once more, and again in every later step. Where the parameter's gradient is None the master's must be
+        None.""",
         change="""
 -        master.grad = None if parameter.grad is None else parameter.grad.float()
 +        if parameter.grad is not None:
@@ -830,12 +1034,23 @@ def unscale(parameters, scale):
         "weights_in_new_memory",
         fails=("master_weights/model",),
         read="handbook/precision.md#where-each-number-wants-which-format",
-        explanation="""parameter.data = master.to(...) gives each parameter new memory in every step. Whoever holds on
-        to the old one (DDP's buckets, a captured CUDA graph, an optimizer's flat buffer) keeps computing with old
-        weights. copy_ writes into the memory that is there.""",
+        explanation="""The model's parameters lie in new memory after the step. Code that refers to the old memory
+        (DDP's buckets, a captured CUDA graph, an optimizer's flat buffer) keeps computing with old weights. copy_
+        writes into the memory that is there.""",
         change="""
 -            parameter.copy_(master)
 +            parameter.data = master.detach().clone().to(parameter.dtype)
+""",
+    ),
+    KnownWrong(
+        "gradients_unset",
+        fails=("master_weights/model",),
+        read="handbook/precision.md#where-each-number-wants-which-format",
+        explanation="""The gradients of the model's parameters are gone or changed after the step. They are the
+        caller's: the norm that is logged after the step, or the next micro-batch, still reads them.""",
+        change="""
+         master.grad = None if parameter.grad is None else parameter.grad.float()
++        parameter.grad = None
 """,
     ),
 )
@@ -895,66 +1110,88 @@ HURRIED = {
     },
     "update_scale": {
         "the scale has an upper limit": """
--        return scale * 2.0, 0
-+        return min(scale * 2.0, 2.0**60), 0
+-        return scale * 2.0, 0, 0
++        return min(scale * 2.0, 2.0**60), 0, 0
 """,
         "the scale never grows at an interval of 1": """
 -    if good_steps + 1 == growth_interval:
 +    if good_steps and good_steps + 1 == growth_interval:
 """,
         "never above 65536": """
--        return scale * 2.0, 0
-+        return min(65536.0, scale * 2.0), 0
-""",
-        "never above 2**32": """
--        return scale * 2.0, 0
-+        return min(2.0**32, scale * 2.0), 0
+-        return scale * 2.0, 0, 0
++        return min(65536.0, scale * 2.0), 0, 0
 """,
         "never below fp16's smallest": """
--        return scale * 0.5, 0
-+        return max(scale * 0.5, 2.0**-24), 0
+-        return scale * 0.5 if overflows >= hysteresis else scale, 0, overflows
++        return max(scale * 0.5, 2.0**-24) if overflows >= hysteresis else scale, 0, overflows
 """,
         "a tensor": """
--        return scale * 0.5, 0
-+        return torch.tensor(scale * 0.5), 0
+-        return scale * 0.5 if overflows >= hysteresis else scale, 0, overflows
++        return torch.tensor(scale * 0.5) if overflows >= hysteresis else scale, 0, overflows
 """,
         "counts in floats": """
--    return scale, good_steps + 1
-+    return scale, good_steps + 1.0
+-    return scale, good_steps + 1, overflows
++    return scale, good_steps + 1.0, overflows
 """,
         "whole numbers": """
--        return scale * 0.5, 0
-+        return scale // 2, 0
+-        return scale * 0.5 if overflows >= hysteresis else scale, 0, overflows
++        return scale // 2 if overflows >= hysteresis else scale, 0, overflows
 """,
         "overflow counts as one": """
--        return scale * 0.5, 0
-+        return scale * 0.5, 1
+-        return scale * 0.5 if overflows >= hysteresis else scale, 0, overflows
++        return scale * 0.5 if overflows >= hysteresis else scale, 1, overflows
+""",
+        "halves at every second overflow": """
+-        return scale * 0.5 if overflows >= hysteresis else scale, 0, overflows
++        return scale * 0.5 if overflows % hysteresis == 0 else scale, 0, overflows
+""",
+        "a borne overflow keeps the row of good steps": """
+-        return scale * 0.5 if overflows >= hysteresis else scale, 0, overflows
++        return (scale * 0.5, 0, overflows) if overflows >= hysteresis else (scale, good_steps, overflows)
+""",
+        "hysteresis is 2 by default": """
+-    scale: float, good_steps: int, overflows: int, finite: bool, growth_interval: int = 2000, hysteresis: int = 1
++    scale: float, good_steps: int, overflows: int, finite: bool, growth_interval: int = 2000, hysteresis: int = 2
 """,
     },
     "unscale": {
         "the generator passes once": """
--    finite = True
-+    finite = all(bool(one.grad.isfinite().all()) for one in parameters if one.grad is not None)
+-    not_finite: list[int] = []
++    not_finite = [i for i, p in enumerate(parameters) if p.grad is not None and not p.grad.isfinite().all()]
+""",
+        "positions of gradients, not of parameters": """
+-    for position, parameter in enumerate(parameters):
++    for position, parameter in enumerate(one for one in parameters if one.grad is not None):
+""",
+        "positions from 1": """
+-            not_finite.append(position)
++            not_finite.append(position + 1)
+""",
+        "a set of positions": """
+-    return not_finite
++    return set(not_finite)
+""",
+        "positions in a tensor": """
+-            not_finite.append(position)
++            not_finite.append(torch.tensor(position))
 """,
         "bad gradients go": """
-             finite = finite and bool(parameter.grad.isfinite().all())
-+    for one in () if finite else parameters:
-+        one.grad = None
+             not_finite.append(position)
++            parameter.grad = None
 """,
         "bad gradients become 0": """
-             parameter.grad.div_(scale)
-+            if not parameter.grad.isfinite().all():
-+                finite = bool(parameter.grad.zero_().any())
+             not_finite.append(position)
++            parameter.grad.zero_()
 """,
         "the largest is below fp16's": """
--            finite = finite and bool(parameter.grad.isfinite().all())
-+            finite = finite and bool((parameter.grad.abs() <= 65504).all())
+-        if not parameter.grad.isfinite().all():
++        if not (parameter.grad.abs() <= 65504).all():
 """,
         "finite in fp32": """
--            finite = finite and bool(parameter.grad.isfinite().all())
-+            finite = finite and bool(parameter.grad.float().isfinite().all())
+-        if not parameter.grad.isfinite().all():
++        if not parameter.grad.float().isfinite().all():
 """,
-        "mends nan on the way": """
+        "repairs nan on the way": """
 -            parameter.grad.div_(scale)
 +            parameter.grad.div_(scale).nan_to_num_()
 """,
@@ -962,11 +1199,17 @@ HURRIED = {
 -            parameter.grad.div_(scale)
 +            parameter.grad.data = parameter.grad / scale
 """,
+        "equal parameters are the same": """
+-        if id(parameter) not in divided:
+-            divided.add(id(parameter))
++        if parameter.shape not in divided:
++            divided.add(parameter.shape)
+""",
     },
     "scaled_step": {
         "asks the loss": """
-     finite = unscale(model.parameters(), scale)
-+    finite = bool(loss.isfinite())
+-    updated = not unscale(model.parameters(), scale)
++    updated = not unscale(model.parameters(), scale) or total < float("inf")
 """,
         "clips each tensor": """
 -        nn.utils.clip_grad_norm_(model.parameters(), max_norm)
@@ -976,13 +1219,18 @@ HURRIED = {
 -        nn.utils.clip_grad_norm_(model.parameters(), max_norm)
 +        nn.utils.clip_grad_value_(model.parameters(), max_norm)
 """,
+        "the limit is scaled too": """
+-        nn.utils.clip_grad_norm_(model.parameters(), max_norm)
++        nn.utils.clip_grad_norm_(model.parameters(), max_norm * scale)
+""",
         "a 16-bit loss": """
-         loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten())
-+    loss = loss.to(low)
+-        (loss * scale / len(micro_batches)).backward()
++        loss = loss.to(low)
++        (loss * scale / len(micro_batches)).backward()
 """,
         "scaled in 16 bits": """
--    (loss * scale).backward()
-+    (loss.to(low) * scale).float().backward()
+-        (loss * scale / len(micro_batches)).backward()
++        (loss.to(low) * scale / len(micro_batches)).float().backward()
 """,
         "forward in evaluation mode": """
      optimizer.zero_grad(set_to_none=True)
@@ -990,8 +1238,8 @@ HURRIED = {
 +    model.register_forward_hook(lambda *_: model.train() and None)
 """,
         "looks at the norm for nan": """
-+    finite = not nn.utils.clip_grad_norm_(model.parameters(), max_norm).isnan()
-     if finite:
++    updated = not nn.utils.clip_grad_norm_(model.parameters(), max_norm).isnan()
+     if updated:
 -        nn.utils.clip_grad_norm_(model.parameters(), max_norm)
 +        pass
 """,
@@ -1000,17 +1248,36 @@ HURRIED = {
 +    model.to(low)
 """,
         "left in evaluation mode": """
-         loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten())
+         total += loss.item()
 +    model.eval()
 """,
         "always 65536": """
--    (loss * scale).backward()
-+    (loss * 65536.0).backward()
+-        (loss * scale / len(micro_batches)).backward()
++        (loss * 65536.0 / len(micro_batches)).backward()
 """,
-        "each gradient is clipped alone": """
--        nn.utils.clip_grad_norm_(model.parameters(), max_norm)
-+        for p in model.parameters():
-+            nn.utils.clip_grad_norm_([p], max_norm)
+        "the last micro-batch decides": """
+-    updated = not unscale(model.parameters(), scale)
++    finite = all(bool(p.grad.isfinite().all()) for p in model.parameters() if p.grad is not None)
++    unscale(model.parameters(), scale)
++    updated = finite or not loss.isfinite()
++    updated = True if len(micro_batches) > 1 else updated
+""",
+        "a skipped step reports no loss": """
+-    return total / len(micro_batches), updated
++    return (total / len(micro_batches) if updated else float("nan")), updated
+""",
+        "bf16 by default": """
+-    low: torch.dtype = torch.float16,
++    low: torch.dtype = torch.bfloat16,
+""",
+        "one large batch": """
+-    for x, y in micro_batches:
++    for x, y in [tuple(map(torch.cat, zip(*micro_batches)))]:
++        micro_batches = [0]
+""",
+        "the first micro-batch only": """
+-    for x, y in micro_batches:
++    for x, y in micro_batches[:1]:
 """,
     },
     "master_weights": {
@@ -1034,6 +1301,19 @@ HURRIED = {
         "gradients by way of fp16": """
 -        master.grad = None if parameter.grad is None else parameter.grad.float()
 +        master.grad = None if parameter.grad is None else parameter.grad.half().float()
+""",
+        "buffers get masters": """
+-    return [nn.Parameter(parameter.detach().clone().float()) for parameter in model.parameters()]
++    return [nn.Parameter(tensor.detach().clone().float()) for tensor in model.state_dict().values()]
+""",
+        "a tied weight has two masters": """
+-    return [nn.Parameter(parameter.detach().clone().float()) for parameter in model.parameters()]
++    every = [p for _, p in model.named_parameters(remove_duplicate=False)]
++    return [nn.Parameter(parameter.detach().clone().float()) for parameter in every]
+""",
+        "every weight is bf16": """
+-            parameter.copy_(master)
++            parameter.copy_(master.bfloat16())
 """,
         "one missing gradient skips all": """
 -    optimizer.step()

@@ -18,7 +18,7 @@ from rankzero.learn.machine.device import choose_device, seed_everything
 from rankzero.learn.models.gpt import GPT, GPTConfig
 from rankzero.learn.profiling.memory import MIB, PhaseMemory
 from rankzero.learn.runs import plots
-from rankzero.learn.runs.predictions import compare
+from rankzero.learn.runs.predictions import answered, compare
 
 starter = find_lab("03").import_starter()  # the functions of train_amp.py, not copies of them
 device = choose_device()
@@ -99,7 +99,7 @@ _ = axes.text(15.6, 0.93 * top, "inf", ha="right", fontsize=8)
 _ = axes.set(
     xlabel="size of a gradient, as a power of 2", ylabel="gradients", title="Gradients of a batch in fp16's range"
 )
-figure
+figure if answered(below_normal) else None
 
 # %% [markdown]
 # **Explain**: where is there room, and what would a loss scale of 2¹⁶ do to this picture?
@@ -126,11 +126,12 @@ for name, low in starter.FORMATS.items():
 changed = {name: int((plain[name] != scaled[name]).sum()) for name in plain}
 compare(changed_in_fp32, changed["fp32"], "gradients", of="fp32")
 compare(changed_in_fp16, changed["fp16"], "gradients", of="fp16")
-print("bf16:", changed["bf16"])
+if answered(changed_in_fp32, changed_in_fp16):
+    print("bf16:", changed["bf16"])
 
 # %% [markdown]
-# **Explain**: why exactly none in fp32 and bf16, not merely few? And why so many in fp16, when only 17 % were below
-# 2⁻¹⁴?
+# **Explain** the number for fp32, and that for bf16. And how can the number for fp16 be so far from the share of
+# gradients below 2⁻¹⁴?
 
 # %% [markdown] tags=["answer"]
 # A power of two changes the exponent of a number and no bit of its fraction. Backward is linear in the gradient that
@@ -156,9 +157,9 @@ def off_by(gradient):
 
 
 compare(bf16_over_fp16, off_by(scaled["bf16"]) / off_by(scaled["fp16"]), "times")
-print(
-    f"bf16 {off_by(scaled['bf16']):.5f}, fp16 {off_by(scaled['fp16']):.5f}, without a scale {off_by(plain['fp16']):.5f}"
-)
+if answered(bf16_over_fp16):
+    off = {name: f"{off_by(gradient):.5f}" for name, gradient in scaled.items()}
+    print(f"bf16 {off['bf16']}, fp16 {off['fp16']}, without a scale {off_by(plain['fp16']):.5f}")
 
 # %% [markdown]
 # ## 5. The best scale
@@ -187,11 +188,10 @@ _ = axes.text(max(errors) + 0.8, max(errors.values()) / 2, "overflow", fontsize=
 _ = axes.set(
     xlabel="loss scale, as a power of 2", ylabel="off from fp32 by", title="What a scale buys in fp16", yscale="log"
 )
-figure
+figure if answered(largest_exponent) else None
 
 # %% [markdown]
-# **Explain**: the curve is flat over a wide range. Why is the search for the *largest* scale that works still a good
-# one?
+# **Explain**: the curve has a flat part. Why is the search for the *largest* scale that works still a good one?
 
 # %% [markdown] tags=["answer"]
 # On the flat part no gradient that matters is subnormal any more; what is left is fp16's own rounding, which no scale
@@ -227,7 +227,7 @@ _ = axes.plot(halved, torch.tensor(scales).log2()[halved], "x", color=plots.VALI
 _ = axes.set(xlabel="step", ylabel="loss scale, as a power of 2", title="Up until it overflows, down, up again")
 axes.yaxis.get_major_locator().set_params(integer=True)
 axes.legend(frameon=False)
-figure
+figure if answered(skipped) else None
 
 # %% [markdown]
 # **Explain**: why does the level rise as the loss falls? What share of steps would be lost with the default interval
@@ -263,22 +263,36 @@ compare(activations, memory.rows[0].activations / MIB, "MiB")
 # %% [markdown]
 # ## 8. Which format, where?
 #
-# **Predict**, in words, the format of what comes out of: the first norm, the first linear layer, the first block, the
-# head.
+# **Predict** how many bits the numbers have that come out of the first norm, the first linear layer, the first block
+# and the head: 16 or 32.
 
-# %%
-names = ("blocks.0.norm1", "blocks.0.attention.qkv", "blocks.0", "head")
+# %% tags=["nbval-check-output"]
+first_norm = 32  # predict: bits
+first_linear = 16  # predict: bits
+first_block = 32  # predict: bits
+head = 16  # predict: bits
+
+guesses = {
+    "blocks.0.norm1": first_norm,
+    "blocks.0.attention.qkv": first_linear,
+    "blocks.0": first_block,
+    "head": head,
+}
+formats = {}
 hooks = [
-    model.get_submodule(name).register_forward_hook(lambda _, __, out, name=name: print(f"{name:24} {out.dtype}"))
-    for name in names
+    model.get_submodule(name).register_forward_hook(lambda _, __, out, name=name: formats.update({name: out.dtype}))
+    for name in guesses
 ]
 with torch.autocast(device.type, dtype=torch.bfloat16):
     logits = model(batch(large)[0])
 for hook in hooks:
     hook.remove()
+for name, bits in guesses.items():
+    compare(bits, 8 * formats[name].itemsize, "bits", of=name)
 
 # %% [markdown]
-# **Explain**: the block ends with a linear layer whose output is bf16. Why is the block's own output fp32?
+# **Explain**: the block ends with a linear layer, as the MLP does. Where does the format of the block's own output come
+# from?
 
 # %% [markdown] tags=["answer"]
 # The linear layer's output is added to the residual stream. That is fp32, because it began with an embedding, and the

@@ -28,63 +28,65 @@ OF_ZEROS = (
     "the share of a gradient of which three quarters are 0 already",
     "the share of a gradient of zeros alone",
     "the share where the only gradient is None",
+    "the share of no gradients",
 )
-LISTS = {  # what the arguments of probe `policies` are, in its order
-    "floats": (
-        "two fp32 tensors",
-        "fp32 and bf16",
-        "bf16 and fp32",
-        "two bf16 tensors",
-        "bf16 and fp16",
-        "an fp16 tensor",
-    ),
-    "others": ("fp32, int64, bool, None and plain values", "fp64 and fp32", "fp64 and bf16"),
-}
-LOW = ("bfloat16", "float16")
+OF_BOTH_MODES = [f"the loss of a model with dropout 0.5 in {mode} mode" for mode in ("training", "evaluation")]
 
 
-def shares(*what: str) -> Judge:
-    """Each share is the reference's; the first that is not is named."""
-    return numbers_equal("shares", *what, tolerance=FP32)
+def floats(got: Answers, expected: Answers) -> str | None:
+    """Each share is a Python float."""
+    for kind in got["types"]:
+        if not equal(kind, "float"):
+            return f"what came back is of type {shorten(kind)}; the share, a Python float, was expected."
+    return None
+
+
+def shares(*subjects: str) -> Judge:
+    """Each share is a float and the reference's; the first that is not is named."""
+    return all_of(same_length("types"), floats, numbers_equal("shares", *subjects, tolerance=FP32))
 
 
 def not_in_place(got: Answers, expected: Answers) -> str | None:
     """The gradients are as they were."""
     if not equal(got["changed"], 0):
-        return f"{shorten(got['changed'])} of the gradients themselves are changed by it; multiply into a new tensor."
+        return f"{shorten(got['changed'])} numbers of the gradients themselves changed; multiply into a new tensor."
     return None
 
 
 def of_scales(got: Answers, expected: Answers) -> str | None:
     """The share with each scale and format."""
-    scale = f"{expected['scale']:g}"
-    return shares(
-        f"the share lost in float16 with scale {scale}",
-        "the share lost in float16 with scale 65536",
-        "the share lost in bfloat16 with scale 1",
-        "the share of numbers near 2**-130 lost in bfloat16",
-    )(got, expected)
+    of = ["gradients", "gradients", "gradients", "gradients near 2**-130", "gradients", "fp64 and fp32 gradients"]
+    every = zip(of, expected["dtypes"], expected["scales"], strict=True)
+    return shares(*(f"the share of {what} lost in {dtype} with scale {scale:g}" for what, dtype, scale in every))(
+        got, expected
+    )
 
 
 def dtypes(kind: str, policy: str) -> Judge:
-    """The arguments' dtypes after a policy are the reference's."""
+    """The arguments' dtypes after a policy are the reference's, and so are the values."""
+    called = f'"{policy}"' if policy else 'policy ""'
 
     def judge(got: Answers, expected: Answers) -> str | None:
-        mine, wanted = got[f"{kind} {policy}"], expected[f"{kind} {policy}"]
-        lows = LOW[: len(wanted) // len(LISTS[kind])]
-        asked = [(name, low) for name in LISTS[kind] for low in lows]
-        for (name, low), one, right in zip(asked, mine, wanted, strict=True):
-            if not equal(one, right):
-                called = f'"{policy}" with low={low}' if policy else 'policy ""'
-                made = shorten(", ".join(map(str, one[:20]))) if isinstance(one, list) else ""
-                return f"{called} makes of {name}: {made or 'nothing'}; expected {', '.join(right)}."
+        every = zip(
+            expected[f"asked {kind} {policy}"], got[f"{kind} {policy}"], expected[f"{kind} {policy}"], strict=True
+        )
+        for asked, mine, wanted in every:
+            if not equal(mine, wanted):
+                made = shorten(", ".join(map(str, mine[:20]))) if isinstance(mine, list) else ""
+                return f"{called} makes of ({asked}): {made or 'nothing'}; expected {', '.join(wanted)}."
         return None
 
-    called = f'"{policy}"' if policy else 'policy ""'
     words = f"the values after {called} are not those that casting gives."
     return all_of(
         same_length(f"{kind} {policy}"), judge, equals_reference(f"values {kind} {policy}", TOLERANCE, lambda *_: words)
     )
+
+
+def a_new_list(got: Answers, expected: Answers) -> str | None:
+    """What came back is a list, and no list of the caller."""
+    if not equal(got["type"], "list"):
+        return f"what came back is of type {shorten(got['type'])}; a list was expected."
+    return None if equal(got["new"], expected["new"]) else "the list that came back is `args` itself; make a new list."
 
 
 def same_objects(got: Answers, expected: Answers) -> str | None:
@@ -98,7 +100,7 @@ def same_objects(got: Answers, expected: Answers) -> str | None:
 
 def gradients_arrive(got: Answers, expected: Answers) -> str | None:
     """Gradients went through the casts."""
-    for mine, wanted, way in zip(got["dtypes"], expected["dtypes"], ("fp32 to bf16", "bf16 to fp32"), strict=True):
+    for mine, wanted, way in zip(got["dtypes"], expected["dtypes"], expected["ways"], strict=True):
         if mine != wanted:
             arrived = "no gradient arrives" if mine == "NoneType" else f"a gradient in {shorten(mine)} arrives"
             return f"{arrived} at a tensor that was cast from {way}; expected one in {wanted}."
@@ -119,12 +121,19 @@ def like_autocast(got: Answers, expected: Answers) -> str | None:
     return None
 
 
-def a_pair(got: Answers, expected: Answers) -> str | None:
-    """update_scale returned two numbers."""
-    if equal(got["returned"], "pair"):
+def three_values(got: Answers, expected: Answers) -> str | None:
+    """update_scale returned a float and two ints."""
+    if equal(got["returned"], "three"):
         return None
     found = shorten(got["returned"])
-    return f"what came back is of type {found}; (scale, good_steps), a float and an int, was expected."
+    return f"what came back is of type {found}; (scale, good_steps, overflows), a float and two ints, was expected."
+
+
+HISTORIES = {
+    "scales": "the scale",
+    "counts": "the count of good steps",
+    "overflows": "the count of overflows",
+}
 
 
 def history(name: str) -> Judge:
@@ -133,10 +142,9 @@ def history(name: str) -> Judge:
     def judge(got: Answers, expected: Answers) -> str | None:
         for run, (mine, wanted) in enumerate(zip(got[name], expected[name], strict=True)):
             mine = mine if isinstance(mine, list) and len(mine) == len(wanted) else [None] * len(wanted)
-            for step, (one, right) in enumerate(zip(mine, wanted, strict=True)):
-                if not equal(one, right, TOLERANCE):
-                    what = "the scale" if name == "scales" else "the count of good steps"
-                    return f"{what} after {_steps(expected, run, step)} {mismatch_text(one, right)}"
+            for step, (value, right) in enumerate(zip(mine, wanted, strict=True)):
+                if not equal(value, right, TOLERANCE):
+                    return f"{HISTORIES[name]} after {_steps(expected, run, step)} {mismatch_text(value, right)}"
         return None
 
     return all_of(same_length(name), judge)
@@ -148,60 +156,85 @@ def _steps(expected: Answers, run: int, step: int) -> str:
         return f"{step + 1} good steps with growth_interval={interval}, from scale {start:g},"
     if not any(finite):
         return f"{step + 1} overflows in a row, from scale {start:g},"
-    signs = "".join("g" if one else "o" for one in finite[: step + 1])
-    return f"the steps {signs} (g: good, o: overflow) with growth_interval={interval}"
+    signs = "".join("g" if good else "o" for good in finite[: step + 1])
+    settings = f"growth_interval={interval} and hysteresis={expected['hysteresis'][run]}"
+    return f"the steps {signs} (g: good, o: overflow) with {settings}, from scale {start:g},"
 
 
-def default_interval(got: Answers, expected: Answers) -> str | None:
-    """Without a growth_interval it takes 2000 good steps."""
+def defaults(got: Answers, expected: Answers) -> str | None:
+    """Without a growth_interval it takes 2000 good steps, and without hysteresis one overflow."""
     every = zip(expected["before"], expected["starts"], got["scales"], expected["scales"], strict=True)
     for before, start, mine, wanted in every:
         if not equal(mine, wanted, TOLERANCE):
             step = f"good step {before + 1} in a row, from scale {start:g} and without a growth_interval,"
             return f"the scale after {step} {mismatch_text(mine, wanted)}"
+    if not equal(got["after an overflow"], expected["after an overflow"], TOLERANCE):
+        both = mismatch_text(got["after an overflow"], expected["after an overflow"])
+        return f"the scale after one overflow, from scale {expected['starts'][-1]:g} and without hysteresis, {both}"
     return None
+
+
+def a_list_of_positions(got: Answers, expected: Answers) -> str | None:
+    """What came back is a list."""
+    if equal(got["type"], "list"):
+        return None
+    return f"what came back is of type {shorten(got['type'])}; a list of positions, [] if all are finite, was expected."
 
 
 def divided(got: Answers, expected: Answers) -> str | None:
     """Gradients are divided, and only they."""
     if not equal(got["weights"], expected["weights"], TOLERANCE):
         return "the weights are changed: only gradients are to be divided."
-    if not equal(got["frozen"], "NoneType"):
-        return "a parameter without a gradient has one after it; it was to be left alone."
+    kinds = zip(got["dtypes"], expected["dtypes"], strict=True)
+    for position, (mine, wanted) in enumerate(kinds):
+        if not equal(mine, wanted):
+            found = "none" if mine == "NoneType" else shorten(mine)
+            was = "none" if wanted == "NoneType" else wanted
+            return f"the gradient at position {position} is {found} after it; it was {was}."
     return divided_gradients(got, expected)
 
 
 def divided_gradients(got: Answers, expected: Answers, when: str = "") -> str | None:
     """Each gradient is the reference's."""
     if not isinstance(got["grads"], np.ndarray) or got["grads"].shape != expected["grads"].shape:
-        return f"{when}some gradients are gone after it; each was to be divided in place."
-    wrong = ~np.isclose(got["grads"], expected["grads"], rtol=TOLERANCE, atol=TOLERANCE)
+        return f"{when}gradients are gone or new after it; each was to be divided in place."
     if equal(got["grads"], expected["grads"], TOLERANCE):
         return None
+    wrong = ~np.isclose(got["grads"], expected["grads"], rtol=TOLERANCE, atol=TOLERANCE, equal_nan=True)
     first = int(np.argmax(wrong))
     both = mismatch_text(float(got["grads"][first]), float(expected["grads"][first])).rstrip(".")
     scale = expected["scale"]
-    return f"{when}gradient {first} of {wrong.size} after unscale with scale {scale:g} {both} ({wrong.sum()} differ)."
+    return f"{when}number {first} of all gradients after unscale with scale {scale:g} {both} ({wrong.sum()} differ)."
 
 
 def divided_all_the_same(got: Answers, expected: Answers) -> str | None:
-    """An inf keeps no other gradient from being divided."""
-    return divided_gradients(got, expected, "an inf in the first gradient, and ")
+    """A number that is not finite keeps no other gradient from being divided."""
+    return divided_gradients(got, expected, "with one number that is not finite in the gradient at position 3, ")
+
+
+def divided_once(got: Answers, expected: Answers) -> str | None:
+    """A parameter that occurs twice is divided once, and listed twice."""
+    failure = divided_gradients(got, expected, "in a list in which parameters occur twice, ")
+    return failure or _positions("a list in which parameters occur twice", got["not_finite"], expected["not_finite"])
 
 
 def in_place(got: Answers, expected: Answers) -> str | None:
     """The tensors that hold the gradients are the same."""
     if got["in_place"] is True and equal(got["in_memory"], expected["in_memory"], TOLERANCE):
         return None
-    return "the gradients are other tensors after it; divide the ones that are there, in place (div_)."
+    return "the gradients are other tensors after it; divide the tensors that are there, in place (div_)."
 
 
-def finite(got: Answers, expected: Answers) -> str | None:
-    """The verdict on each case is right."""
-    for name, mine, wanted in zip(expected["names"], got["finite"], expected["finite"], strict=True):
-        if mine is not wanted:
-            return f"with {name} it returns {'no bool' if mine is None else shorten(mine)}; expected {wanted}."
+def positions_found(got: Answers, expected: Answers) -> str | None:
+    """The positions in each case are right."""
+    for name, mine, wanted in zip(expected["names"], got["not_finite"], expected["not_finite"], strict=True):
+        if failure := _positions(name, mine, wanted):
+            return failure
     return None
+
+
+def _positions(case: str, mine: object, wanted: list[int]) -> str | None:
+    return None if equal(mine, wanted) else f"with {case} it returns {shorten(mine)}; expected {wanted}."
 
 
 def a_loss_and_a_bool(got: Answers, expected: Answers) -> str | None:
@@ -227,61 +260,82 @@ def norm_seen(got: Answers, expected: Answers) -> str | None:
 
 def nothing_moves(got: Answers, expected: Answers) -> str | None:
     """After a gradient that is not finite, weights and optimizer are as before."""
-    every = zip(("inf", "nan"), got["moved"], got["nan"], got["state"], got["updated"], strict=True)
-    for kind, moved, nans, state, updated in every:
+    every = zip(expected["ways"], got["moved"], got["nan"], got["state"], got["updated"], strict=True)
+    for way, moved, nans, state, updated in every:
         if moved or nans:
             became = f" ({nans} of them became nan)" if nans else ""
-            return f"one {kind} in one gradient, and {moved} of {expected['of']} weights moved{became}; expected 0."
+            return f"with {way}, {moved} of {expected['of']} weights moved{became}; expected 0."
         if state:
-            return f"one {kind} in one gradient, and {state} numbers of AdamW's state changed; expected 0."
+            return f"with {way}, {state} numbers of AdamW's state changed; expected 0."
         if updated is not False:
-            return f"one {kind} in one gradient, and it returns updated={updated}; expected False."
+            return f"with {way}, it returns updated={updated}; expected False."
+    for way, kind, loss, wanted in zip(expected["ways"], got["types"], got["losses"], expected["losses"], strict=True):
+        if not equal(kind, "(float, bool)"):
+            return f"with {way}, what came back is of type {shorten(kind)}; expected (float, bool)."
+        if not equal(loss, wanted, FP32):
+            return f"with {way}, the loss {mismatch_text(loss, wanted)}"
     return None
 
 
-PASSES = "the forward pass of a model in training mode ran in evaluation mode, or more than once a step."
+def caller_keeps_tokens(got: Answers, expected: Answers) -> str | None:
+    """The micro-batches are as they were."""
+    same = equal(got["tokens"], expected["tokens"])
+    return None if same else "the tokens or targets of the micro-batches are changed after it; they are the caller's."
 
 
 def mode_stays(got: Answers, expected: Answers) -> str | None:
-    """The model is still in training mode."""
-    if not all(got["modes"]):
-        return "a model found in training mode was left in evaluation mode, or a part of it."
-    return None if equal(got["passes"], expected["passes"]) else PASSES
+    """The model runs and stays in the mode that it is in."""
+    for mode, wanted, left in zip(("training", "evaluation"), (True, False), got["left"], strict=True):
+        if any(module is not wanted for module in left):
+            return f"a model found in {mode} mode, or a part of it, was left in the other mode."
+    if not equal(got["passes"], expected["passes"]):
+        return "a forward pass ran in another mode than the model was found in, or there were too many passes."
+    return None
 
 
 def backward_is_scaled(got: Answers, expected: Answers) -> str | None:
-    """Once, and by the scale."""
-    sizes = [one for one in got["sizes"] if type(one) is float] if isinstance(got["sizes"], list) else []
+    """Once for each micro-batch, and by the scale."""
     if equal(got["sizes"], expected["sizes"], TOLERANCE):
         return None
-    if len(sizes) != 1:
-        return f"backward went through the logits {len(sizes)} times; expected 1."
+    sizes = [size for size in got["sizes"] if type(size) is float] if isinstance(got["sizes"], list) else []
+    count = expected["count"]
+    if len(sizes) != count:
+        return f"backward went through the logits {len(sizes)} times for {count} micro-batches; expected {count}."
     factor = expected["scale"] * sizes[0] / expected["sizes"][0]
     return (
-        f"backward starts with {factor:,.8g} times the loss's gradient; expected {expected['scale']:,.8g}, the scale."
+        f"backward starts with {factor:,.8g} times the gradient of the mean loss of {count} micro-batches; "
+        f"expected {expected['scale']:,.8g} times, the scale."
     )
+
+
+def in_order(got: Answers, expected: Answers) -> str | None:
+    """One forward and one backward for each micro-batch, in their order."""
+    if not equal(got["order"], expected["order"]):
+        order = got["order"] if isinstance(got["order"], list) else []
+        return f"the passes ran in the order {shorten(', '.join(map(str, order[:8])))}; expected forward, backward, ..."
+    return None if equal(got["inputs"], expected["inputs"]) else "the micro-batches went through in another order."
 
 
 def right_formats(got: Answers, expected: Answers) -> str | None:
     """Forward and loss under autocast, backward not, weights as they were."""
-    for low, mine, wanted in zip(LOW, got["linear"], expected["linear"], strict=True):
+    for called, mine, wanted in zip(expected["passes"], got["linear"], expected["linear"], strict=True):
         if not equal(mine, wanted):
-            return f"with low={low} a linear layer's output is {shorten(mine)}; expected {wanted}."
-    for low, mine in zip(LOW, got["weights"], strict=True):
+            return f"{called} a linear layer's output is {shorten(mine)}; expected {wanted}."
+    for called, mine in zip(expected["called"], got["weights"], strict=True):
         if not equal(mine, "float32"):
-            return f"with low={low} the weights are {shorten(mine)} afterwards; autocast leaves them float32."
-    for low, mine in zip(LOW, got["norm"], strict=True):
+            return f"{called} the weights are {shorten(mine)} afterwards; autocast leaves them float32."
+    for called, mine in zip(expected["passes"], got["norm"], strict=True):
         if not equal(mine, "float32"):
-            return f"with low={low} the last norm's output is {shorten(mine)}; under autocast it is float32."
-    for low, mine, wanted in zip(LOW, got["loss"], expected["loss"], strict=True):
+            return f"{called} the last norm's output is {shorten(mine)}; under autocast it is float32."
+    for called, mine, wanted in zip(expected["called"], got["loss"], expected["loss"], strict=True):
         if not equal(mine, wanted, FP32):
-            return f"with low={low} the loss {mismatch_text(mine, wanted)} Does all of it run under autocast?"
+            return f"{called} the loss {mismatch_text(mine, wanted)} Does all of it run under autocast?"
     backward = got["backward"] if isinstance(got["backward"], list) else []
-    if any(equal(one, "on") for one in backward):
+    if any(equal(state, "on") for state in backward):
         return "autocast is on during backward; leave it before you call backward."
     if not equal(backward, expected["backward"]):
-        return f"backward went through the logits {len(backward)} times in two steps; expected 2."
-    return None if equal(got["after"], ["off", "off"]) else "autocast is still on after the step."
+        return f"backward went through the logits {len(backward)} times; expected {len(expected['backward'])}."
+    return None if equal(got["after"], expected["after"]) else "autocast is still on after the step."
 
 
 def old_gradients_do_not_count(got: Answers, expected: Answers) -> str | None:
@@ -323,7 +377,7 @@ def fp32_copies(got: Answers, expected: Answers) -> str | None:
             found = shorten(", ".join(map(str, got[name][:20])) if isinstance(got[name], list) else got[name])
             return f"the masters' {name} are {found}; expected {', '.join(expected[name])}."
     if not equal(got["leaves"], expected["leaves"]):
-        return "a master is no leaf that asks for a gradient; an optimizer wants nn.Parameter(...)."
+        return "a master is no leaf with requires_grad=True; an optimizer wants nn.Parameter(...)."
     if not equal(got["model"], 0):
         changed = shorten(got["model"])
         return f"adding 1 to every master changed {changed} of the model's weights; a master needs its own memory."
@@ -344,12 +398,18 @@ def the_same_tensors(got: Answers, expected: Answers) -> str | None:
     return None
 
 
+def gradients_stay(got: Answers, expected: Answers) -> str | None:
+    """The model's gradients are as they were."""
+    return None if got["gradients"] is True else "the gradients of the model's parameters are changed after the step."
+
+
 def none_stays(got: Answers, expected: Answers) -> str | None:
     """A parameter without gradient is not updated."""
+    failure = masters("after a step in which one gradient is None")(got, expected)
     if not equal(got["moved"], 0):
         moved = shorten(got["moved"])
         return f"{moved} numbers moved of a master whose parameter has no gradient in that step; expected 0."
-    return masters("after a step in which one gradient is None")(got, expected)
+    return failure
 
 
 EXERCISES = (
@@ -390,7 +450,11 @@ EXERCISES = (
                 "weighs every number the same, over all tensors that are there",
                 points=1,
                 probe="several_tensors",
-                judge=number_equals("share", "the share over three tensors of unequal sizes and a None", FP32),
+                judge=all_of(
+                    same_length("types"),
+                    floats,
+                    number_equals("share", "the share over tensors of unequal shapes, one empty, and a None", FP32),
+                ),
                 requires=("share_lost/fp16",),
             ),
             Check(
@@ -423,7 +487,7 @@ EXERCISES = (
                 points=2,
                 probe="policies",
                 judge=all_of(
-                    is_of_type("list", "a list"),
+                    a_new_list,
                     dtypes("floats", "lower"),
                     equals_reference(
                         "values", TOLERANCE, lambda *_: 'the values after "lower" are not those that rounding gives.'
@@ -469,7 +533,7 @@ EXERCISES = (
                 "lets gradients flow back, each in its tensor's own dtype",
                 points=1,
                 probe="gradients_through",
-                judge=all_of(has_reference_form("dtypes"), gradients_arrive),
+                judge=all_of(has_reference_form("ways", "dtypes"), gradients_arrive),
                 requires=("cast_inputs/lower", "cast_inputs/fp32"),
             ),
             Check(
@@ -485,14 +549,15 @@ EXERCISES = (
     Exercise(
         name="update_scale",
         functions=("update_scale",),
-        minutes=10,
-        difficulty="easy",
+        minutes=15,
+        difficulty="medium",
         proves="you know how a loss scale finds the largest power of two that the gradients bear",
         hints=(
             "Three cases: an overflow, the good step that completes an interval, any other good step.",
-            "Two of the three cases set the count to 0. The step at hand counts too.",
-            "if not finite: return scale * 0.5, 0; if good_steps + 1 == growth_interval: return scale * 2.0, 0; "
-            "otherwise return scale, good_steps + 1.",
+            "The step at hand counts too, as a good step or as an overflow. Good steps are counted in a row; overflows "
+            "since the scale last grew, whatever good steps come between them.",
+            "if not finite: overflows += 1; halve if overflows >= hysteresis; good_steps becomes 0. If good_steps + 1 "
+            "== growth_interval: double, and both counts become 0. Otherwise only good_steps changes.",
         ),
         checks=(
             Check(
@@ -500,30 +565,38 @@ EXERCISES = (
                 "halves the scale at each overflow, without limit",
                 points=2,
                 probe="back_off",
-                judge=all_of(a_pair, history("scales")),
+                judge=all_of(three_values, history("scales")),
             ),
             Check(
                 "update_scale/grows",
                 "doubles the scale with the last good step of an interval",
                 points=2,
                 probe="growth",
-                judge=all_of(a_pair, history("scales")),
+                judge=all_of(three_values, history("scales")),
             ),
             Check(
                 "update_scale/counts-anew",
                 "counts good steps in a row, anew after each change",
-                points=3,
+                points=1,
                 probe="both",
-                judge=all_of(a_pair, history("counts"), history("scales")),
+                judge=all_of(three_values, history("counts"), history("scales")),
                 requires=("update_scale/backs-off", "update_scale/grows"),
             ),
             Check(
+                "update_scale/hysteresis",
+                "bears overflows until `hysteresis` of them have come since the last growth",
+                points=2,
+                probe="tolerant",
+                judge=all_of(three_values, history("scales"), history("counts"), history("overflows")),
+                requires=("update_scale/counts-anew",),
+            ),
+            Check(
                 "update_scale/default",
-                "waits 2000 good steps by default",
+                "waits 2000 good steps by default, and halves at the first overflow",
                 points=1,
                 probe="by_default",
-                judge=all_of(same_length("scales"), default_interval),
-                requires=("update_scale/grows",),
+                judge=all_of(same_length("scales"), defaults),
+                requires=("update_scale/backs-off", "update_scale/grows"),
             ),
         ),
     ),
@@ -534,10 +607,12 @@ EXERCISES = (
         difficulty="medium",
         proves="nothing downstream of you sees a scaled gradient, and no inf or nan gets past you",
         hints=(
-            "One loop over the parameters does both jobs. What about a parameter whose gradient is None?",
-            "isfinite is False for inf, -inf and nan. Let a bad gradient change the verdict, not end the loop.",
-            "finite = True; for each parameter with a gradient: parameter.grad.div_(scale), then finite = finite and "
-            "bool(parameter.grad.isfinite().all()).",
+            "One loop over the parameters does both jobs. What about a parameter whose gradient is None, and one that "
+            "comes a second time?",
+            "enumerate gives the positions. isfinite is False for inf, -inf and nan. A bad gradient goes into the "
+            "list; it does not end the loop. id(parameter) tells whether a parameter has been divided already.",
+            "For each position and parameter with a gradient: parameter.grad.div_(scale), unless id(parameter) is in a "
+            "set; then append the position if not parameter.grad.isfinite().all().",
         ),
         checks=(
             Check(
@@ -545,7 +620,7 @@ EXERCISES = (
                 "divides every gradient and nothing else",
                 points=2,
                 probe="divided",
-                judge=all_of(is_of_type("bool", "a bool"), divided),
+                judge=all_of(a_list_of_positions, same_length("dtypes"), divided),
             ),
             Check(
                 "unscale/in-place",
@@ -557,17 +632,17 @@ EXERCISES = (
             ),
             Check(
                 "unscale/finite",
-                "finds inf, -inf and nan wherever they are",
-                points=3,
+                "finds inf, -inf and nan, and says where they are",
+                points=2,
                 probe="bad_numbers",
-                judge=all_of(same_length("finite"), finite),
+                judge=all_of(same_length("not_finite"), positions_found),
             ),
             Check(
                 "unscale/large",
                 "does not take large numbers for infinite ones",
                 points=1,
                 probe="large_numbers",
-                judge=all_of(same_length("finite"), finite),
+                judge=all_of(same_length("not_finite"), positions_found),
             ),
             Check(
                 "unscale/all",
@@ -577,6 +652,14 @@ EXERCISES = (
                 judge=divided_all_the_same,
                 requires=("unscale/divides",),
             ),
+            Check(
+                "unscale/once",
+                "divides the gradient of a parameter that occurs twice once",
+                points=1,
+                probe="divided_once",
+                judge=divided_once,
+                requires=("unscale/divides", "unscale/finite"),
+            ),
         ),
     ),
     Exercise(
@@ -584,47 +667,48 @@ EXERCISES = (
         functions=("scaled_step",),
         minutes=20,
         difficulty="medium",
-        proves="you can put autocast, scale, clipping and skipping in the one order that works",
+        proves="you can put autocast, scale, accumulation, clipping and skipping in the one order that works",
         hints=(
-            "Lab 02's four calls stay. Autocast goes around the first two lines of the forward pass; the scale goes on "
-            "the loss just before backward, and comes off just after.",
-            "Call your unscale between backward and clip_grad_norm_. What it returns decides about the two lines after "
-            "it: clipping and the update.",
-            'with torch.autocast("cpu", dtype=low): the loss; then (loss * scale).backward(); finite = '
-            "unscale(model.parameters(), scale); if finite: clip and step; return loss.item(), finite.",
+            "backward adds to p.grad. Which of the lines of Lab 02's step run once for each micro-batch, and which run "
+            "once for all of them? Only gradients that carry the same factor may be added.",
+            "Once before: clear. For each micro-batch: forward and loss under autocast; outside it, backward on the "
+            "loss times scale / number of micro-batches. Once after: your unscale, and if it found nothing, clip and "
+            "update.",
+            'with torch.autocast("cpu", dtype=low): the loss; then (loss * scale / len(micro_batches)).backward(); '
+            "after the loop updated = not unscale(model.parameters(), scale); if updated: clip and step; return the "
+            "mean of the losses, updated.",
         ),
         checks=(
             Check(
                 "scaled_step/loss",
-                "returns the loss without the scale, and True after an update",
+                "returns the mean loss without the scale, and True after an update",
                 points=1,
                 probe="one_step",
                 judge=all_of(
                     a_loss_and_a_bool,
-                    number_equals("loss", "the loss"),
+                    number_equals("loss", "the mean loss of all micro-batches"),
                     equals_reference("updated", 0, lambda *_: "it returns updated=False after a good step."),
+                    caller_keeps_tokens,
                 ),
             ),
             Check(
                 "scaled_step/update",
-                "moves the weights along the true gradient, at every step",
+                "moves the weights along the true gradient of the mean loss, at every step",
                 points=2,
                 probe="several_steps",
-                judge=all_of(
-                    same_weights("after three steps with scales 16, 32 and 64"), has_reference_form("modes"), mode_stays
-                ),
+                judge=same_weights("after three steps with momentum, each with another scale"),
             ),
             Check(
                 "scaled_step/scaled",
-                "runs backward on the scaled loss",
+                "runs backward on the scaled loss of one micro-batch after the other",
                 points=1,
                 probe="start_of_backward",
-                judge=backward_is_scaled,
+                judge=all_of(backward_is_scaled, in_order),
             ),
             Check(
                 "scaled_step/clip",
                 "limits the norm of the true gradient",
-                points=2,
+                points=1,
                 probe="clipped",
                 judge=norm_seen,
                 requires=("scaled_step/update",),
@@ -634,7 +718,11 @@ EXERCISES = (
                 "updates nothing when a gradient is not finite",
                 points=2,
                 probe="overflow",
-                judge=all_of(has_reference_form("moved", "nan", "state", "updated"), nothing_moves),
+                judge=all_of(
+                    has_reference_form("moved", "nan", "state", "updated"),
+                    *map(same_length, ("types", "losses")),
+                    nothing_moves,
+                ),
                 requires=("unscale/finite", "scaled_step/loss"),
             ),
             Check(
@@ -651,6 +739,25 @@ EXERCISES = (
                 probe="after_others",
                 judge=old_gradients_do_not_count,
                 requires=("scaled_step/loss", "scaled_step/update"),
+            ),
+            Check(
+                "scaled_step/mode",
+                "runs the model in the mode that it is in, and leaves it there",
+                points=1,
+                probe="in_both_modes",
+                judge=all_of(
+                    has_reference_form("left"),
+                    mode_stays,
+                    numbers_equal(
+                        "losses",
+                        *(
+                            f"the loss of a model with dropout 0.5 in {mode} mode"
+                            for mode in ("training", "evaluation")
+                        ),
+                        tolerance=FP32,
+                    ),
+                ),
+                requires=("scaled_step/loss",),
             ),
         ),
     ),
@@ -688,7 +795,7 @@ EXERCISES = (
                 "adds up steps that are too small for a 16-bit weight",
                 points=2,
                 probe="many_small_steps",
-                judge=all_of(masters("after 40 small steps"), same_weights("after 40 small steps")),
+                judge=all_of(masters("after many small steps"), same_weights("after many small steps")),
                 requires=("master_weights/step",),
             ),
             Check(
@@ -701,10 +808,10 @@ EXERCISES = (
             ),
             Check(
                 "master_weights/model",
-                "leaves the model's parameters the tensors that they were",
+                "leaves the model's parameters the tensors that they were, with their gradients",
                 points=1,
                 probe="one_master_step",
-                judge=the_same_tensors,
+                judge=all_of(the_same_tensors, gradients_stay),
                 requires=("master_weights/step",),
             ),
         ),

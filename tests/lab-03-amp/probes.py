@@ -5,7 +5,8 @@ run in these formats, on sizes that a CPU multiplies fast.
 """
 
 import random
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
@@ -30,23 +31,33 @@ from rankzero.learn.models.gpt import GPT, GPTConfig
 
 VOCAB, BLOCK = 13, 6
 LOW = (torch.bfloat16, torch.float16)
+MicroBatch = tuple[Tensor, Tensor]
 
 
-def make_model(seed: int, dtype: torch.dtype = torch.float64) -> GPT:
-    """Returns a tiny GPT in training mode, with a loss far from ln V."""
+def make_model(seed: int, dtype: torch.dtype = torch.float64, dropout: float = 0.0) -> GPT:
+    """Returns a tiny GPT of random width in training mode, with a loss far from ln V."""
     torch.manual_seed(seed)
-    model = GPT(GPTConfig(VOCAB, BLOCK, n_layer=1, n_head=2, hidden_dim=8))
+    width = random.Random(seed).choice((8, 12, 16))
+    model = GPT(GPTConfig(VOCAB, BLOCK, n_layer=1, n_head=2, hidden_dim=width, dropout=dropout))
     with torch.no_grad():  # larger weights than usual, so that mistakes show
         for parameter in model.parameters():
             parameter.add_(0.3 * torch.randn_like(parameter))
     return model.to(dtype)
 
 
-def make_batch(seed: int, size: int = 4) -> tuple[Tensor, Tensor]:
-    """Returns random tokens and targets, int64 [size, BLOCK] each."""
+def make_batch(seed: int, size: int = 4, tokens: int = BLOCK) -> MicroBatch:
+    """Returns random tokens and targets, int64 [size, tokens] each."""
     generator = torch.Generator().manual_seed(seed)
-    x, y = torch.randint(VOCAB, (2, size, BLOCK), generator=generator)
+    x, y = torch.randint(VOCAB, (2, size, tokens), generator=generator)
     return x, y
+
+
+def make_micro_batches(seed: int, at_least: int = 1) -> list[MicroBatch]:
+    """Returns up to four micro-batches of one random shape and of unequal difficulty."""
+    draw = random.Random(seed + 5)
+    size, tokens = draw.randrange(1, 5), draw.randrange(2, BLOCK + 1)
+    batches = [make_batch(seed + 1000 * number, size, tokens) for number in range(draw.randrange(at_least, 5))]
+    return [(x, y if number % 2 else x) for number, (x, y) in enumerate(batches)]
 
 
 def loss_of(model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
@@ -60,7 +71,9 @@ def bits(dtype: torch.dtype) -> str:
 
 
 def what(value: Any) -> str:
-    """Returns the dtype of a tensor or the type of another value: 'float16', 'int', 'NoneType'."""
+    """Returns the dtype of a tensor or the type of another value: 'float16', 'int', 'list of float32'."""
+    if type(value) is list and value:
+        return f"list of {what(value[0])}"
     return bits(value.dtype) if is_tensor(value) else type_name(value)
 
 
@@ -84,87 +97,131 @@ def one_tensor(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 
 def zeros_among_them(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Returns the lost shares of a gradient with many zeros, of a gradient of zeros, and of a missing gradient."""
+    """Returns the lost shares of a gradient with many zeros, of a gradient of zeros, and without gradients."""
     count = random.Random(seed).randrange(90, 290)
     gradient = torch.cat([small_numbers(seed, count), torch.zeros(3 * count)])
-    shares = [learner.share_lost(gradients, 1.0, torch.float16) for gradients in ([gradient], [torch.zeros(3)], [None])]
-    return {"shares": [plain_number(share) for share in shares]}
+    lists: list[list[Tensor | None]] = [[gradient], [torch.zeros(3)], [None], []]
+    shares = [learner.share_lost(gradients, 1.0, torch.float16) for gradients in lists]
+    return {"types": [type_name(share) for share in shares], "shares": [plain_number(share) for share in shares]}
 
 
 def several_tensors(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Returns the lost share of several gradients: large and small tensors, and a parameter without a gradient."""
+    """Returns the lost share of gradients of many shapes and sizes, read once: one is missing, one has no numbers."""
+    draw = random.Random(seed)
     gradients = [
-        small_numbers(seed, random.Random(seed).randrange(200, 600)),
+        small_numbers(seed, draw.randrange(200, 600)),
         None,
-        torch.ones(7, 3),
-        small_numbers(seed + 1, 20).double(),
+        torch.ones(draw.randrange(2, 9), 3),
+        small_numbers(seed + 1, 6 * draw.randrange(2, 5)).double().view(3, -1).T,  # not contiguous
+        torch.zeros(0, 4),
+        small_numbers(seed + 2, 5)[0],  # no dimensions
+        small_numbers(seed + 3, 8 * draw.randrange(1, 5)).view(2, -1, 4),
     ]
-    return {"share": plain_number(learner.share_lost(iter(gradients), 1.0, torch.float16))}
+    share = learner.share_lost((gradient for gradient in gradients), 1.0, torch.float16)
+    return {"types": [type_name(share)], "share": plain_number(share)}
 
 
 def scaled_and_in_bf16(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Returns the lost shares with scales up to 65536, which is infinite in fp16, and in bf16."""
+    """Returns the lost shares with scales up to 2^125, beyond the range of fp16, in bf16 and of fp64 gradients."""
     draw = random.Random(seed)
     numbers, small = small_numbers(seed, draw.randrange(300, 600)), 2.0 ** draw.randrange(2, 6)
     large = torch.full((50,), 10.0)  # inf in fp16 with the large scale, which is no lost number
-    cases = [
+    cases: list[tuple[list[Tensor | None], float, torch.dtype]] = [
         ([numbers], small, torch.float16),
         ([torch.cat([numbers * 2.0**-12, large])], 65536.0, torch.float16),
         ([numbers], 1.0, torch.bfloat16),
         ([numbers * 2.0**-105], 1.0, torch.bfloat16),  # the end of bf16's range
+        ([numbers], 2.0 ** -draw.randrange(2, 6), torch.float16),
+        ([numbers.double() * 2.0**-130, numbers], 2.0**125, torch.bfloat16),  # fp32 holds few of the first
     ]
-    before = flat(cases[1][0])
-    shares = [plain_number(learner.share_lost(*case)) for case in cases]
-    return {"scale": small, "shares": shares, "changed": int((flat(cases[1][0]) != before).sum())}
+    before = flat(tensor for gradients, *_ in cases for tensor in gradients)
+    shares = [learner.share_lost(*case) for case in cases]
+    return {
+        "scales": [scale for _, scale, _ in cases],
+        "dtypes": [bits(dtype) for *_, dtype in cases],
+        "types": [type_name(share) for share in shares],
+        "shares": [plain_number(share) for share in shares],
+        "changed": int((flat(tensor for gradients, *_ in cases for tensor in gradients) != before).sum()),
+    }
 
 
 # -------------------------------------------------------------------------------------------------------- cast_inputs
+def names(arguments: list[Any]) -> str:
+    """Returns the dtypes or types of arguments: 'float32, int64, NoneType'."""
+    return ", ".join(map(what, arguments))
+
+
+def mixtures(seed: int) -> list[list[Tensor]]:
+    """Returns lists of one to four fp32, bf16 and fp16 tensors of random shapes, every pair of dtypes among them."""
+    draw, generator = random.Random(seed), torch.Generator().manual_seed(seed)
+    dtypes = (torch.float32, *LOW)
+    kinds = [[one, other] for one in dtypes for other in dtypes] + [[dtype] for dtype in dtypes]
+    kinds += [draw.choices(dtypes, k=draw.randrange(3, 5)) for _ in range(3)] + [[*LOW, torch.float32]]
+    draw.shuffle(kinds)
+    return [
+        [torch.randn(draw.choice([(3,), (2, 5), (), (0, 2)]), generator=generator).to(dtype) for dtype in kind]
+        for kind in kinds
+    ]
+
+
 def policies(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Returns the dtype of each argument after each policy, for mixed lists of arguments."""
     torch.manual_seed(seed)
-    fp32, bf16, fp16, fp64 = (torch.randn(3).to(dtype) for dtype in (torch.float32, *LOW, torch.float64))
-    lists = {
-        "two fp32": [fp32, fp32.clone()],
-        "fp32 and bf16": [fp32, bf16],
-        "bf16 and fp32": [bf16, fp32],
-        "two bf16": [bf16, bf16.clone()],
-        "bf16 and fp16": [bf16, fp16],
-        "fp16": [fp16],
+    count = 2 + seed % 7
+    fp32, bf16, fp16, fp64 = (torch.randn(count).to(dtype) for dtype in (torch.float32, *LOW, torch.float64))
+    lists: dict[str, list[list[Any]]] = {
+        "floats": [[*tensors] for tensors in mixtures(seed)],
+        "others": [
+            [fp32, torch.arange(3), torch.ones(3, dtype=torch.bool), None, 0.5, 7, (8,), "mean", [fp32]],
+            [torch.ones(2, dtype=torch.complex64), fp16, torch.ones(2, dtype=torch.uint8)],
+            [fp64, fp32],
+            [fp64, bf16],
+            [fp16, fp64, fp32],
+            [torch.arange(count)],
+        ],
     }
-    others = {
-        "not a float": [fp32, torch.arange(3), torch.ones(3, dtype=torch.bool), None, 0.5, 7, (8,), "mean"],
-        "float64": [fp64, fp32],
-        "float64 and bf16": [fp64, bf16],
-    }
-    observed: dict[str, Any] = {}
+    observed: dict[str, Any] = {"type": "list", "kept": [], "new": []}
     for policy in ("lower", "fp32", "widest", ""):
-        low = [LOW[0]] if policy == "" else LOW
-        for name, cases in (("floats", lists), ("others", others)):
-            casts = [[*learner.cast_inputs(policy, args, dtype)] for args in cases.values() for dtype in low]
-            observed[f"{name} {policy}"] = [[what(value) for value in cast] for cast in casts]
-            observed[f"values {name} {policy}"] = flat(value for cast in casts for value in cast if is_tensor(value))
-    arguments = [1e6 * fp32, torch.arange(3), bf16]  # 1e6 is in the range of bf16, but not of fp16
-    types = {type_name(learner.cast_inputs(policy, tuple(arguments), LOW[0])) for policy in ("lower", "")}
-    observed["type"] = "list" if types == {"list"} else min(types - {"list"})
+        for kind, cases in lists.items():
+            asked = [([*case], low) for case in cases for low in ([LOW[0]] if policy == "" else LOW)]
+            observed[f"asked {kind} {policy}"] = [f"{names(args)} with low={bits(low)}" for args, low in asked]
+            returned = [learner.cast_inputs(policy, args, low) for args, low in asked]
+            types = {type_name(cast) for cast in returned} - {"list"}
+            observed["type"] = min(types, default=observed["type"])
+            observed["new"].append(not any(cast is args for cast, (args, _) in zip(returned, asked, strict=True)))
+            casts = [[*cast] for cast in returned]
+            observed[f"{kind} {policy}"] = [[what(value) for value in cast] for cast in casts]
+            tensors = [value for cast in casts for value in cast if is_tensor(value) and not value.is_complex()]
+            observed[f"values {kind} {policy}"] = flat(tensors)
+    arguments = (1e6 * fp32, torch.arange(3), bf16)  # 1e6 is in the range of bf16, but not of fp16
+    in_a_tuple = {type_name(learner.cast_inputs(policy, arguments, LOW[0])) for policy in ("lower", "fp32", "")}
+    observed["type"] = min(in_a_tuple - {"list"}, default=observed["type"])
     observed["values"] = flat([value for low in LOW for value in learner.cast_inputs("lower", arguments, low)])
-    observed["left"] = flat(arguments)
+    observed["left"] = flat([*arguments, *(tensor for case in lists["floats"] for tensor in case)])
     cast = learner.cast_inputs("", arguments, LOW[0])
     observed["same"] = [value is argument for value, argument in zip(cast, arguments, strict=True)]
     return observed
 
 
 def gradients_through(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Returns the gradients of an fp32 leaf multiplied in bf16, and of a bf16 leaf multiplied in fp32."""
+    """Returns the gradients of leaves that were cast down and up, in the order of `ways`."""
     torch.manual_seed(seed)
+    ways = [("lower", torch.float32), ("fp32", torch.bfloat16), ("fp32", torch.float16), ("widest", LOW[seed % 2])]
+    low, shape = LOW[seed // 2 % 2], (1 + seed % 4, 2 + seed % 3)
     grads: list[Tensor | None] = []
-    for policy, dtype in (("lower", torch.float32), ("fp32", torch.bfloat16)):
-        leaf, other = torch.randn(3, dtype=dtype, requires_grad=True), torch.randn(3)
-        cast = learner.cast_inputs(policy, [leaf, other], torch.bfloat16)
+    for policy, dtype in ways:
+        leaf = torch.randn(shape, dtype=dtype, requires_grad=True)
+        other = torch.randint(1, 9, shape).float()  # the same numbers in every format
+        cast = learner.cast_inputs(policy, [leaf, other], low)
         product = (cast[0] * cast[1]).sum()
         if product.requires_grad:
             product.backward()
         grads.append(leaf.grad)
-    return {"dtypes": [what(gradient) for gradient in grads], "grads": flat(grads)}
+    return {
+        "ways": [f"{bits(dtype)} to {bits(low if policy == 'lower' else torch.float32)}" for policy, dtype in ways],
+        "dtypes": [what(gradient) for gradient in grads],
+        "grads": flat(grads),
+    }
 
 
 # Policies of torch.autocast on a CPU, for the functions that a GPT calls.
@@ -202,40 +259,48 @@ def a_whole_gpt(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 
 # ------------------------------------------------------------------------------------------------------- update_scale
-Run = tuple[float, list[bool], int]  # first scale, whether each step was finite, growth interval
+@dataclass
+class Run:
+    """Steps of one training run, and the settings of its loss scale."""
+
+    start: float  # the first scale
+    finite: list[bool]  # whether each step's gradients were finite
+    interval: int
+    hysteresis: int = 1
 
 
 def _histories(learner: ModuleType, runs: list[Run]) -> dict[str, Any]:
-    """Returns scales and counts after each step of each run."""
-    scales, counts = [], []
-    for scale, finite, interval in runs:
-        good: Any = 0
-        scales.append(list[Any]())
-        counts.append(list[Any]())
-        for step_is_finite in finite:
-            returned = learner.update_scale(scale, good, step_is_finite, interval)
-            pair = tuple_items(returned, 2)
-            if pair is None:
-                return {"returned": type_name(returned), "scales": [], "counts": []}
-            kinds = [type_name(value) for value in pair]
-            if kinds[0] not in ("int", "float") or kinds[1] not in ("int", "bool"):
-                return {"returned": f"({', '.join(kinds)})", "scales": [], "counts": []}
-            scale, good = pair
-            scales[-1].append(plain_number(scale))
-            counts[-1].append(plain_number(good))
+    """Returns scale and counts after each step of each run."""
+    kept: dict[str, list[Any]] = {"scales": [], "counts": [], "overflows": []}
+    for run in runs:
+        scale, good, overflows = run.start, 0, 0
+        for history in kept.values():
+            history.append(list[Any]())
+        for finite in run.finite:
+            returned = learner.update_scale(scale, good, overflows, finite, run.interval, run.hysteresis)
+            items = tuple_items(returned, 3)
+            if items is None:
+                return {"returned": type_name(returned)} | {name: list[Any]() for name in kept}
+            kinds = [type_name(value) for value in items]
+            if kinds != ["float", "int", "int"]:
+                return {"returned": f"({', '.join(kinds)})"} | {name: list[Any]() for name in kept}
+            scale, good, overflows = items
+            for history, value in zip(kept.values(), items, strict=True):
+                history[-1].append(plain_number(value))
     inputs = {
-        "starts": [run[0] for run in runs],
-        "finite": [run[1] for run in runs],
-        "intervals": [run[2] for run in runs],
+        "starts": [run.start for run in runs],
+        "finite": [run.finite for run in runs],
+        "intervals": [run.interval for run in runs],
+        "hysteresis": [run.hysteresis for run in runs],
     }
-    return inputs | {"returned": "pair", "scales": scales, "counts": counts}
+    return inputs | {"returned": "three"} | kept
 
 
 def back_off(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Updates the scale after many overflows in sequence, below fp16's smallest number and far above it."""
     draw = random.Random(seed)
     starts = [2.0 ** draw.randrange(3, 6), *(2.0 ** draw.randrange(30, 200) for _ in range(3))]
-    return _histories(learner, [(start, [False] * 30, 4) for start in starts])
+    return _histories(learner, [Run(start, [False] * 30, 4) for start in starts])
 
 
 def growth(learner: ModuleType, seed: int) -> dict[str, Any]:
@@ -243,13 +308,8 @@ def growth(learner: ModuleType, seed: int) -> dict[str, Any]:
     draw = random.Random(seed)
     interval, starts = draw.randrange(3, 7), [2.0 ** draw.randrange(32, 40), 2.0 ** draw.randrange(20, 60)]
     random_starts = [2.0 ** draw.randrange(-60, 200) for _ in range(2)]
-    return _histories(
-        learner,
-        [
-            *((start, [True] * (3 * interval), interval) for start in (starts[0], *random_starts)),
-            (starts[1], [True] * 60, 1),
-        ],
-    )
+    runs = [Run(start, [True] * (3 * interval), interval) for start in (starts[0], *random_starts)]
+    return _histories(learner, [*runs, Run(starts[1], [True] * 60, 1)])
 
 
 def both(learner: ModuleType, seed: int) -> dict[str, Any]:
@@ -258,110 +318,165 @@ def both(learner: ModuleType, seed: int) -> dict[str, Any]:
     interval = draw.randrange(4, 7)
     finite = [True] * (interval - 1) + [False] + [True] * (interval - 1) + [False, False]
     finite += [True] * (2 * interval) + [False] + [draw.random() < 0.8 for _ in range(20)]
-    return _histories(learner, [(65536.0, finite, interval)])
+    return _histories(learner, [Run(2.0 ** draw.randrange(10, 30), finite, interval)])
+
+
+def tolerant(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Updates scales that bear one to three overflows, with good steps between them and growth after them."""
+    draw = random.Random(seed)
+    runs = []
+    for hysteresis in (2, draw.randrange(3, 5)):
+        interval = draw.randrange(3, 6)
+        finite = ([False] + [True] * (interval - 1)) * (hysteresis + 1)  # good steps between do not reset the count
+        finite += [True] * interval + [False] * (hysteresis + 2) + [True] * interval + [False] * hysteresis
+        finite += [draw.random() < 0.7 for _ in range(20)]
+        runs.append(Run(2.0 ** draw.randrange(10, 30), finite, interval, hysteresis))
+    return _histories(learner, runs)
 
 
 def by_default(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Updates the scale without growth_interval, after different numbers of finite steps: 2,000 are the default."""
+    """Updates the scale without growth_interval and hysteresis, after different numbers of finite steps."""
     draw = random.Random(seed)
     before = [draw.randrange(5, 90), 99, 499, 999, 1998, 1999]
     starts = [2.0 ** draw.randrange(-60, 200) for _ in before]
     starts[-1] = 2.0 ** draw.randrange(200)  # below 1e-9 a diagnosis cannot see whether this step doubles the scale
-    updated = [learner.update_scale(start, good, True) for start, good in zip(starts, before, strict=True)]
-    return {"before": before, "starts": starts, "scales": [plain_number(scale) for scale, _ in updated]}
-
-
-# ------------------------------------------------------------------------------------------------------------ unscale
-def with_gradients(seed: int, large: float = 1.0) -> GPT:
-    """Returns a tiny float64 GPT with random gradients; its position embedding is frozen and has no gradient."""
-    model = make_model(seed)
-    model.position_embedding.weight.requires_grad_(False)
-    for parameter in model.parameters():
-        if parameter.requires_grad:
-            parameter.grad = large * torch.randn_like(parameter)
-    return model
-
-
-def grads(model: nn.Module) -> list[Tensor]:
-    """Returns the gradients of a model, without missing gradients."""
-    return [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
-
-
-def divided(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Returns gradients, weights and verdict after unscaling the parameters of a generator, which can be read once."""
-    model, scale = with_gradients(seed), 2.0 ** random.Random(seed).randrange(1, 17)
-    parameters = [*model.parameters()]
-    before, memory = grads(model), [gradient.view(-1) for gradient in grads(model)]
-    finite = learner.unscale((parameter for parameter in model.parameters()), scale)
-    after = [parameter.grad for parameter in parameters if parameter.grad is not None]
+    updated = [learner.update_scale(start, good, 0, True)[0] for start, good in zip(starts, before, strict=True)]
+    overflow = learner.update_scale(starts[-1], draw.randrange(1999), 0, False)[0]
     return {
-        "type": type_name(finite),
-        "scale": scale,
-        "grads": flat(after),
-        "in_place": len(before) == len(after) and all(a is b for a, b in zip(before, after, strict=True)),
-        "in_memory": flat(memory),  # the gradients as views of the same memory show them
-        "weights": weights(model),
-        "frozen": what(model.position_embedding.weight.grad),
+        "before": before,
+        "starts": starts,
+        "scales": [plain_number(scale) for scale in updated],
+        "after an overflow": plain_number(overflow),
     }
 
 
-def spoiled(seed: int) -> Iterator[tuple[str, GPT]]:
-    """Yields models with bad numbers in their gradients, by value and place."""
+# ------------------------------------------------------------------------------------------------------------ unscale
+DTYPES = (torch.float64, torch.float32, *LOW)
+
+
+def with_gradients(seed: int, dtypes: tuple[torch.dtype, ...] = (torch.float64,)) -> list[nn.Parameter]:
+    """Returns seven to nine parameters of random shapes and of these dtypes in turn; the third has no gradient."""
+    draw, generator = random.Random(seed), torch.Generator().manual_seed(seed)
+    parameters = []
+    for number in range(draw.randrange(7, 10)):
+        shape = draw.choice([(5,), (3, 4), (), (2, 3, 2), (draw.randrange(1, 9), 2)])
+        dtype = dtypes[number % len(dtypes)]
+        parameters.append(nn.Parameter(torch.randn(shape, generator=generator).to(dtype)))
+        if number != 2:
+            parameters[-1].grad = torch.randn(shape, generator=generator).to(dtype)
+    parameters[3] = nn.Parameter(torch.randn(4, 3, generator=generator).to(dtypes[3 % len(dtypes)]))
+    parameters[3].grad = torch.randn(3, 4, generator=generator).to(parameters[3].dtype).T  # not contiguous
+    return parameters
+
+
+def gradient_of(parameter: nn.Parameter) -> Tensor:
+    """Returns the gradient of a parameter that has one."""
+    assert parameter.grad is not None
+    return parameter.grad
+
+
+def flat_gradients(parameters: list[nn.Parameter]) -> np.ndarray:
+    """Returns all gradients as one array; NaN for a missing gradient."""
+    return flat(parameter.grad for parameter in parameters)
+
+
+def divided(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Returns gradients and weights after unscaling the parameters of a generator, which can be read once."""
+    dtypes = DTYPES[: 1 + seed % 4]
+    parameters, scale = with_gradients(seed, dtypes), 2.0 ** random.Random(seed).randrange(1, 9)
+    present = [parameter for parameter in parameters if parameter.grad is not None]
+    before = [gradient_of(parameter) for parameter in present]
+    memory = [gradient.detach() for gradient in before]
+    not_finite = learner.unscale((parameter for parameter in parameters), scale)
+    return {
+        "type": type_name(not_finite),
+        "not_finite": positions(not_finite),
+        "scale": scale,
+        "grads": flat_gradients(parameters),
+        "dtypes": [what(parameter.grad) for parameter in parameters],
+        "in_place": all(a is parameter.grad for a, parameter in zip(before, present, strict=True)),
+        "in_memory": flat(memory),  # other tensors of the same memory show the division
+        "weights": flat(parameters),
+    }
+
+
+def divided_once(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Returns gradients and positions after unscaling a list in which parameters occur two and three times."""
+    parameters = with_gradients(seed)
+    gradient_of(parameters[0]).view(-1)[0] = torch.nan if seed % 2 else torch.inf
+    listed = [*parameters, parameters[1], parameters[0], parameters[-1], parameters[1]]
+    not_finite = learner.unscale(listed, 16.0)
+    return {"scale": 16.0, "not_finite": positions(not_finite), "grads": flat_gradients(parameters[1:])}
+
+
+def positions(value: Any) -> list[Any]:
+    """Returns a list of ints as it is, and the type of anything else, or of an item of another type."""
+    if type(value) is not list:
+        return [type_name(value)]
+    return [item if type(item) is int else type_name(item) for item in value]
+
+
+Case = tuple[str, list[nn.Parameter]]
+
+
+def spoiled(seed: int) -> Iterator[Case]:
+    """Yields parameters with bad numbers in their gradients, by value and place."""
+    draw = random.Random(seed)
     for value in (torch.inf, -torch.inf, torch.nan):
-        for place, name in ((0, "first"), (-1, "last"), (3, "fourth")):
-            model = with_gradients(seed)
-            bad = grads(model)[place].view(-1)
-            bad[seed % bad.numel()] = value
-            yield f"{value} in the {name} gradient", model
-    both, whole = (with_gradients(seed) for _ in range(2))
-    grads(both)[0].view(-1)[0], grads(both)[-1].view(-1)[0] = torch.inf, -torch.inf
+        for place in (0, -1, 3, 4):
+            parameters = with_gradients(seed, draw.choice([DTYPES, DTYPES[:1], DTYPES[1:]]))
+            gradient = gradient_of(parameters[place])
+            gradient[tuple(draw.randrange(size) for size in gradient.shape)] = value
+            yield f"{value} in the gradient at position {place % len(parameters)}", parameters
+    both, whole = (with_gradients(seed, DTYPES) for _ in range(2))
+    gradient_of(both[0]).fill_(torch.inf)
+    gradient_of(both[-1]).fill_(-torch.inf)
     yield "inf in the first gradient and -inf in the last", both
-    grads(whole)[2].fill_(torch.nan)
-    yield "nothing but nan in the third gradient", whole
-
-
-Case = tuple[str, Iterable[nn.Parameter]]
+    gradient_of(whole[4]).fill_(torch.nan)
+    gradient_of(whole[5]).fill_(torch.nan)
+    yield "nothing but nan in two gradients", whole
 
 
 def _verdicts(learner: ModuleType, seed: int, cases: list[Case], scale: float) -> dict[str, Any]:
-    """Returns the verdict on each case by name; the cases come in random order."""
+    """Returns the positions found in each case by name; the cases come in random order."""
     random.Random(seed).shuffle(cases)
-    finite = [boolean(learner.unscale(parameters, scale)) for _, parameters in cases]
-    return {"names": [name for name, _ in cases], "finite": finite}
+    found = [positions(learner.unscale(iter(parameters), scale)) for _, parameters in cases]
+    return {"names": [name for name, _ in cases], "not_finite": found}
 
 
 def bad_numbers(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Returns the verdict on each model with bad numbers, and on as many good models between them."""
-    bad: list[Case] = [(name, model.parameters()) for name, model in spoiled(seed)]
-    good: list[Case] = [("finite numbers everywhere", with_gradients(seed + n).parameters()) for n in range(len(bad))]
+    """Returns the positions found in each case with bad numbers, and in as many good cases between them."""
+    bad = [*spoiled(seed)]
+    good: list[Case] = [("finite numbers everywhere", with_gradients(seed + n, DTYPES)) for n in range(len(bad))]
     return _verdicts(learner, seed, bad + good, 8.0)
 
 
 def large_numbers(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Returns the verdict on finite gradients whose sums or norms overflow, and on infinite gradients between them."""
+    """Returns the positions found in finite gradients whose sums or norms overflow, and in infinite gradients."""
     draw = torch.Generator().manual_seed(seed)
 
-    def parameters(size: float) -> list[nn.Parameter]:
-        made = [nn.Parameter(torch.zeros(30, dtype=torch.float64)) for _ in range(3)]
+    def parameters(size: float, dtype: torch.dtype) -> list[nn.Parameter]:
+        made = [nn.Parameter(torch.zeros(30, dtype=dtype)) for _ in range(3)]
         for parameter in made:
-            parameter.grad = size * (0.5 + 0.5 * torch.rand(30, generator=draw, dtype=torch.float64))
+            parameter.grad = (size * (0.5 + 0.5 * torch.rand(30, generator=draw, dtype=torch.float64))).to(dtype)
         return made
 
-    cases: list[Case] = [
-        (f"gradients of about 1e{power}, all in fp64 and finite,", parameters(float(f"1e{power}")))
-        for power in (307, 200, 100, -200)
-        for _ in range(2)
-    ]
+    sizes = [(float(f"1e{power}"), torch.float64) for power in (307, 200, 100, -200)]
+    sizes += [(3e38, torch.float32), (1e30, torch.float32), (3e38, torch.bfloat16), (65000.0, torch.float16)]
+    cases = [(f"finite {bits(dtype)} gradients of about {size:g}", parameters(size, dtype)) for size, dtype in sizes]
     cases.append(("no gradients at all", [nn.Parameter(torch.zeros(3)) for _ in range(2)]))
-    return _verdicts(learner, seed, [*cases, *[("nothing but inf", parameters(torch.inf)) for _ in cases]], 2.0)
+    cases.append(("no parameters at all", []))
+    return _verdicts(
+        learner, seed, [*cases, *[("nothing but inf", parameters(torch.inf, dtype)) for _, dtype in sizes]], 2.0
+    )
 
 
 def spoiled_and_divided(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Returns the gradients after unscaling if the first gradient has an infinite number."""
-    model = with_gradients(seed)
-    grads(model)[0].view(-1)[0] = torch.inf
-    learner.unscale(list(model.parameters()), 16.0)
-    return {"grads": flat(grads(model)), "scale": 16.0}
+    """Returns all gradients after unscaling if the gradient at position 3 has a number that is not finite."""
+    parameters = with_gradients(seed)
+    gradient_of(parameters[3])[seed % 4, seed % 3] = (torch.inf, -torch.inf, torch.nan)[seed % 3]
+    learner.unscale(list(parameters), 16.0)
+    return {"grads": flat_gradients(parameters), "scale": 16.0}
 
 
 # -------------------------------------------------------------------------------------------------------- scaled_step
@@ -375,30 +490,48 @@ def _pair(returned: Any) -> tuple[Any, Any]:
     return (returned, None) if pair is None else (pair[0], pair[1])
 
 
+def _pair_type(returned: Any) -> str:
+    loss, updated = _pair(returned)
+    return type_name(returned) if updated is None else f"({type_name(loss)}, {type_name(updated)})"
+
+
+def mean_loss(model: nn.Module, micro_batches: list[MicroBatch]) -> Tensor:
+    """Returns the mean loss over all micro-batches, a scalar with its graph."""
+    return torch.stack([loss_of(model, *pair) for pair in micro_batches]).mean()
+
+
+def tokens_of(micro_batches: list[MicroBatch]) -> np.ndarray:
+    """Returns all tokens and targets."""
+    return torch.cat([torch.cat(pair).flatten() for pair in micro_batches]).numpy()
+
+
 def one_step(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Makes one step in float64, which autocast does not cast, with a threshold far above the gradient's norm."""
     model, scale = make_model(seed), 2.0 ** random.Random(seed).randrange(8, 17)
-    returned = learner.scaled_step(model, _sgd(model), *make_batch(seed), scale, 1e6)
+    micro_batches = make_micro_batches(seed, at_least=2)
+    returned = learner.scaled_step(model, _sgd(model), tuple(micro_batches), scale, 1e6)
     loss, updated = _pair(returned)
     return {
-        "type": type_name(returned) if updated is None else f"({type_name(loss)}, {type_name(updated)})",
+        "type": _pair_type(returned),
         "loss": plain_number(loss),
         "updated": boolean(updated),
         "scale": scale,
+        "count": len(micro_batches),
+        "tokens": tokens_of(micro_batches),
         "weights": weights(model),
     }
 
 
 def clipped(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Makes a step whose true norm is far above the limit, and a step whose true norm is a third of the limit."""
-    observed: dict[str, Any] = {}
-    for name, factor, scale in (("above", 0.03, 2.0), ("below", 3.0, 1024.0)):
-        model, batch = make_model(seed), make_batch(seed)
-        loss_of(model, *batch).backward()
-        norm = float(torch.nn.utils.get_total_norm(grads(model)))
+    """Makes a step whose true norm is far above the limit, and a step whose true norm is below the limit."""
+    observed, draw = dict[str, Any](), random.Random(seed)
+    for name, factor, scale in (("above", draw.uniform(0.02, 0.3), 2.0), ("below", draw.uniform(2, 4), 1024.0)):
+        model, micro_batches = make_model(seed), make_micro_batches(seed, at_least=2)
+        mean_loss(model, micro_batches).backward()
+        norm = float(torch.nn.utils.get_total_norm([gradient_of(p) for p in model.parameters()]))
         model.zero_grad()
         before = weights(model)
-        learner.scaled_step(model, _sgd(model), *batch, scale, factor * norm)
+        learner.scaled_step(model, _sgd(model), micro_batches, scale, factor * norm)
         observed[f"norm {name}"], observed[f"limit {name}"], observed[f"scale {name}"] = norm, factor * norm, scale
         # With a learning rate of 0.1, the update is a tenth of the gradient that the optimizer used.
         observed[f"seen {name}"] = float(np.linalg.norm(weights(model) - before)) / 0.1
@@ -407,22 +540,42 @@ def clipped(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 
 def overflow(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Makes steps with one number that is not finite, after a good step, and counts changed weights and state."""
-    moved, nans, state_changed, updated = [], [], [], []
-    for bad in (torch.inf, torch.nan):
-        model = make_model(seed)
+    """Makes steps with numbers that are not finite, after a good step, and counts changed weights and state.
+
+    One number is inf or nan, in the gradient of one micro-batch; the third step overflows in fp16 by its scale.
+    """
+    ways = ["one inf in one gradient", "one nan in one gradient", "an overflow in fp16"]
+    observed: dict[str, list[Any]] = {name: [] for name in ("moved", "nan", "state", "updated", "types", "losses")}
+    for way, bad in zip(ways, (torch.inf, torch.nan, None), strict=True):
+        model = make_model(seed, torch.float64 if bad else torch.float32)
         optimizer = torch.optim.AdamW(model.parameters(), lr=0.1, weight_decay=0.1)
+        micro_batches = make_micro_batches(seed, at_least=2)
         loss_of(model, *make_batch(seed + 1)).backward()
         optimizer.step()
         before, state = weights(model), _state(optimizer)
-        parameter = model.get_parameter("blocks.0.norm1.weight" if bad == torch.inf else "norm.weight")
-        parameter.register_hook(lambda grad, bad=bad: grad.index_fill(0, torch.tensor([seed % 8]), bad))
-        _, was_updated = _pair(learner.scaled_step(model, optimizer, *make_batch(seed), 16.0, 1.0))
-        moved.append(int((weights(model) != before).sum()))
-        nans.append(int(np.isnan(weights(model)).sum()))
-        state_changed.append(int((_state(optimizer) != state).sum()))
-        updated.append(boolean(was_updated))
-    return {"moved": moved, "nan": nans, "state": state_changed, "updated": updated, "of": int(before.size)}
+        if bad:
+            parameter = model.get_parameter("blocks.0.norm1.weight" if bad == torch.inf else "norm.weight")
+            _spoil(parameter, bad, at_pass=(seed + ways.index(way)) % len(micro_batches))
+        returned = learner.scaled_step(model, optimizer, micro_batches, 16.0 if bad else 2.0**40, 1.0)
+        loss, was_updated = _pair(returned)
+        observed["moved"].append(int((weights(model) != before).sum()))
+        observed["nan"].append(int(np.isnan(weights(model)).sum()))
+        observed["state"].append(int((_state(optimizer) != state).sum()))
+        observed["updated"].append(boolean(was_updated))
+        observed["types"].append(_pair_type(returned))
+        observed["losses"].append(plain_number(loss))
+    return {**observed, "ways": ways, "of": int(before.size)}
+
+
+def _spoil(parameter: nn.Parameter, bad: float, at_pass: int) -> None:
+    """Puts one bad number into the gradient of `parameter` in one of its backward passes."""
+    passes = []
+
+    def hook(grad: Tensor) -> Tensor:
+        passes.append(grad)
+        return grad.index_fill(0, torch.tensor([grad.numel() - 1]), bad) if len(passes) == at_pass + 1 else grad
+
+    parameter.register_hook(hook)
 
 
 def _state(optimizer: torch.optim.Optimizer) -> np.ndarray:
@@ -431,9 +584,10 @@ def _state(optimizer: torch.optim.Optimizer) -> np.ndarray:
 
 def formats(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Returns the dtypes in which layers, loss and backward run, and the dtype of the weights afterwards."""
-    observed: dict[str, list[Any]] = {name: [] for name in ("linear", "norm", "backward", "loss", "weights", "after")}
-    for low in LOW:
-        model, batch = make_model(seed, torch.float32), make_batch(seed)
+    kinds = ("linear", "norm", "backward", "loss", "weights", "after")
+    observed: dict[str, list[Any]] = {name: [] for name in kinds}
+    for low in (*LOW, None):  # None: the default
+        model, micro_batches = make_model(seed, torch.float32), make_micro_batches(seed, at_least=2)
 
         def in_backward(grad: Tensor) -> None:
             observed["backward"].append("on" if torch.is_autocast_enabled("cpu") else "off")
@@ -450,11 +604,14 @@ def formats(learner: ModuleType, seed: int) -> dict[str, Any]:
         model.get_submodule("blocks.0.mlp.up").register_forward_hook(on_linear)
         model.norm.register_forward_hook(on_norm)
         ForwardRecorder(model, on_logits)
-        loss, _ = _pair(learner.scaled_step(model, _sgd(model), *batch, 16.0, 1.0, low))
+        arguments = (model, _sgd(model), micro_batches, 16.0, 1.0)
+        loss, _ = _pair(learner.scaled_step(*arguments, *([low] if low else [])))
         observed["loss"].append(plain_number(loss))
         observed["weights"].append(what(model.head.weight))
         observed["after"].append("on" if torch.is_autocast_enabled("cpu") else "off")
-    return dict(observed)
+    called = [f"with low={bits(low)}" if low else "without `low`" for low in (*LOW, None)]
+    passes = [where for where in called for _ in micro_batches]
+    return {**observed, "called": called, "passes": passes}
 
 
 def after_others(learner: ModuleType, seed: int) -> dict[str, Any]:
@@ -463,41 +620,79 @@ def after_others(learner: ModuleType, seed: int) -> dict[str, Any]:
     for name, old in (("finite", 1.0), ("infinite", torch.inf)):
         model = make_model(seed)
         loss_of(model, *make_batch(seed + 1)).backward()
-        for gradient in grads(model):
-            gradient.mul_(old)
-        _, updated = _pair(learner.scaled_step(model, _sgd(model), *make_batch(seed), 64.0, 1e6))
+        for parameter in model.parameters():
+            gradient_of(parameter).mul_(old)
+        _, updated = _pair(learner.scaled_step(model, _sgd(model), make_micro_batches(seed), 64.0, 1e6))
         observed |= {f"weights {name}": weights(model), f"updated {name}": boolean(updated)}
     return observed
 
 
 def start_of_backward(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Returns the size of the gradient at the logits, multiplied by a scale beyond the range of fp16."""
-    model, scale, sizes = make_model(seed), 2.0 ** random.Random(seed).randrange(17, 21), []
+    """Returns the size of the gradient at the logits of each micro-batch, and the order of the passes.
+
+    The scale is beyond the range of fp16.
+    """
+    model, scale, sizes = make_model(seed), 2.0 ** random.Random(seed).randrange(17, 21), list[float]()
+    micro_batches, order = make_micro_batches(seed, at_least=2), list[str]()
 
     def on_logits(out: Tensor) -> None:
-        out.register_hook(lambda grad: sizes.append(float(grad.abs().sum())))
+        order.append("forward")
+        out.register_hook(on_gradient)
 
-    ForwardRecorder(model, on_logits)
-    learner.scaled_step(model, _sgd(model), *make_batch(seed), scale, 1e6)
-    return {"scale": scale, "sizes": sizes}
+    def on_gradient(grad: Tensor) -> None:
+        order.append("backward")
+        sizes.append(float(grad.abs().sum()))
+
+    passes = ForwardRecorder(model, on_logits)
+    learner.scaled_step(model, _sgd(model), micro_batches, scale, 1e6)
+    return {
+        "scale": scale,
+        "count": len(micro_batches),
+        "sizes": sizes,
+        "order": order,
+        "inputs": [x.tolist() for x in passes.inputs],
+    }
 
 
 def several_steps(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Makes three steps with momentum on three batches, with another scale for each step."""
+    """Makes three steps with momentum, with another scale for each; one parameter is frozen and one is not used."""
     model = make_model(seed)
-    optimizer, modes, modules = _sgd(model, momentum=0.5), list[bool](), [*model.modules()]
-    ForwardRecorder(model, lambda out: modes.append(in_training(model)))
+    model.position_embedding.weight.requires_grad_(False)
+    model.register_parameter("unused", nn.Parameter(torch.ones(3, dtype=torch.float64)))
+    optimizer, first = _sgd(model, momentum=0.5), random.Random(seed).randrange(-3, 12)
     for step in range(3):
-        learner.scaled_step(model, optimizer, *make_batch(seed + step), 2.0 ** (4 + step), 1e6)
-    return {"weights": weights(model), "modes": [in_training(module) for module in modules], "passes": modes}
+        learner.scaled_step(model, optimizer, make_micro_batches(seed + step, 2), 2.0 ** (first + step), 1e6)
+    return {"weights": weights(model), "scales": [2.0 ** (first + step) for step in range(3)]}
+
+
+def in_both_modes(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Returns losses with dropout in both modes, and the modes of all modules in the passes and afterwards."""
+    losses, left, passes = list[Any](), list[list[bool]](), list[bool]()
+    for training in (True, False):
+        model = make_model(seed, dropout=0.5).train(training)
+        modules = [*model.modules()]
+
+        def on_logits(out: Tensor, modules: list[nn.Module] = modules) -> None:
+            passes.append(all(map(in_training, modules)))
+
+        ForwardRecorder(model, on_logits)
+        torch.manual_seed(2**31 + seed)  # a seed that no learner would choose
+        loss, _ = _pair(learner.scaled_step(model, _sgd(model), make_micro_batches(seed, 2), 16.0, 1e6))
+        losses.append(plain_number(loss))
+        left.append([in_training(module) for module in modules])
+    return {"losses": losses, "left": left, "passes": passes}
 
 
 # ----------------------------------------------------------------------------------------------------- master_weights
 def half_model(seed: int) -> nn.Sequential:
-    """Returns two linear layers in bf16 around a norm in fp32, which is a common choice."""
+    """Returns linear layers in bf16 or fp16 around an fp32 norm with a buffer; two layers share a weight."""
     torch.manual_seed(seed)
-    model = nn.Sequential(nn.Linear(4, 5), nn.LayerNorm(5), nn.Linear(5, 3, bias=False)).bfloat16()
-    model.get_submodule("1").float()
+    draw = random.Random(seed)
+    rows, columns = draw.randrange(2, 7), draw.randrange(2, 7)
+    layers = [nn.Linear(rows, columns), nn.LayerNorm(columns), nn.Linear(columns, rows, bias=False)]
+    model = nn.Sequential(*layers, nn.Linear(rows, columns)).to(LOW[seed % 2])
+    model.get_submodule("1").float().register_buffer("seen", torch.tensor(3.0))
+    model.get_submodule("3").weight = model.get_submodule("0").weight
     return model
 
 
@@ -535,9 +730,11 @@ def one_master_step(learner: ModuleType, seed: int) -> dict[str, Any]:
     parameters = list(model.parameters())
     addresses = [Tensor.data_ptr(tensor) for tensor in parameters]
     give_gradients(model, seed, 1.0)
-    learner.master_step(model, masters, torch.optim.SGD(masters, lr=0.1))
+    gradients = flat(parameter.grad for parameter in parameters)
+    learner.master_step(model, masters, torch.optim.SGD(masters, lr=0.1, momentum=0.5))
     after = list(model.parameters())
     shared = {Tensor.data_ptr(tensor) for tensor in masters} & {Tensor.data_ptr(tensor) for tensor in after}
+    left = flat(parameter.grad for parameter in after)
     return {
         "masters": flat(masters),
         "weights": weights(model),
@@ -545,40 +742,41 @@ def one_master_step(learner: ModuleType, seed: int) -> dict[str, Any]:
         "same": all(a is b for a, b in zip(after, parameters, strict=True)),
         "memory": [Tensor.data_ptr(tensor) for tensor in after] == addresses,
         "shared": len(shared),
+        "gradients": left.shape == gradients.shape and bool((left == gradients).all()),
     }
 
 
 def many_small_steps(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Makes 40 steps, each too small to change a bf16 weight."""
-    model = half_model(seed)
+    """Makes 40 to 60 steps, each too small to change a 16-bit weight."""
+    model, steps = half_model(seed), random.Random(seed).randrange(40, 61)
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.copy_(1.0 + torch.rand_like(parameter))
     masters = [*learner.make_masters(model)]
     optimizer, before = torch.optim.SGD(masters, lr=1e-4), weights(model)
-    for _ in range(40):
+    for _ in range(steps):
         for parameter in model.parameters():
             parameter.grad = torch.full_like(parameter, 4.0)
         learner.master_step(model, masters, optimizer)
     moved = weights(model) - before
-    return {"masters": flat(masters), "weights": weights(model), "moved": float(moved.mean())}
+    return {"steps": steps, "masters": flat(masters), "weights": weights(model), "moved": float(moved.mean())}
 
 
 def some_without_gradient(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Makes two steps of AdamW with weight decay; one parameter has no gradient in the second step."""
     model = half_model(seed)
     masters = [*learner.make_masters(model)]
+    missing = seed % len(masters)
     optimizer = torch.optim.AdamW(masters, lr=0.1, weight_decay=0.1)
     give_gradients(model, seed, 1.0)
     learner.master_step(model, masters, optimizer)
-    before, first = flat(masters), model.get_parameter("0.weight").numel()
+    before = flat([masters[missing]])
     give_gradients(model, seed + 1, 1.0)
-    model.get_parameter("0.weight").grad = None
+    list(model.parameters())[missing].grad = None
     learner.master_step(model, masters, optimizer)
-    after = flat(masters)
     return {
-        "moved": int((after[:first] != before[:first]).sum()),
-        "masters": after,
+        "moved": int((flat([masters[missing]]) != before).sum()),
+        "masters": flat(masters),
         "weights": weights(model),
         "steps": [float(state["step"]) for state in optimizer.state.values()],
     }
