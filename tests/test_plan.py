@@ -4,6 +4,7 @@ import contextlib
 import functools
 import json
 import random
+import re
 import resource
 import subprocess
 import sys
@@ -18,6 +19,8 @@ from torch.nn.parallel import DistributedDataParallel
 from typer.testing import CliRunner
 
 from rankzero.cli import app as cli
+from rankzero.cli import plan_command
+from rankzero.curriculum import ROOT
 from rankzero.errors import UserError
 from rankzero.learn.distributed.collectives import CollectiveCounter
 from rankzero.learn.distributed.world import run_world
@@ -27,9 +30,11 @@ from rankzero.ledger.hardware import HARDWARE
 from rankzero.ledger.ledger import Kind
 from rankzero.ledger.models import PRESETS, Config, build, find_preset
 from rankzero.ledger.plan import pipeline_schedule
+from rankzero.ledger.plan.alternatives import alternatives
 from rankzero.ledger.plan.collective_traffic import ddp_buckets
 from rankzero.ledger.plan.layout import Layout
 from rankzero.ledger.plan.plan import Plan
+from rankzero.ledger.plan.plan_text import would_fit
 from rankzero.ledger.plan.simulate import Counted, count_step, simulate
 from rankzero.ledger.plot import plot_plan
 from rankzero.ledger.recipes import OPTIMIZERS, RECIPES
@@ -494,6 +499,88 @@ def test_the_plot_shows_memory_and_time() -> None:
     labels = [label.get_text() for label in right.get_yticklabels()]
     assert labels == ["compute", "update", "hidden communication"]
     assert plot_plan(make(PRESETS["gpt2"], Layout(), batch_size=1)).axes[1].get_xlabel() == "ms of one step, at least"
+
+
+DOES_NOT_FIT = (
+    "llama-3-70b --shard 1024",  # checkpointing alone
+    "llama-3-70b --data 16 --tensor 8 --pipeline 8 --micro-batches 32",  # sequence parallelism is cheaper
+    "gpt2 --micro-batch 256 --efficiency 0.4",  # smaller micro-batches
+    "gpt2 --micro-batch 113 --hardware a100 --recipe fp32 --optimizer sgd --data 1000",  # of 1: 113 is prime
+    "llama-2-7b --data 8",  # shards on the same GPUs
+    "llama-3-8b --shard 8 --micro-batch 6 --keep --nodes-of 4",  # two changes together
+    "llama-3-8b --pipeline 4 --interleave 2 --micro-batches 8",
+    "llama-3-70b",  # more GPUs
+    "llama-3-70b --tensor 8 --seq 8190",
+    "llama-3-70b --shard 6 --zero 2 --micro-batch 3",
+)
+
+
+@pytest.mark.parametrize("arguments", DOES_NOT_FIT)
+def test_a_plan_that_does_not_fit_has_no_speed_but_commands_of_plans_that_fit(arguments: str) -> None:
+    code, output = run(*arguments.split())
+    assert code == 0
+    assert "does not fit" in output
+    for speed in ("A STEP TAKES", "tokens/s", "MFU"):
+        assert speed not in output
+    printed = json.loads(run(*arguments.split(), "--json")[1])
+    assert printed["time"] is None
+    assert printed["would_fit"]
+    for alternative in printed["would_fit"]:
+        assert alternative["changes"]
+        pasted = alternative["command"].split()
+        assert pasted[:2] == ["rankzero", "plan"]
+        code, other = run(*pasted[2:])
+        assert code == 0, other
+        assert "fits," in other
+        assert "A STEP TAKES" in other
+    assert printed["would_fit"][0]["command"] in output
+
+
+def test_alternatives_keep_the_batch_and_the_gpus_if_that_suffices() -> None:
+    plan = make(find_preset("gpt2"), Layout(data=2), "mixed", batch_size=192, seq_len=1024)
+    assert plan.room < 0
+    first = alternatives(plan)[0].plan
+    assert (first.tokens, first.layout.world_size) == (plan.tokens, 2)
+
+
+def test_the_cheapest_alternative_is_first() -> None:
+    found = alternatives(make(find_preset("llama-2-7b"), Layout(data=8), "mixed", batch_size=1))
+    costs = [(other.plan.layout.world_size, other.gpu_hours) for other in found]
+    assert len(costs) > 1
+    assert costs == sorted(costs)
+
+
+def test_the_smallest_number_of_gpus_is_named_where_no_change_suffices() -> None:
+    _, output = run("llama-3-70b")
+    (number,) = re.findall(r"NOTHING FITS on 1 GPU. The smallest number of GPUs that would is (\d+);", output)
+    assert f"rankzero plan llama-3-70b --shard {number} --checkpointing block" in output
+    fewer = int(number) - 8  # one node
+    for tensor in (1, 2, 4, 8):
+        sequence = ["--sequence-parallel"] * (tensor > 1)
+        shards = ["--shard", str(fewer // tensor), "--tensor", str(tensor)]
+        assert "does not fit" in run("llama-3-70b", *shards, *sequence, "--checkpointing", "block")[1]
+
+
+def test_a_model_for_which_no_cluster_suffices_gets_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    tiny = replace(HARDWARE["h100"], memory=10**9)  # less than the gathered weights of one block
+    plan = replace(make(find_preset("llama-3-70b"), Layout(), "mixed", batch_size=1), hardware=tiny)
+    assert alternatives(plan) == []
+    assert would_fit(plan, []).startswith("NOTHING FITS on up to 65,536 GPUs with 8,192 tokens per sequence: use a")
+
+
+@pytest.mark.parametrize(
+    "line", [line for line in (plan_command.plan.__doc__ or "").splitlines() if "rankzero " in line]
+)
+def test_the_examples_of_the_help_fit(line: str) -> None:
+    words = [word for word in line.strip().split("   ")[0].split() if word != "--simulate"]
+    assert "fits," in run(*words[2:])[1]
+
+
+def test_the_example_of_the_readme_fits() -> None:
+    examples = re.findall(r"rankzero plan (\S.*?) *#", (ROOT / "README.md").read_text())
+    assert examples
+    for example in examples:
+        assert "fits," in run(*example.split())[1]
 
 
 def test_a_layout_that_cannot_be_simulated_is_refused() -> None:

@@ -14,7 +14,7 @@ import pytest
 from agents import TORCHRUN
 from starters import TINY, Starter, losses
 
-from rankzero.learn.machine.stop_request import StopRequest, Terminated, finish_step_on_interrupt, terminated_on_sigterm
+from rankzero.learn.runs.stop_request import StopRequest, Terminated, finish_step_on_interrupt, terminated_on_sigterm
 
 
 @pytest.fixture

@@ -130,7 +130,7 @@ def test_a_user_error_on_a_rank_is_raised_as_a_user_error() -> None:
 SCRIPT = """
 import sys, time
 import torch, torch.distributed as dist
-from rankzero.learn.machine.stop_request import finish_step_on_interrupt
+from rankzero.learn.runs.stop_request import finish_step_on_interrupt
 from rankzero.learn.distributed.world import run_world
 def train():
     with finish_step_on_interrupt() as interrupted:

@@ -23,11 +23,11 @@ import torch
 from rankzero.errors import UserError, out_of_memory
 from rankzero.learn.machine.device import choose_device, device_name
 from rankzero.learn.machine.lazy_dynamo import import_dynamo_lazily
-from rankzero.learn.machine.stop_request import report_stop, terminated_on_sigterm
 from rankzero.learn.models.gpt import GPTConfig
 from rankzero.learn.profiling.memory import MIB, check_fits, memory_now
 from rankzero.learn.runs.options import StarterParser, non_negative_int, positive_float, positive_int
 from rankzero.learn.runs.run_folder import new_run_folder
+from rankzero.learn.runs.stop_request import report_stop, terminated_on_sigterm
 from rankzero.ledger.ledger import PHASES, UPDATE, Kind, Ledger, compare, comparison_table, human
 from rankzero.ledger.measure import measure
 from rankzero.ledger.models import PRESETS, Config, find_preset, parameter_count

@@ -20,13 +20,13 @@ from rankzero.learn.data.batches import check_length, random_batch, to_device, v
 from rankzero.learn.data.corpus import Corpus, load_corpus
 from rankzero.learn.machine.device import choose_device, device_name, seed_everything
 from rankzero.learn.machine.fingerprint import fingerprint
-from rankzero.learn.machine.stop_request import finish_step_on_interrupt
 from rankzero.learn.models.gpt import GPT, Block, GPTConfig
 from rankzero.learn.profiling.memory import MIB, PhaseMemory, check_fits
 from rankzero.learn.runs.checkpoints import check_same_run, save_checkpoint
 from rankzero.learn.runs.options import StarterParser
 from rankzero.learn.runs.run_folder import check_new_file, new_run_folder
 from rankzero.learn.runs.step_meter import StepMeter
+from rankzero.learn.runs.stop_request import finish_step_on_interrupt
 from rankzero.learn.runs.training_options import SETTINGS, end_of_run, learning_rate, run_starter, training_parser
 
 LAB = "lab-05"

@@ -34,7 +34,6 @@ from rankzero.learn.distributed.rank import note_step, rank_device
 from rankzero.learn.distributed.rank_sync import any_rank, on_rank_0, silence_other_ranks
 from rankzero.learn.machine.device import device_name, seed_everything
 from rankzero.learn.machine.fingerprint import fingerprint
-from rankzero.learn.machine.stop_request import finish_step_on_interrupt
 from rankzero.learn.models.gpt import GPT, GPTConfig
 from rankzero.learn.profiling.memory import PhaseMemory, check_fits
 from rankzero.learn.runs.checkpoints import check_same_run, save_checkpoint
@@ -42,6 +41,7 @@ from rankzero.learn.runs.options import StarterParser
 from rankzero.learn.runs.phase_timer import PhaseTimer
 from rankzero.learn.runs.run_folder import check_new_file, new_run_folder
 from rankzero.learn.runs.step_meter import StepMeter
+from rankzero.learn.runs.stop_request import finish_step_on_interrupt
 from rankzero.learn.runs.training_options import SETTINGS, end_of_run, learning_rate, run_starter, training_parser
 
 LAB = "lab-07"

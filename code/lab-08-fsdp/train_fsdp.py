@@ -36,7 +36,6 @@ from rankzero.learn.distributed.rank_sync import any_rank, mean_over_ranks, my_r
 from rankzero.learn.distributed.sharded_checkpoint import finish_folder, latest_step_folder, partial_folder, read_folder
 from rankzero.learn.machine.device import device_name, seed_everything
 from rankzero.learn.machine.fingerprint import fingerprint
-from rankzero.learn.machine.stop_request import finish_step_on_interrupt
 from rankzero.learn.models.gpt import GPT, GPTConfig
 from rankzero.learn.profiling.memory import check_fits
 from rankzero.learn.profiling.sharded_memory import full_values, measure, table_of_ranks
@@ -44,6 +43,7 @@ from rankzero.learn.runs.checkpoints import check_same_run
 from rankzero.learn.runs.options import StarterParser
 from rankzero.learn.runs.run_folder import new_run_folder
 from rankzero.learn.runs.step_meter import StepMeter
+from rankzero.learn.runs.stop_request import finish_step_on_interrupt
 from rankzero.learn.runs.training_options import SETTINGS, end_of_run, learning_rate, run_starter, training_parser
 
 LAB = "lab-08"

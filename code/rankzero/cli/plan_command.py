@@ -65,14 +65,16 @@ def plan(
 ) -> None:
     """Plans a training step on a cluster: memory of each rank, its communication, and the time of the step.
 
+    If the step does not fit: the changes that would make it fit, the cheapest first, each as a command.
+
     Ranks in all: data x shard x tensor x pipeline. Tensor ranks are neighbors in a node, then shards, replicas, stages.
 
     \b
     rankzero plan gpt2                             one GPU
     rankzero plan llama-3-8b --shard 8             ZeRO-3 over 8 ranks
-    rankzero plan llama-3-70b --data 8 --shard 128 --simulate
+    rankzero plan llama-3-70b --data 8 --shard 128 --checkpointing block --simulate
     rankzero plan llama-3-70b --shard 128 --tensor 8 --sequence-parallel
-    rankzero plan llama-3-70b --data 16 --tensor 8 --pipeline 8 --micro-batches 32
+    rankzero plan llama-3-70b --shard 16 --tensor 8 --sequence-parallel --pipeline 8 --micro-batches 32
 
     The chapter handbook/planning.md gives the source of each number and what the plan leaves out.
     """
@@ -126,12 +128,15 @@ def plan(
 
 def _show(plan: "Plan", simulate: bool, as_json: bool) -> bool:
     """Prints the plan and the counts of a simulated step; returns whether they agree. Errors come before any output."""
-    from rankzero.ledger.plan.plan_text import counted_text, plan_text
+    from rankzero.ledger.plan.alternatives import alternatives
+    from rankzero.ledger.plan.plan_text import command, counted_text, plan_text
     from rankzero.ledger.plan.simulate import simulate as run
 
     planned = plan.as_json()
+    fitting = alternatives(plan) if plan.room < 0 else []
+    planned |= {"would_fit": [{"command": command(other.plan), "changes": other.changes} for other in fitting]}
     if not as_json:
-        console.print(plan_text(plan), markup=False)
+        console.print(plan_text(plan, fitting), markup=False)
     agrees = True
     if simulate:
         sizes = {"batch_size": plan.batch_size, "seq_len": plan.seq_len, "stage": plan.stage}

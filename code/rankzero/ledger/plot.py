@@ -47,7 +47,7 @@ def draw_ledgers(axes: Axes, *ledgers: Ledger) -> None:
 
 
 def plot_plan(plan: Plan) -> Figure:
-    """Draws GB on the fullest rank at each moment under the GPU's memory, and beside it the time of a step."""
+    """Draws GB on the fullest rank at each moment under the GPU's memory; beside it, if the step fits, its time."""
     figure = Figure(figsize=(12.5, 4.4), layout="constrained")
     left, right = figure.subplots(1, 2, width_ratios=(1.45, 1))
     draw_ledgers(left, plan.ledger)
@@ -58,7 +58,10 @@ def plot_plan(plan: Plan) -> Figure:
         left.set_ylim(top=1.12 * max(memory, peak))
     ranks = f"{plan.name}, one rank of {plan.layout.world_size:,}"
     left.set_title(f"{ranks}: at most {peak:.3g} GB of {memory:g}", fontsize=10)
-    draw_time(right, plan)
+    if plan.room >= 0:
+        draw_time(right, plan)
+    else:
+        right.set_axis_off()
     return figure
 
 

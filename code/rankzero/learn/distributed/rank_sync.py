@@ -4,7 +4,7 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, Protocol, TypeVar, cast
 
 import torch
 import torch.distributed as dist
@@ -12,9 +12,14 @@ from torch import Tensor
 
 from rankzero.errors import UserError
 from rankzero.learn.distributed.rank import rank_device
-from rankzero.learn.machine.stop_request import StopRequest
 
 T = TypeVar("T")
+
+
+class StopRequest(Protocol):
+    """A request to stop, as in `learn/runs/stop_request.py`: true if `number`, of a signal, is not 0."""
+
+    number: int
 
 
 def silence_other_ranks() -> None:
@@ -61,4 +66,4 @@ def any_rank(request: StopRequest, device: torch.device) -> bool:
     number = torch.tensor(float(request.number), device=device)
     dist.all_reduce(number, op=dist.ReduceOp.MAX)  # SIGTERM, 15, before SIGINT, 2
     request.number = int(number.item())
-    return bool(request)
+    return request.number != 0

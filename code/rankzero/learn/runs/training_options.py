@@ -16,12 +16,12 @@ from rankzero.errors import UserError, out_of_memory
 from rankzero.learn.distributed.rank import join, launched_by_torchrun
 from rankzero.learn.distributed.world import WorldError, run_world
 from rankzero.learn.machine.lazy_dynamo import import_dynamo_lazily
-from rankzero.learn.machine.stop_request import StopRequest, report_stop, terminated_on_sigterm
 from rankzero.learn.profiling.memory import MIB, memory_now
 from rankzero.learn.runs.checkpoints import MODEL_SHAPE, read_checkpoint
 from rankzero.learn.runs.options import StarterParser, non_negative_int, positive_float, positive_int
 from rankzero.learn.runs.run_folder import latest_checkpoint
 from rankzero.learn.runs.step_meter import StepMeter
+from rankzero.learn.runs.stop_request import StopRequest, report_stop, terminated_on_sigterm
 
 # The settings that determine the losses. A checkpoint keeps them, so that `--resume` alone continues the same run.
 SETTINGS = (*MODEL_SHAPE, "batch_size", "corpus", "seed", "lr", "warmup_steps", "decay_steps")

@@ -139,9 +139,8 @@ class Plan:
         return min(largest_micro_batch(*model, **limits, layout=self.layout, stage=stage) for stage in stages)
 
     def as_json(self) -> dict[str, Any]:
-        """Returns plain data."""
+        """Returns plain data. "time" is None for a plan that does not fit."""
         peak = self.ledger.peak()
-        step = self.estimate
         return {
             "model": self.name,
             "parameters": parameter_count(self.config),
@@ -163,17 +162,21 @@ class Plan:
             "bubble": self.bubble,
             "flops": {"model": self.flops, "hardware": self.hardware_flops},
             "hardware": dataclasses.asdict(self.hardware),
-            "time": {
-                "efficiency": self.efficiency,
-                "seconds": step.seconds,
-                "parts": step.parts,
-                "hidden": step.hidden,
-                "tokens_per_s": step.tokens / step.seconds,
-                "mfu": step.mfu,
-                "hfu": step.hfu,
-            },
+            "time": self._time() if self.room >= 0 else None,
             "room": self.room,
             "warnings": self.warnings,
+        }
+
+    def _time(self) -> dict[str, Any]:
+        step = self.estimate
+        return {
+            "efficiency": self.efficiency,
+            "seconds": step.seconds,
+            "parts": step.parts,
+            "hidden": step.hidden,
+            "tokens_per_s": step.tokens / step.seconds,
+            "mfu": step.mfu,
+            "hfu": step.hfu,
         }
 
 

@@ -1,7 +1,11 @@
 """Plan as text: memory of one rank, its collectives, the time of a step, and the counts of a simulated step."""
 
+from collections.abc import Sequence
+
+from rankzero.ledger.hardware import HARDWARE
 from rankzero.ledger.ledger import BEGIN, END, FORWARD, UPDATE, Kind, comparison_table, human
 from rankzero.ledger.models import parameter_count
+from rankzero.ledger.plan.alternatives import MOST_GPUS, Alternative
 from rankzero.ledger.plan.collective_traffic import totals
 from rankzero.ledger.plan.plan import Plan
 from rankzero.ledger.plan.simulate import Counted
@@ -11,10 +15,13 @@ from rankzero.ledger.recipes import bytes_per_parameter
 MOMENTS = {FORWARD: "forward ends", BEGIN: "backward begins", END: "backward ends", UPDATE: "the weights are updated"}
 
 
-def plan_text(plan: Plan) -> str:
-    """Returns the whole plan as text."""
-    parts = [head(plan), holds(plan), sends(plan), takes(plan), *(f"note    {warning}" for warning in plan.warnings)]
-    return "\n\n".join(parts)
+SHOWN = 4  # alternatives
+
+
+def plan_text(plan: Plan, alternatives: Sequence[Alternative] = ()) -> str:
+    """Returns the whole plan as text: with the time of a step if the plan fits, else with the alternatives that fit."""
+    end = takes(plan) if plan.room >= 0 else would_fit(plan, alternatives)
+    return "\n\n".join([head(plan), holds(plan), sends(plan), end, *(f"note    {text}" for text in plan.warnings)])
 
 
 def head(plan: Plan) -> str:
@@ -96,6 +103,56 @@ def takes(plan: Plan) -> str:
         f"{step.tokens / step.seconds / plan.layout.world_size:,.0f} per GPU; MFU {step.mfu:.1%}, HFU {step.hfu:.1%}",
     ]
     return "\n".join(line for line in lines if line)
+
+
+def would_fit(plan: Plan, alternatives: Sequence[Alternative]) -> str:
+    """Returns the alternatives, each with the command that plans it."""
+    gpus = _many(plan.layout.world_size, "GPU")
+    if not alternatives:
+        return (
+            f"NOTHING FITS on up to {MOST_GPUS:,} GPUs with {_many(plan.seq_len, 'token')} per sequence: "
+            "use a smaller --seq, or GPUs with more memory."
+        )
+    fewest = alternatives[0].plan.layout.world_size
+    lines = ["WHAT WOULD FIT, the cheapest first"]
+    if fewest != plan.layout.world_size:
+        lines = [f"NOTHING FITS on {gpus}. The smallest number of GPUs that would is {fewest:,}"]
+    lines[0] += "; GPU-hours are per billion tokens, at least"
+    for alternative in alternatives[:SHOWN]:
+        other = alternative.plan
+        each = "each of " * (other.layout.world_size > 1)
+        peak = f"{human(other.ledger.peak()[1])} on {each}{_many(other.layout.world_size, 'GPU')}"
+        hours = f"{alternative.gpu_hours:,.{0 if alternative.gpu_hours >= 100 else 1}f} GPU-hours"
+        lines.append(f"  {', '.join(alternative.changes)}: {peak}, {hours}")
+        lines.append(f"    {command(other)}")
+    return "\n".join(lines)
+
+
+def command(plan: Plan) -> str:
+    """Returns the command that prints this plan."""
+    layout = plan.layout
+    values: dict[str, object] = {
+        "data": layout.replicas,
+        "shard": layout.shards,
+        "zero": layout.zero if layout.shards > 1 else 3,
+        "tensor": layout.tensor,
+        "pipeline": layout.pipeline,
+        "interleave": layout.interleave,
+        "micro-batches": layout.micro_batches,
+        "micro-batch": plan.batch_size,
+        "seq": plan.seq_len,
+        "recipe": plan.recipe.name,
+        "optimizer": plan.optimizer.name,
+        "checkpointing": layout.checkpointing,
+        "hardware": next(name for name, gpu in HARDWARE.items() if gpu == plan.hardware),
+        "nodes-of": plan.per_node,
+        "efficiency": plan.efficiency,
+    }
+    usual = {"zero": 3, "seq": plan.config.block_size, "recipe": "mixed", "optimizer": "adamw", "checkpointing": "none"}
+    usual |= {"hardware": "h100", "nodes-of": 8, "efficiency": 0.5}
+    words = [f"--{name} {value}" for name, value in values.items() if value != usual.get(name, 1)]
+    flags = {"keep": layout.shards > 1 and not layout.reshard, "sequence-parallel": layout.sequence_parallel}
+    return " ".join(["rankzero plan", plan.name, *words, *(f"--{name}" for name, given in flags.items() if given)])
 
 
 # ------------------------------------------------------------------------------------------------------------- counted
