@@ -188,9 +188,8 @@ def divided(got: Answers, expected: Answers) -> str | None:
     kinds = zip(got["dtypes"], expected["dtypes"], strict=True)
     for position, (mine, wanted) in enumerate(kinds):
         if not equal(mine, wanted):
-            found = "none" if mine == "NoneType" else shorten(mine)
-            was = "none" if wanted == "NoneType" else wanted
-            return f"the gradient at position {position} is {found} after it; it was {was}."
+            now = f"the dtype of the gradient at position {position} is {shorten(mine)} afterwards"
+            return f"{now}; before, it was {wanted}. NoneType: no gradient."
     return divided_gradients(got, expected)
 
 
