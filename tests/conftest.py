@@ -30,7 +30,7 @@ class ByLab(LoadScopeScheduling):  # type: ignore[misc]
     """Runs a file's tests in one process, or one process per lab in it, and all tests with a sandbox in one process."""
 
     def _split_scope(self, nodeid: str) -> str:
-        if re.match(r"tests/test_grading_(attacks|class|sandbox|systems)", nodeid):
+        if re.match(r"tests/test_grading_(attacks|class|record|sandbox|seeds|systems)", nodeid):
             return "sandbox"
         lab = re.search(r"\[(lab-)?(\d\d)-", nodeid)
         return f"{super()._split_scope(nodeid)}, lab {lab[2]}" if lab else super()._split_scope(nodeid)
@@ -74,8 +74,9 @@ def shared_grader(canaries: "Canaries") -> "Iterator[Grader]":
     from rankzero.curriculum import all_labs, find_lab
     from rankzero.grading.grade import Student, Submission
     from rankzero.grading.grader import Grader, GradingSettings
+    from rankzero.grading.seed_pool import SeedPool
 
-    with Grader(GradingSettings(tuple(lab.number for lab in all_labs()), seed=11)) as grader:
+    with Grader(GradingSettings(tuple(lab.number for lab in all_labs()), SeedPool(fixed=(11,)))) as grader:
         grader.grade(Submission(Student("first"), "02", find_lab("02").reference))
         yield grader
 

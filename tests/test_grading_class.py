@@ -127,7 +127,7 @@ def test_a_resumed_run_grades_only_new_and_changed_submissions(graded: Path, tmp
     assert replace(after, flags=()) == replace(before, flags=()), "kept, but compared with the new files"
     grades = verdicts(out)
     assert [grades[f"02/{name}"]["points"] for name in ("student-000", "student-001", "new")] == [50, 50, 50]
-    assert {grade["seed"] for grade in grades.values()} == {SEED}
+    assert {tuple(grade["seeds"]) for grade in grades.values()} == {(SEED,)}
     output = run("grade", few, "--lab", "02", "--out", out, "--resume", "--seed", SEED + 1)[1]
     assert "the run to resume has seed 11; another seed needs another --out" in output
 
@@ -230,7 +230,7 @@ def test_grading_stops_early_when_no_submission_can_be_graded(tmp_path: Path, mo
 
     def broken(submissions: Any, settings: Any, jobs: int) -> Iterator[Grade]:
         for submission in submissions:
-            yield Grade(submission, settings.seed, "0", settings.isolation, "", 0.0, 50, trouble="no sandbox")
+            yield Grade(submission, (1,), "0", settings.isolation, "", 0.0, 50, trouble="no sandbox")
 
     monkeypatch.setitem(batch.EXECUTORS, "local", broken)
     few, many = tmp_path / "few", tmp_path / "many"

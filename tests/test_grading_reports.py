@@ -85,7 +85,7 @@ def graded(failing: tuple[str, ...] = (), text: str = "the loss is 1; expected 2
     submission = Submission(STUDENT, "02", Path("exercises.py"), "ab" * 32, "2026-11-19T20:00:00+01:00")
     fields: dict[str, Any] = {
         "submission": submission,
-        "seed": 7,
+        "seeds": (7,),
         "version": "0.1.0",
         "isolation": "sandbox",
         "graded_at": "2026-11-21T18:40:12+00:00",
@@ -459,7 +459,7 @@ def test_results_for_gradescope_name_the_mistake_and_the_graded_file() -> None:
         "submitted_at": "2026-11-19T20:00:00+01:00",
         "graded_at": "2026-11-21T18:40:12+00:00",
         "version": "0.1.0",
-        "seed": 7,
+        "seeds": [7],
         "gradable": True,
         "isolation": "sandbox",
     }

@@ -21,6 +21,7 @@ from rankzero.grading.grade import Grade, Student, Submission
 from rankzero.grading.grader import Grader, GradingSettings
 from rankzero.grading.sandbox import sandbox_client
 from rankzero.grading.sandbox.sandbox_client import Sandbox
+from rankzero.grading.seed_pool import SeedPool
 
 pytestmark = needs_sandbox()
 LAB = find_lab("02")
@@ -92,7 +93,7 @@ def test_a_sandbox_computes_with_the_instruction_set_of_the_reference(
     monkeypatch.setenv("ATEN_CPU_CAPABILITY", "default")
     answer = tmp_path / "exercises.py"
     answer.write_text(LAB.reference.read_text())
-    with Grader(GradingSettings((LAB.number,), seed=11, time_limit=60, memory=1024)) as grader:
+    with Grader(GradingSettings((LAB.number,), SeedPool(fixed=(11,)), time_limit=60, memory=1024)) as grader:
         grade = grader.grade(handed_in(answer))
     assert (grade.points, grade.isolation) == (grade.max_points, "sandbox")
 
@@ -184,7 +185,7 @@ def test_without_a_sandbox_no_submission_gets_a_grade(
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
     with pytest.raises(UserError, match=r"No permissions to create a new namespace.*--trusted"):
         sandbox_client.require_sandbox()
-    with Grader(GradingSettings(("02",), seed=1), shared_grader.trusted_client) as grader:
+    with Grader(GradingSettings(("02",), SeedPool(fixed=(1,))), shared_grader.trusted_client) as grader:
         grade = grader.grade(handed_in(LAB.reference))
     assert (grade.gradable, grade.points) == (False, 0)
     assert "No permissions" in grade.trouble
@@ -217,7 +218,7 @@ def test_a_trusted_submission_that_kills_its_probe_server_changes_no_other_grade
     source = LAB.reference.read_text()
     file = tmp_path / "exercises.py"
     file.write_text(f"import os\nos.kill(os.getppid(), 9)\n{source}")
-    with Grader(GradingSettings(("02",), seed=11, trusted=True)) as grader:
+    with Grader(GradingSettings(("02",), SeedPool(fixed=(11,)), trusted=True)) as grader:
         killer, after = grader.grade(handed_in(file)), grader.grade(handed_in(LAB.reference))
     assert not killer.gradable
     assert "ended with exit code -9" in killer.trouble

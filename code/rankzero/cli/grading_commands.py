@@ -5,6 +5,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -46,7 +47,12 @@ def grade(
     late_grace_hours: Annotated[
         float | None, typer.Option(min=0, max=8784, help="Hours after the deadline without loss of points.")
     ] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="Grade with the random inputs of an earlier run.")] = None,
+    seeds: Annotated[
+        int | None, typer.Option(min=1, max=20, help="Random seeds per student, on each of which a check must pass; 3.")
+    ] = None,
+    seed: Annotated[
+        list[int] | None, typer.Option(min=0, help="Grade on this seed instead, as a page names it; repeatable.")
+    ] = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Continue the run in OUT: grade new or changed files only.")
     ] = False,
@@ -78,7 +84,16 @@ def grade(
         rules = _rules(due, {key: value for key, value in late if value is not None}, roster)
         options = {"time_limit": time_limit, "memory": memory, "trusted": trusted}
         grades, seconds = _grade_class(
-            submissions, labs, out, rules, seed, resume, options, jobs=jobs, executor=executor, quiet=as_json
+            submissions,
+            labs,
+            out,
+            rules,
+            (seed or (), seeds),
+            resume,
+            options,
+            jobs=jobs,
+            executor=executor,
+            quiet=as_json,
         )
     summary = _summary(grades, seconds, out)
     if as_json:
@@ -103,7 +118,7 @@ def _grade_class(
     numbers: Sequence[str],
     out: Path,
     rules: dict[str, Any],
-    seed: int | None,
+    seeds: tuple[Sequence[int], int | None],
     resume: bool,
     options: dict[str, Any],
     *,
@@ -112,7 +127,7 @@ def _grade_class(
     quiet: bool,
 ) -> tuple[list[Grade], float]:
     """Writes grades and reports to `out`. Returns all grades, and the seconds that grading took."""
-    from rankzero.grading import batch
+    from rankzero.grading import batch, run_file
     from rankzero.grading.grader import GradingSettings
     from rankzero.grading.intake.collect import collect
     from rankzero.grading.intake.roster import read_roster
@@ -121,20 +136,23 @@ def _grade_class(
     chosen = [find_lab_with_exercises(number) for number in numbers]
     if not options["trusted"]:
         require_sandbox()
-    with batch.lock_folder(out, resume) as earlier_run:
+    with run_file.lock_folder(out, resume) as earlier_run:
         rules = {**earlier_run.get("rules", {}), **rules}
         due = parse_time(rules["due"]) if "due" in rules else None
-        policy = validate(LatePolicy, rules["late"], out / batch.RUN_FILE, "late") if "late" in rules else None
+        policy = validate(LatePolicy, rules["late"], out / run_file.RUN_FILE, "late") if "late" in rules else None
         roster = read_roster(Path(rules["roster"])) if "roster" in rules else None
         labs = sorted({*chosen, *map(find_lab, earlier_run.get("labs", []))}, key=lambda lab: lab.number)
-        settings = GradingSettings(tuple(lab.number for lab in labs), batch.choose_seed(earlier_run, seed), **options)
+        pool = run_file.choose_pool(earlier_run, *seeds)
+        settings = GradingSettings(tuple(lab.number for lab in labs), pool, **options)
         collected = collect(submissions, labs, out, roster)
-        batch.write_run(settings, rules, out)
+        run_file.write_run(settings, rules, out)
         began = time.monotonic()
         with _progress(len(collected), quiet) as progress:
             grades = batch.grade_all(collected, settings, out, jobs=jobs, executor=executor, progress=progress)
         seconds = time.monotonic() - began
         grades = batch.with_flags(batch.with_lateness(grades, due, policy))
+        # The pages show seeds, so that from here on the run needs others.
+        run_file.write_run(replace(settings, pool=replace(pool, generation=pool.generation + 1)), rules, out)
         batch.write_reports(grades, out, due)
     return grades, seconds
 
@@ -214,7 +232,7 @@ def _summary(grades: Sequence[Grade], seconds: float, out: Path) -> dict[str, An
         "flagged": sum(bool(grade.flags or grade.submission.notes) for grade in grades),
         "points": sum(grade.points for grade in graded),
         "max_points": sum(grade.max_points for grade in graded),
-        "seed": grades[0].seed if grades else None,
+        "seeds": len(grades[0].seeds) if grades else 0,
         "seconds": round(seconds, 1),
     }
 
@@ -227,7 +245,7 @@ def _print_summary(summary: dict[str, Any]) -> None:
         sentence += f", {summary['missing']} missing"
     if summary["flagged"]:
         sentence += f", {summary['flagged']} to look at"
-    console.print(f"{sentence}.   seed {summary['seed']}")
+    console.print(f"{sentence}.")
     folder = Path(summary["out"])
     console.print(f"  {path_from_here(folder / 'index.html')}   the class", markup=False)
     console.print(f"  {path_from_here(folder / 'grades.csv')}   the gradebook", markup=False)

@@ -1,21 +1,16 @@
 """Batch grading of a class: stores each grade at once, resumes an interrupted run, and writes the reports."""
 
 import contextlib
-import errno
-import fcntl
-import importlib.metadata
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 from rankzero.atomic_write import write_atomically
 from rankzero.curriculum import Lab, LatePolicy, find_lab
 from rankzero.errors import UserError
-from rankzero.exercises.checks.runner import new_seed
 from rankzero.grading.executors import run_locally, run_on_ray
 from rankzero.grading.grade import Flag, Grade, Submission, read_grade, write_grade
 from rankzero.grading.grader import GradingSettings
@@ -30,71 +25,6 @@ from rankzero.grading.scan.static_scan import scan
 
 EXECUTORS = {"local": run_locally, "ray": run_on_ray}
 MAX_FIRST_FAILURES = 4  # after as many failures and no grade, the machine is taken to be the cause
-RUN_FILE, LOCK_FILE = "run.json", ".lock"
-DISK_FULL = {errno.ENOSPC, errno.EDQUOT}
-
-
-@contextlib.contextmanager
-def lock_folder(out: Path, resume: bool) -> Iterator[dict[str, Any]]:
-    """Locks the folder OUT for this process. Yields the contents of its run.json, or {} if OUT is new.
-
-    UserError if another process has locked it, if it holds anything and `resume` is False, or if its disk is full.
-    """
-    run_file = out / RUN_FILE
-    if not resume and out.is_dir() and {file.name for file in out.iterdir()} - {LOCK_FILE}:
-        content = "the grades of an earlier run: go on with them by --resume" if run_file.exists() else "other files"
-        raise UserError(f"{out} holds {content}; or name another folder with --out.")
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        lock = (out / LOCK_FILE).open("w")
-    except OSError as error:
-        raise UserError(f"cannot write {out} ({error.strerror}): name another folder with --out.") from None
-    with lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise UserError(f"another `rankzero grade` is writing {out}: wait, or name another folder.") from None
-        try:
-            yield _read_run(run_file)
-        except OSError as error:
-            if error.errno not in DISK_FULL:
-                raise
-            sentence = f"cannot write {out} ({error.strerror}): make room. Grades so far are kept; --resume goes on."
-            raise UserError(sentence) from None
-        finally:
-            (out / LOCK_FILE).unlink(missing_ok=True)
-            with contextlib.suppress(OSError):
-                out.rmdir()  # fails, as intended, unless the folder is empty
-
-
-def _read_run(run_file: Path) -> dict[str, Any]:
-    if not run_file.exists():
-        return {}
-    try:
-        earlier_run: dict[str, Any] = json.loads(run_file.read_text(encoding="utf-8"))
-        int(earlier_run["seed"])
-    except (OSError, ValueError, TypeError, KeyError) as error:
-        raise UserError(
-            f"{run_file} cannot be read ({error}): name another folder with --out to grade again."
-        ) from None
-    return earlier_run
-
-
-def choose_seed(earlier_run: Mapping[str, Any], requested: int | None) -> int:
-    """Returns the seed of the run to resume, or else the requested seed, or else an unpredictable seed."""
-    if "seed" not in earlier_run:
-        return new_seed() if requested is None else requested
-    seed = int(earlier_run["seed"])
-    if requested not in (None, seed):
-        raise UserError(f"--seed {requested}: the run to resume has seed {seed}; another seed needs another --out.")
-    return seed
-
-
-def write_run(settings: GradingSettings, rules: Mapping[str, Any], out: Path) -> None:
-    """Writes OUT/run.json: the settings, and the `rules`, which are the deadline, the late policy and the roster."""
-    version = importlib.metadata.version("rankzero")
-    values = {**asdict(settings), "rules": dict(rules), "version": version}
-    write_atomically(out / RUN_FILE, json.dumps(values, indent=1))
 
 
 def grade_all(
@@ -139,7 +69,7 @@ def _earlier_grade(submission: Submission, settings: GradingSettings, out: Path)
         return None
     with contextlib.suppress(ValueError):
         grade = read_grade(file)
-        same = (grade.submission.sha256, grade.seed) == (submission.sha256, settings.seed)
+        same = grade.submission.sha256 == submission.sha256
         if same and grade.gradable and grade.isolation == settings.isolation:
             return replace(grade, submission=submission)
     return None

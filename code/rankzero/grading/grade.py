@@ -1,7 +1,8 @@
-"""Grade: the result of one submission to one lab, as plain data in a JSON file, the same for the same seed."""
+"""Grade: the result of one submission to one lab, as plain data in a JSON file, the same for the same seeds."""
 
 import json
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from rankzero.curriculum import validate
 from rankzero.errors import UserError
 from rankzero.exercises.checks.report import Report
 
-SCHEMA = "rankzero-grade/1"
+SCHEMA = "rankzero-grade/2"
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ class Grade:
     """Points and their reasons. `report` is None where nothing was handed in, or where grading itself failed."""
 
     submission: Submission
-    seed: int
+    seeds: tuple[int, ...]  # on which the submission was last graded, in their order
     version: str  # of rankzero
     isolation: str  # "sandbox" or "trusted"
     graded_at: str  # ISO 8601, UTC
@@ -65,6 +66,14 @@ class Grade:
     late_days: int = 0
     late_penalty: float = 0.0  # points taken away
     flags: tuple[Flag, ...] = ()
+    judged: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # the seeds of each check's verdict
+
+    @property
+    def repeat_seed(self) -> int:
+        """Returns the seed on which `rankzero check` shows the first failure, or the last seed if all checks pass."""
+        results = self.report.results if self.report else ()
+        failed = (result.check for result in results if result.status not in ("pass", "skipped"))
+        return next((self.judged[check][-1] for check in failed if check in self.judged), self.seeds[-1])
 
     @property
     def gradable(self) -> bool:
@@ -89,7 +98,7 @@ class Grade:
         return {"schema": SCHEMA, **values, **derived}
 
     def verdict(self) -> dict[str, Any]:
-        """Returns the part that is equal whenever the same submission is graded with the same seed.
+        """Returns the part that is equal whenever the same submission is graded with the same seeds.
 
         It has no times, no paths, no printed output, which may be random, and no comparison with other submissions.
         """

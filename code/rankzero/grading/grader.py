@@ -16,10 +16,11 @@ from rankzero.exercises.checks.check import exercises_of
 from rankzero.exercises.checks.escape_text import escape_report
 from rankzero.exercises.checks.probe_client import LocalProbeClient, ProbeClient, ProbeServerError
 from rankzero.exercises.checks.report import Report
-from rankzero.exercises.checks.runner import check_file
+from rankzero.grading.check_on_seeds import check_on_seeds
 from rankzero.grading.grade import Grade, Submission
 from rankzero.grading.sandbox.bubblewrap import NOBODY_UID
 from rankzero.grading.sandbox.sandbox_client import Sandbox, SandboxError, SandboxServer
+from rankzero.grading.seed_pool import SeedPool
 
 MIB = 2**20
 
@@ -29,7 +30,7 @@ class GradingSettings:
     """The settings for grading a class: plain values, which can be sent to other machines."""
 
     labs: tuple[str, ...]
-    seed: int
+    pool: SeedPool
     time_limit: float = 120.0  # seconds per submission and lab
     memory: int = 2048  # MiB that all processes of a submission may take together
     trusted: bool = False
@@ -60,10 +61,13 @@ class Grader(ExitStack):
         If the sandbox fails, grading is tried again once; after a second failure the grade has no report.
         """
         lab, report, trouble, seconds = find_lab(submission.lab), None, "", 0.0
+        judged: dict[str, tuple[int, ...]] = {}
+        seeds = self.settings.pool.of(lab.number, submission.student.student_id)
         if submission.file:
             for _ in range(2):
                 try:
-                    (report, seconds), trouble = self._report(lab, submission.file, progress), ""
+                    report, judged, seconds = self._report(lab, submission.file, seeds, progress)
+                    trouble = ""
                     break
                 except (SandboxError, ProbeServerError) as error:
                     trouble = str(error)
@@ -74,7 +78,7 @@ class Grader(ExitStack):
                     trouble = f"the grader itself failed ({type(error).__name__}: {error})"
         return Grade(
             submission,
-            seed=self.settings.seed,
+            seeds=seeds,
             version=importlib.metadata.version("rankzero"),
             isolation=self.settings.isolation,
             graded_at=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
@@ -82,10 +86,13 @@ class Grader(ExitStack):
             max_points=sum(exercise.points for exercise in exercises_of(lab)),
             report=report,
             trouble=trouble,
+            judged=judged,
         )
 
-    def _report(self, lab: Lab, file: Path, progress: Callable[[str], None]) -> tuple[Report, float]:
-        """Returns the report, and the seconds that it took once the sandbox was open."""
+    def _report(
+        self, lab: Lab, file: Path, seeds: tuple[int, ...], progress: Callable[[str], None]
+    ) -> tuple[Report, dict[str, tuple[int, ...]], float]:
+        """Returns the report, the seeds of each check, and the seconds that it took once the sandbox was open."""
         with ExitStack() as stack:
             client: ProbeClient
             if self.settings.trusted:
@@ -101,16 +108,16 @@ class Grader(ExitStack):
                 channel = stack.enter_context(self._server.sandbox(self.settings.memory * MIB))
                 client = Sandbox(channel, file.read_bytes(), self.settings.time_limit)
             began = time.monotonic()
-            report = check_file(
+            report, judged = check_on_seeds(
                 lab,
                 file,
                 exercises_of(lab),
-                seed=self.settings.seed,
+                seeds,
                 client=client,
                 trusted_client=self.trusted_client,
                 progress=progress,
             )
-            return replace(escape_report(report), file=file.name), time.monotonic() - began
+            return replace(escape_report(report), file=file.name), judged, time.monotonic() - began
 
     def _end_untrusted(self) -> None:
         """Ends the processes that run submissions; the next submission starts them again."""

@@ -25,6 +25,7 @@ from rankzero.grading.canaries import Canaries
 from rankzero.grading.grade import Grade, Student, Submission
 from rankzero.grading.grader import Grader, GradingSettings
 from rankzero.grading.sandbox.sandbox_client import require_sandbox
+from rankzero.grading.seed_pool import SEEDS, SeedPool, seed_text
 
 KINDS = ("references", "stubs", "known mistakes", "attacks")
 
@@ -48,11 +49,11 @@ def verify(labs: Sequence[Lab], jobs: int, console: Console) -> int:
     UserError where there is no sandbox.
     """
     require_sandbox()
-    seed, began = new_seed(), time.monotonic()
+    seeds, began = tuple(new_seed() for _ in range(SEEDS)), time.monotonic()
     bar = Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), console=console, transient=True)
     with LocalProbeClient() as trusted_client, Canaries() as canaries:
-        cases = [case for lab in labs for case in _cases(lab, seed, trusted_client, canaries)]
-        settings = GradingSettings(tuple(lab.number for lab in labs), seed)
+        cases = [case for lab in labs for case in _cases(lab, new_seed(), trusted_client, canaries)]
+        settings = GradingSettings(tuple(lab.number for lab in labs), SeedPool(fixed=seeds))
         failures: list[tuple[Case, str]] = []
         with bar:
             task = bar.add_task("grading", total=len(cases))
@@ -67,11 +68,11 @@ def verify(labs: Sequence[Lab], jobs: int, console: Console) -> int:
         console.print(f"An attack reached a thing outside its sandbox: {place}.")
     failed = len(failures) + len(touched)
     verdict = "The grader works here" if not failed else f"The grader does NOT work here ({failed} failed)"
-    console.print(f"{verdict}: {len(cases)} files, seed {seed}, {time.monotonic() - began:.0f} s.")
+    console.print(f"{verdict}: {len(cases)} files, {seed_text(seeds)}, {time.monotonic() - began:.0f} s.")
     return int(bool(failed))
 
 
-def _cases(lab: Lab, seed: int, trusted_client: LocalProbeClient, canaries: Canaries) -> Iterator[Case]:
+def _cases(lab: Lab, recorded_seed: int, trusted_client: LocalProbeClient, canaries: Canaries) -> Iterator[Case]:
     reference, all_points = lab.reference.read_bytes(), sum(exercise.points for exercise in exercises_of(lab))
     yield Case(lab, "references", "its reference", reference, partial(_points_fault, all_points))
     yield Case(lab, "stubs", "its stubs", lab.stubs.read_bytes(), partial(_points_fault, 0))
@@ -79,7 +80,7 @@ def _cases(lab: Lab, seed: int, trusted_client: LocalProbeClient, canaries: Cana
         yield Case(lab, "known mistakes", wrong.name, wrong_source(lab, wrong).encode(), partial(_mistake_fault, wrong))
     for attack in attacks():
         if attack.lab == lab.number:
-            answers = recorded_answers(lab, seed + 1, trusted_client) if attack.records else None
+            answers = recorded_answers(lab, recorded_seed, trusted_client) if attack.records else None
             source = attack.source(answers, **canaries.places)
             fault = partial(attack_failure, attack)
             yield Case(lab, "attacks", attack.name, source, fault, attack.seconds, attack.memory)

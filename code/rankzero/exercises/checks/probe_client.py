@@ -6,8 +6,9 @@ import os
 import subprocess
 import sys
 import threading
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -70,11 +71,33 @@ class ProbeClient:
         Many times faster than a process per seed, but for trusted files only: the file is loaded again for each
         seed, but its changes to the process persist, and no rank looks for changes to torch.
         """
-        asked = [(probe, seed) for seed in seeds for probe in _probes(exercise)]
-        if missing := [(probe, seed) for probe, seed in asked if (str(file), seed, probe) not in self._known]:
-            for (probe, seed), reply in self._send(lab, file, exercise, missing, trusted=True).items():
-                if reply.status in ("answered", "todo", "error", "timeout"):
-                    self._known[(str(file), seed, probe)] = reply
+        replies = self.ask_together(lab, file, [exercise], seeds, trusted=True)
+        kept = ("answered", "todo", "error", "timeout")
+        self.remember(file, {asked: reply for asked, reply in replies.items() if reply.status in kept})
+
+    def ask_together(
+        self, lab: Lab, file: Path, exercises: Sequence[Exercise], seeds: Sequence[int], *, trusted: bool = False
+    ) -> dict[tuple[str, int], Reply]:
+        """Returns the replies to the exercises' probes for these seeds, by probe and seed, from one process.
+
+        The replies end before the first that is missing. They are not cached: code may behave otherwise in a process
+        that has run another exercise or seed before. Cached replies are returned as they are.
+        """
+        checks = tuple(check for exercise in exercises for check in exercise.checks)
+        functions = exercises[0].functions if len(exercises) == 1 else ()
+        together = replace(exercises[0], functions=functions, checks=checks)
+        with self._asking:
+            asked = [(probe, seed) for seed in seeds for probe in _probes(together)]
+            known = {
+                key: self._known[str(file), key[1], key[0]] for key in asked if (str(file), *key[::-1]) in self._known
+            }
+            missing = [key for key in asked if key not in known]
+            return known | (self._send(lab, file, together, missing, trusted=trusted) if missing else {})
+
+    def remember(self, file: Path, replies: Mapping[tuple[str, int], Reply]) -> None:
+        """Caches replies of `file`, by probe and seed."""
+        with self._asking:
+            self._known |= {(str(file), seed, probe): reply for (probe, seed), reply in replies.items()}
 
     def _run(self, lab: Lab, file: Path, exercise: Exercise, seed: int) -> dict[str, Reply]:
         """Returns the replies to all probes of the exercise; those not known run one after another in one process.

@@ -45,7 +45,7 @@ def taken_off(grade: Grade) -> float:
 
 def repeat(grade: Grade) -> str:
     """Returns the command that repeats the results."""
-    return f"To repeat it: rankzero check {grade.submission.lab} --file exercises.py --seed {grade.seed}"
+    return f"To repeat it: rankzero check {grade.submission.lab} --file exercises.py --seed {grade.repeat_seed}"
 
 
 def first_failures(report: Report) -> set[str]:

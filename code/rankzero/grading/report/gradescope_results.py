@@ -31,7 +31,7 @@ def results(grade: Grade, lab: Lab) -> dict[str, Any]:
             "submitted_at": submission.submitted_at,
             "graded_at": grade.graded_at,
             "version": grade.version,
-            "seed": grade.seed,
+            "seeds": list(grade.seeds),
             "gradable": grade.gradable,
             "isolation": grade.isolation,
         },
