@@ -191,7 +191,7 @@ def test_a_download_from_canvas_is_recognized(tmp_path: Path) -> None:
     assert texts(submissions) == {("ada1", "02"): "A", ("bob2", "02"): "B", ("zedzoe", "02"): "Z"}
     assert submissions["ada1", "02"].notes == (
         "lovelaceada_LATE_1234_5678_exercises.py was handed in too and is not graded: "
-        "lovelaceada_1234_5999_exercises-1.py is.",
+        "lovelaceada_1234_5999_exercises-1.py is, which is newer.",
     )
 
 
@@ -290,7 +290,14 @@ def test_the_roster_gives_the_order_and_strangers_follow(tmp_path: Path) -> None
     source = make(tmp_path / "subs", {"ADA1/exercises.py": "A", "zed/exercises.py": "Z", "bob2/main.py": "?"})
     submissions = collect(source, [LAB_02], tmp_path / "out", Roster((BOB, ADA, Student("carol"))))
     assert [(submission.student.student_id, bool(submission.file), submission.notes) for submission in submissions] == [
-        ("bob2", False, ("No exercises.py for lab 02 was found in bob2; there is bob2/main.py.",)),
+        (
+            "bob2",
+            False,
+            (
+                "No exercises.py for lab 02 was found in bob2; there is bob2/main.py. If bob2/main.py is the "
+                "submission, rename it to exercises.py and run the same command with --resume.",
+            ),
+        ),
         ("ada1", True, ()),
         ("carol", False, ()),
         ("zed", True, ("zed is not in the roster.",)),
@@ -318,7 +325,9 @@ def test_the_newer_of_two_files_is_graded(tmp_path: Path) -> None:
     submission = only(grades(source))
     assert submission.file
     assert submission.file.read_text() == "newer"
-    assert submission.notes == ("ada1/exercises.py was handed in too and is not graded: ada1.zip/exercises.py is.",)
+    assert submission.notes == (
+        "ada1/exercises.py was handed in too and is not graded: ada1.zip/exercises.py is, which is newer.",
+    )
 
 
 def test_timestamps_of_nbgrader_count_and_those_of_students_do_not(tmp_path: Path) -> None:
@@ -365,6 +374,121 @@ def test_the_notebook_is_kept_as_a_record(tmp_path: Path) -> None:
     submission = only(grades(make(tmp_path / "subs", tree)))
     assert submission.file
     assert sorted(path.name for path in submission.file.parent.iterdir()) == ["exercises.py", "notebook.ipynb"]
+
+
+# The file that counts ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "exercises (1).py",
+        "exercises-2.py",
+        "exercises_3.py",
+        "exercises copy.py",
+        "exercises copy 2.py",
+        "exercises - Copy.py",
+        "exercises - Copy (2).py",
+        "exercises (copy).py",
+        "Copy of exercises.py",
+        "EXERCISES.PY",
+    ],
+)
+def test_the_newest_file_is_graded_whatever_a_browser_called_it(tmp_path: Path, name: str) -> None:
+    source = make(tmp_path / "subs", {"ada1/exercises.py": "older", f"ada1/{name}": "newer"})
+    os.utime(source / "ada1/exercises.py", (1e9, 1e9))
+    assert only(grades(source)).notes == (
+        f"ada1/exercises.py was handed in too and is not graded: ada1/{name} is, which is newer.",
+    )
+    assert list(texts(grades(source)).values()) == ["newer"]
+    os.utime(source / f"ada1/{name}", (9e8, 9e8))
+    assert list(texts(grades(source)).values()) == ["older"]
+
+
+def test_the_newest_file_of_an_archive_is_graded(tmp_path: Path) -> None:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        for name, day in (("exercises.py", 3), ("exercises (1).py", 5), ("exercises (2).py", 4)):
+            archive.writestr(zipfile.ZipInfo(name, (2026, 11, day, 12, 0, 0)), f"day {day}")
+    source = make(tmp_path / "subs", {"ada1.zip": file.getvalue()})
+    os.utime(source / "ada1.zip", (1_700_000_000, 1_700_000_000))
+    submission = only(grades(source))
+    assert submission.file
+    assert submission.file.read_text() == "day 5"
+    assert submission.submitted_at == "2023-11-14T22:13:20+00:00", "times inside an archive are the student's claim"
+
+
+def test_an_archive_with_backslashes_or_hard_links_is_read(tmp_path: Path) -> None:
+    file = io.BytesIO()
+    with tarfile.open(fileobj=file, mode="w:gz") as archive:
+        for name, text, link in (("backup/mine.txt", "linked", ""), ("exercises.py", "", "./backup/mine.txt")):
+            info = tarfile.TarInfo(name)
+            info.size, info.type, info.linkname = len(text), tarfile.LNKTYPE if link else tarfile.REGTYPE, link
+            archive.addfile(info, io.BytesIO(text.encode()))
+    tree = {"ada1.zip": zipped({"work\\lab-02\\exercises.py": "backslash"}), "bob2.tar.gz": file.getvalue()}
+    submissions = grades(make(tmp_path / "subs", tree))
+    assert texts(submissions) == {("ada1", "02"): "backslash", ("bob2", "02"): "linked"}
+    assert {submission.notes for submission in submissions.values()} == {()}
+
+
+def test_files_that_are_hard_linked_within_the_class_are_read(tmp_path: Path) -> None:
+    """A tool that saves space on a disk replaces equal files by hard links."""
+    source = make(tmp_path / "subs", {"ada1/exercises.py": "same", "bob2/note.txt": ""})
+    os.link(source / "ada1/exercises.py", source / "bob2/exercises.py")
+    assert texts(grades(source)) == {("ada1", "02"): "same", ("bob2", "02"): "same"}
+
+
+@pytest.mark.parametrize("name", ["exercise.py", "exercises.py.txt", "excercises.py", "exercises", "solution.py"])
+def test_a_wrong_name_is_a_note_that_says_what_to_do(tmp_path: Path, name: str) -> None:
+    source = make(tmp_path / "subs", {f"ada1/{name}": "mine", "bob2/exercises.py": "B"})
+    submission = grades(source)["ada1", "02"]
+    assert submission.file is None
+    assert submission.notes == (
+        f"No exercises.py for lab 02 was found in ada1; there is ada1/{name}. If ada1/{name} is the submission, "
+        "rename it to exercises.py and run the same command with --resume.",
+    )
+    alone = make(tmp_path / "b", {"ada1_exercises.py.txt": "mine", "bob2.py": "B"})
+    assert "rename it to ada1.py" in grades(alone)["ada1", "02"].notes[0]
+
+
+def test_a_notebook_alone_and_an_empty_folder_are_notes(tmp_path: Path) -> None:
+    source = make(tmp_path / "subs", {"ada1/notebook.ipynb": "{}", "bob2/exercises.py": "B", "eve.zip": zipped({})})
+    (source / "zoe" / "lab-02").mkdir(parents=True)
+    notes = {student: submission.notes for (student, _), submission in grades(source).items() if submission.notes}
+    assert notes == {
+        "ada1": (
+            "ada1 holds a notebook (ada1/notebook.ipynb) and no exercises.py for lab 02: "
+            "notebooks get no points, so ask the student for exercises.py.",
+        ),
+        "eve": ("eve.zip is empty: ask the student for exercises.py.",),
+        "zoe": ("zoe is empty: ask the student for exercises.py.",),
+    }
+
+
+def test_two_students_of_one_name_are_named_in_notes(tmp_path: Path) -> None:
+    roster = Roster((ADA, Student("ada2", "Lovelace", "Ada", "a2@x.org"), BOB))
+    tree = {"Ada Lovelace/exercises.py": "A", "bob2/exercises.py": "B", f"{MOODLE}/exercises.py": "M"}
+    submissions = grades(make(tmp_path / "subs", tree), roster=roster)
+    advice = "may be the work of ada1 or ada2: rename it to one of these ids and run the same command with --resume."
+    for student in ("ada1", "ada2", "Ada Lovelace"):
+        notes = " ".join(submissions[student, "02"].notes)
+        assert f"Ada Lovelace {advice}" in notes
+        assert f"{MOODLE} {advice}" in notes
+    assert submissions["bob2", "02"].notes == ()
+    bob = make(tmp_path / "b", {"bob2/exercises.py": "B", "Ada Lovelace/exercises.py": "A", "ada1/exercises.py": "1"})
+    assert grades(bob, roster=roster)["ada1", "02"].notes == (), "who has handed in is not meant"
+
+
+def test_a_folder_of_a_lab_beside_folders_of_students_is_a_note(tmp_path: Path) -> None:
+    tree = {"ada1/exercises.py": "A", "lab-02/bob2/exercises.py": "B", "lab-04-gradient-accumulation/x.py": ""}
+    submissions = grades(make(tmp_path / "subs", tree), "02", roster=ROSTER)
+    assert submissions["bob2", "02"].file is None
+    for name in ("lab-02", "lab-04-gradient-accumulation"):
+        assert submissions[name, "02"].file is None
+        assert submissions[name, "02"].notes[-1] == (
+            f"{name} is named like a lab and lies beside students' folders, so nothing in it is graded: move the "
+            "students' folders out of it, or grade it by a run of its own."
+        )
 
 
 # Hostile submissions -------------------------------------------------------------------------------------------------
@@ -520,7 +644,7 @@ ARCHIVES = {
     "traversal in tar": ("tar.gz", tarred({"lab-02/../../exercises.py": "x"}), "leads out of its archive"),
     "absolute": ("zip", zipped({"/exercises.py": "x"}), "leads out of its archive"),
     "drive": ("zip", zipped({"C:/exercises.py": "x"}), "leads out of its archive"),
-    "backslashes": ("tar.gz", tarred({"lab-02\\exercises.py": "x"}), "leads out of its archive"),
+    "backslashes": ("tar.gz", tarred({"lab-02\\..\\..\\exercises.py": "x"}), "leads out of its archive"),
     "encrypted": ("zip", encrypted(zipped({"exercises.py": "x"})), "is encrypted"),
     "corrupt": ("zip", zipped({"exercises.py": "x" * 999})[:60], "is no archive (BadZipFile)"),
     "corrupt bytes": ("zip", zipped({"exercises.py": "abc" * 99}).replace(b"PK\x03\x04", b"PK\x03\x05"), "is corrupt"),
@@ -533,7 +657,7 @@ ARCHIVES = {
     "tar bomb": ("tar.gz", tarred({"x.bin": b"\0" * 3_000_000, "exercises.py": b"#" * 3_000_000}), "unpacks to more"),
     "link": ("zip", link_in_zip(), "is a symbolic link"),
     "link in tar": ("tar.gz", tarred({"exercises.py": ""}, of_type(tarfile.SYMTYPE)), "is a symbolic link"),
-    "hard link in tar": ("tar.gz", tarred({"exercises.py": ""}, of_type(tarfile.LNKTYPE)), "is a hard link"),
+    "hard link in tar": ("tar.gz", tarred({"exercises.py": ""}, of_type(tarfile.LNKTYPE)), "that the archive lacks"),
     "FIFO in tar": ("tar.gz", tarred({"exercises.py": ""}, of_type(tarfile.FIFOTYPE)), "is no plain file"),
     "folder": ("zip", zipped({"exercises.py/": ""}), "is a folder"),
     "many": ("zip", zipped({f"{number}": "" for number in range(20_001)}), "holds more than 20,000 files"),

@@ -4,6 +4,7 @@ Nothing is unpacked to disk, so no name leads out of the archive and no link is 
 reason.
 """
 
+import contextlib
 import functools
 import gzip
 import io
@@ -127,6 +128,23 @@ class Archive:
 
     def _tar_entries(self, max_bytes: Callable[[tuple[str, ...]], int], packed: bool) -> Iterator[Entry]:
         """Reads once from front to end, and keeps files with a size limit above 0 in memory."""
+        for tar, info in self._tar_members(packed):
+            path, reason = _path_of(info.name)
+            if info.isdir() and not (path and path[-1].lower().endswith(".py")):
+                continue
+            cap = max_bytes(path) if path else 0
+            if info.islnk() and cap and not reason:
+                target, _ = _path_of(info.linkname)
+                yield Entry(path, info.mtime, functools.partial(self._read_linked, target, packed))
+            elif reason := reason or _tar_kind(info) or (too_large(info.size, cap) if cap else None):
+                yield refused(path, reason, info.mtime)
+            elif cap:
+                data = _read(cast(BinaryIO, tar.extractfile(info)), cap)
+                yield Entry(path, info.mtime, functools.partial(_in_memory, data))
+            else:
+                yield Entry(path, info.mtime, refused(path, "is not read").read)
+
+    def _tar_members(self, packed: bool) -> Iterator[tuple[tarfile.TarFile, tarfile.TarInfo]]:
         with open_plain(self.root, self.place, MAX_PACKED * self.times) as file:
             limit = min(MAX_UNPACKED * self.times, max(MIB, os.fstat(file.fileno()).st_size * MAX_RATIO))
             stream = _ForwardOnly(cast(BinaryIO, gzip.GzipFile(fileobj=file)) if packed else file, CHUNK, limit)
@@ -134,17 +152,15 @@ class Archive:
                 for count, info in enumerate(tar, start=1):
                     tar.members.clear()  # type: ignore[attr-defined]  # otherwise tarfile keeps all members
                     self._count(count)
-                    path, reason = _path_of(info.name)
-                    if info.isdir() and not (path and path[-1].lower().endswith(".py")):
-                        continue
-                    cap = max_bytes(path) if path else 0
-                    if reason := reason or _tar_kind(info) or (too_large(info.size, cap) if cap else None):
-                        yield refused(path, reason, info.mtime)
-                    elif cap:
-                        data = _read(cast(BinaryIO, tar.extractfile(info)), cap)
-                        yield Entry(path, info.mtime, functools.partial(_in_memory, data))
-                    else:
-                        yield Entry(path, info.mtime, refused(path, "is not read").read)
+                    yield tar, info
+
+    def _read_linked(self, target: tuple[str, ...], packed: bool, cap: int) -> bytes:
+        """Returns the member that a hard link names, by a second pass, because the archive is read forward only."""
+        with contextlib.suppress(OSError, EOFError, tarfile.TarError):
+            for tar, info in self._tar_members(packed):
+                if _path_of(info.name)[0] == target and info.isreg() and not info.issparse():
+                    return _in_memory(_read(cast(BinaryIO, tar.extractfile(info)), cap), cap)
+        raise RefusedError("is a hard link to a file that the archive lacks")
 
     def _count(self, members: int) -> None:
         if members > MAX_ENTRIES * self.times:
@@ -218,7 +234,7 @@ def _path_of(name: str) -> tuple[tuple[str, ...], str | None]:
     """Returns the parts of a member's name, and the reason if the name is refused."""
     parts = name.replace("\\", "/").split("/")
     path = tuple(part for part in parts if part not in ("", ".", ".."))
-    if name.startswith(("/", "\\")) or "\\" in name or ".." in parts or name[1:2] == ":":
+    if name.startswith(("/", "\\")) or ".." in parts or name[1:2] == ":":
         return path[:MAX_DEPTH], "has a name that leads out of its archive"
     if "\0" in name or len(name) > 1000 or len(path) > MAX_DEPTH:
         return path[:MAX_DEPTH], "has a name that is too long, too deep or holds a NUL"

@@ -15,10 +15,10 @@ SUBMISSIONS may also be one .zip or .tar.gz with all submissions. Then archives 
 
 Of several files for one student and lab, the unchanged stub comes last. The order of the others is: the newer
 attachment (Canvas) or hand-in, then the place inside it (`work/lab-02`, `lab-02`, `code/lab-02-…`, the top, anywhere
-else), then the newer file. Files in folders called `solutions` or `tests` never count. The hand-in time is the time
-in nbgrader's or Gradescope's metadata, or else the time of the file, which in a class's archive is the member's (zip
-archives keep local time, taken for this machine's). Files of a student's own archive have the time of the archive,
-because the times inside are the student's claim.
+else), then the newer file, whether it is exercises.py, exercises (1).py or exercises copy.py. Files in folders called
+`solutions` or `tests` never count. The hand-in time is the time in nbgrader's or Gradescope's metadata, or else the
+time of the file, which in a class's archive is the member's (zip archives keep local time, taken for this machine's).
+Files of a student's own archive have the time of the archive, because the times inside are the student's claim.
 """
 
 import hashlib
@@ -64,11 +64,16 @@ def collect(source: Path, labs: Sequence[Lab], out: Path, roster: Roster | None 
         for handin in sorted(handins, key=lambda handin: handin.name):
             for student in handin.students:
                 by_student.setdefault(student.student_id, (student, []))[1].append(handin)
-        similar_ids = _similar_id_notes(by_student)
+        similar_ids, unclear = _similar_id_notes(by_student), _unclear_name_notes(handins, by_student)
         submissions = []
         for student_id, (student, own_handins) in by_student.items():
             unknown = roster and student_id not in roster.by_id
-            notes = [f"{printable(handin.name)} is not in the roster." for handin in own_handins if unknown]
+            notes = [
+                f"{printable(handin.name)} is not in the roster."
+                for handin in own_handins
+                if unknown and not unclear.get(student_id)
+            ]
+            notes += unclear.get(student_id, [])
             notes += similar_ids.get(student_id, [])
             group = sorted({member.student_id for handin in own_handins for member in handin.students} - {student_id})
             notes += [f"Handed in together with {', '.join(map(printable, group))}."] if group else []
@@ -140,6 +145,24 @@ def _similar_id_notes(student_ids: Collection[str]) -> Mapping[str, list[str]]:
             raise UserError(f"The students {names} would share files: rename one of them.")
     note = "There is another student whose id differs only in case or in how its letters are written."
     return {student_id: [note] for group in groups.values() if len(group) > 1 for student_id in group}
+
+
+def _unclear_name_notes(
+    handins: Sequence[Handin], by_student: Mapping[str, tuple[Student, list[Handin]]]
+) -> Mapping[str, list[str]]:
+    """Returns notes on names that several students have: for the hand-in, and for each of them without a hand-in."""
+    notes: dict[str, list[str]] = {}
+    for handin in handins:
+        ids = [student.student_id for student in handin.candidates if not by_student[student.student_id][1]]
+        if ids:
+            owners, target = " or ".join(map(printable, ids)), "this id" if len(ids) == 1 else "one of these ids"
+            note = (
+                f"{printable(handin.name)} may be the work of {owners}: rename it to {target} and run the same command "
+                "with --resume."
+            )
+            for student_id in [*ids, *(student.student_id for student in handin.students)]:
+                notes.setdefault(student_id, []).append(note)
+    return notes
 
 
 def _submission(

@@ -13,9 +13,15 @@ from rankzero.grading.intake.archives import archive_stem
 from rankzero.grading.intake.gradescope_metadata import METADATA, metadata_value, read_metadata
 from rankzero.grading.intake.match_student import StudentMatcher, system_name
 from rankzero.grading.intake.roster import Roster, split_name
-from rankzero.grading.intake.submission_source import SubmissionSource, expand_archives, read_archive
+from rankzero.grading.intake.submission_source import SubmissionSource, expand_archives, is_lab_name, read_archive
 from rankzero.grading.intake.timestamps import parse_time
 from rankzero.grading.intake.untrusted_files import Entry, RefusedError, refused
+
+NAMED_LIKE_A_LAB = (
+    "is named like a lab and lies beside students' folders, so nothing in it is graded: move the students' folders out "
+    "of it, or grade it by a run of its own"
+)
+_WITHOUT_ENDING = re.compile(r"(?<=\.py)\.\w+$", re.IGNORECASE)  # exercises.py.txt, as some browsers save a file
 
 
 @dataclass(frozen=True)
@@ -31,6 +37,7 @@ class Handin:
     submitted_at: str = ""  # in systems that record the time
     timestamps: bool = False  # whether a timestamp.txt beside a file is nbgrader's, not the student's
     is_file: bool = False  # a single file: its name is the hand-in's
+    candidates: tuple[Student, ...] = ()  # students of the roster to whom the name may belong, if it identifies none
 
 
 def read_handins(
@@ -49,6 +56,9 @@ def read_handins(
     for name in source.folders:
         values = metadata.get(name)
         handin = _gradescope_handin(name, values, matcher) if values else _match(name, matcher, name)
+        if not lab and _is_lab(name, matcher):
+            yield _lab_handin(name, matcher)
+            continue
         try:
             entries = expand_archives(source, name, source.folder(name), max_bytes)
         except RefusedError as error:
@@ -58,7 +68,9 @@ def read_handins(
         if name == METADATA or not _is_handin(name, entry, matcher):
             continue
         handin = _match(name, matcher, _student_part(name))
-        if archive_stem(name):
+        if not lab and _is_lab(archive_stem(name), matcher):
+            handin = _lab_handin(name, matcher)
+        elif archive_stem(name):
             handin = replace(handin, entries=read_archive(source, (name,), entry, max_bytes))
         else:
             path = (_original_file_name(name, entry),)
@@ -66,17 +78,28 @@ def read_handins(
         yield replace(handin, lab=handin.lab or lab)
 
 
+def _is_lab(name: str, matcher: StudentMatcher) -> bool:
+    return is_lab_name(name) and not matcher.find([name])
+
+
+def _lab_handin(name: str, matcher: StudentMatcher) -> Handin:
+    """Returns a folder or archive of a lab that lies beside students' folders: nothing in it is read."""
+    return Handin(name, (Student(matcher.unknown_id(name, name)),), [refused((), NAMED_LIKE_A_LAB)])
+
+
 def _match(name: str, matcher: StudentMatcher, student_part: str) -> Handin:
     match = matcher.match(student_part)
-    return Handin(name, (match.student,), [], match.lab, match.exact, match.serial)
+    in_roster = matcher.roster and match.student.student_id in matcher.roster.by_id
+    candidates = () if in_roster else matcher.candidates(student_part)
+    return Handin(name, (match.student,), [], match.lab, match.exact, match.serial, candidates=candidates)
 
 
 def _student_part(name: str) -> str:
     """Returns the part of a file's name that names its student; a name that Moodle or Canvas made stays whole."""
     if system_name(name):
         return name
-    stem = archive_stem(name) or os.path.splitext(name)[0]
-    return re.sub(r"[-_ ]exercises$", "", stem, flags=re.IGNORECASE)
+    stem = archive_stem(name) or os.path.splitext(_WITHOUT_ENDING.sub("", name))[0]
+    return re.sub(r"[-_ ]exercises?$", "", stem, flags=re.IGNORECASE)
 
 
 def _original_file_name(name: str, entry: Entry) -> str:
@@ -88,7 +111,7 @@ def _original_file_name(name: str, entry: Entry) -> str:
 
 def _is_handin(name: str, entry: Entry, matcher: StudentMatcher) -> bool:
     """Returns whether a file beside the folders is a submission: code, an archive, or a name that is a student's."""
-    if entry.why or archive_stem(name) or name.lower().endswith((".py", ".ipynb")):
+    if entry.why or archive_stem(name) or _WITHOUT_ENDING.sub("", name.lower()).endswith((".py", ".ipynb")):
         return True
     return bool(system_name(name) or matcher.find([_student_part(name)]))
 

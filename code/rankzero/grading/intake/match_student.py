@@ -69,6 +69,13 @@ class StudentMatcher:
         students = {student for name in names if self.roster and (student := self.roster.find(name))}
         return students.pop() if len(students) == 1 else None
 
+    def candidates(self, name: str) -> tuple[Student, ...]:
+        """Returns the students of the roster to whom a name may belong that identifies none of them."""
+        full_name = system["name"] if (system := system_name(name)) else name
+        names = (full_name, full_name.partition("-")[2]) if system else (full_name,)
+        students = [student for name in names if self.roster and name for student in self.roster.all_named(name)]
+        return tuple(dict.fromkeys(students))
+
     def unknown_id(self, name: str, whole_name: str) -> str:
         """Returns an id for a person outside the roster, made of one of the names; never an id of the roster."""
         ids = self.roster.by_id if self.roster else {}

@@ -45,6 +45,15 @@ class Roster:
         key = fold_case(name)
         return next((table[key] for table in self._tables if key in table), None)
 
+    def all_named(self, name: str) -> tuple[Student, ...]:
+        """Returns every student with this id, email or full name: for a name that `find` does not know."""
+        key = fold_case(name)
+        return tuple(
+            student
+            for student in self.students
+            if key in {fold_case(student.student_id), fold_case(student.email), *full_names(student)}
+        )
+
     @cached_property
     def by_id(self) -> Mapping[str, Student]:
         """Returns the students by id."""

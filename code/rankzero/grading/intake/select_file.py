@@ -1,5 +1,8 @@
 """File selection: of several files that a student handed in, the one that is graded for a lab."""
 
+import difflib
+import itertools
+import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -20,6 +23,7 @@ CODE_BYTES = MIB
 NOTEBOOK_BYTES = 20 * MIB
 MAX_CANDIDATES = 8  # files of one student for one lab that are read
 MAX_NOTES = 6
+SAME_MOMENT_S = 2.0  # times that differ by less are those of one download or copy, or of a zip archive's two seconds
 
 _LAB = re.compile(r"(?<![A-Za-z])lab[-_ ]?0*(?P<number>\d{1,2})(?!\d)", re.IGNORECASE)
 _CURRICULUM_FOLDERS = {"solutions", "solution", "tests"}  # of a clone, without files by the student
@@ -39,7 +43,6 @@ class _Candidate:
     handin: Handin
     entry: Entry
     location: int
-    rank: tuple[float, ...]  # the lowest comes first
 
     @property
     def label(self) -> str:
@@ -75,7 +78,7 @@ def select_file(handins: Sequence[Handin], lab: Lab, only_lab: bool) -> Selected
         for entry in handin.entries
         if entry.why and (not entry.path or archive_stem(entry.path[-1]))
     ]
-    candidates = sorted(_candidates(handins, lab, only_lab), key=lambda candidate: candidate.rank)
+    candidates = _ranked(list(_candidates(handins, lab, only_lab)), lab)
     unclear = {candidate.entry.path[:-1] for candidate in candidates if candidate.location == _ELSEWHERE}
     if len(unclear) > 1 and len(unclear) == len({candidate.entry.path[:-1] for candidate in candidates}):
         names = ", ".join(candidate.label for candidate in candidates[:3])
@@ -95,9 +98,10 @@ def select_file(handins: Sequence[Handin], lab: Lab, only_lab: bool) -> Selected
     selected, data = min(readable, key=lambda pair: _is_stub(pair[1], lab))
     if _is_stub(data, lab):
         notes.append(f"{selected.label} is as it was given: nothing is written in it.")
-    others = (candidate for candidate, other in readable if other != data and not _is_stub(other, lab))
-    for other_label in dict.fromkeys(candidate.label for candidate in others):
-        notes.append(f"{other_label} was handed in too and is not graded: {selected.label} is.")
+    for candidate, other in readable:
+        if other != data and not _is_stub(other, lab):
+            newer = ", which is newer" if _is_newer(selected, candidate) else ""
+            notes.append(f"{candidate.label} was handed in too and is not graded: {selected.label} is{newer}.")
     submitted_at, time_notes = _submission_time(selected.handin, selected.entry)
     return SelectedFile(data, submitted_at, _few([*notes, *time_notes]))
 
@@ -125,7 +129,7 @@ def _candidates(handins: Sequence[Handin], lab: Lab, only_lab: bool) -> Iterator
     for handin in handins:
         for entry in handin.entries:
             if is_code(entry.path) and (location := _location(handin, entry.path, lab, only_lab)):
-                yield _Candidate(handin, entry, location, _rank(handin, entry, lab, location))
+                yield _Candidate(handin, entry, location)
 
 
 def _location(handin: Handin, path: tuple[str, ...], lab: Lab, only_lab: bool) -> int:
@@ -149,15 +153,41 @@ def _lab_number(handin: Handin, path: tuple[str, ...]) -> str:
     return numbers[-1] if numbers else handin.lab
 
 
-def _rank(handin: Handin, entry: Entry, lab: Lab, location: int) -> tuple[float, ...]:
-    newest = max((other.modified for other in handin.entries if is_code(other.path)), default=0.0)
-    name = entry.path[-1].lower()
-    match = CODE.fullmatch(name)
-    number = int(match["number"] or 0) if match else 0
-    return (
-        handin.lab not in ("", lab.number), -handin.serial, not handin.exact, -newest,
-        location, len(entry.path), name != "exercises.py", -entry.modified, -number,
-    )  # fmt: skip
+def _ranked(candidates: Sequence[_Candidate], lab: Lab) -> list[_Candidate]:
+    """Returns the candidates, the likeliest first: of the files in one folder, the newest, whatever its name."""
+    newest = {
+        candidate.label: max(entry.modified for entry in candidate.handin.entries if is_code(entry.path))
+        for candidate in candidates
+    }
+    moments = _moments([*newest.values(), *(candidate.entry.modified for candidate in candidates)])
+    claims = _moments([candidate.entry.claimed for candidate in candidates])
+
+    def rank(candidate: _Candidate) -> tuple[float, ...]:
+        handin, entry = candidate.handin, candidate.entry
+        match = CODE.fullmatch(entry.path[-1])
+        return (
+            handin.lab not in ("", lab.number), -handin.serial, not handin.exact, -moments[newest[candidate.label]],
+            candidate.location, len(entry.path), -moments[entry.modified], -claims[entry.claimed],
+            entry.path[-1].lower() != "exercises.py", -int((match and match["number"]) or 0),
+        )  # fmt: skip
+
+    return sorted(candidates, key=rank)
+
+
+def _is_newer(first: _Candidate, second: _Candidate) -> bool:
+    """Returns whether the first file is newer than the second file. A claimed time counts within an archive only."""
+    seconds = first.entry.modified - second.entry.modified
+    if not seconds:
+        seconds = first.entry.claimed - second.entry.claimed
+    return first.handin.serial > second.handin.serial or seconds > SAME_MOMENT_S
+
+
+def _moments(times: Sequence[float]) -> dict[float, int]:
+    """Returns a number for each time, the same for times of one copy or download, which say nothing of age."""
+    moments: dict[float, int] = {}
+    for before, time in itertools.pairwise([-math.inf, *sorted(times)]):
+        moments[time] = moments.get(before, 0) + (time - before > SAME_MOMENT_S)
+    return moments
 
 
 def _missing_notes(handins: Sequence[Handin], lab: Lab, only_lab: bool) -> list[str]:
@@ -168,17 +198,41 @@ def _missing_notes(handins: Sequence[Handin], lab: Lab, only_lab: bool) -> list[
         for handin, entry in entries
         if entry.why and not archive_stem(entry.path[-1])
     ]
+    empty = [handin.name for handin in handins if not handin.entries]
+    notes += [f"{printable(name)} is empty: ask the student for exercises.py." for name in empty]
     usable = [(handin, entry.path) for handin, entry in entries if not entry.why]
     files = [(handin, path) for handin, path in usable if only_lab or _lab_number(handin, path) in ("", lab.number)]
-    if not files and (usable or not handins):
+    if not files and (usable or not entries):
         return notes[:3]
     names = ", ".join(dict.fromkeys(printable(handin.name) for handin in handins))
+    notebooks = [label(*file) for file in files if file[1][-1].lower().endswith(".ipynb")]
+    if notebooks and len(notebooks) == len(files):
+        sentence = (
+            f"{names} holds a notebook ({notebooks[0]}) and no exercises.py for lab {lab.number}: notebooks get no "
+        )
+        return [*notes[:3], f"{sentence}points, so ask the student for exercises.py."]
     labels = sorted((label(*file) for file in files), key=lambda name: not name.endswith(".py"))
     alternatives = f"; there is {', '.join(labels[:3])}{' and more' if len(labels) > 3 else ''}" if labels else ""
     sentence = f"No exercises.py for lab {lab.number} was found in {names}{alternatives}."
     if not only_lab and any(is_code(path) and not _lab_number(handin, path) for handin, path in files):
         sentence += f" With several labs, a file's place must name its lab, as lab-{lab.number}/exercises.py does."
+    elif misnamed := _misnamed(files):
+        handin, path = misnamed
+        name = f"{handin.students[0].student_id}.py" if handin.is_file else "exercises.py"
+        sentence += f" If {label(handin, path)} is the submission, rename it to {printable(name)} and run the same "
+        sentence += "command with --resume."
     return [*notes[:3], sentence]
+
+
+def _misnamed(files: Sequence[tuple[Handin, tuple[str, ...]]]) -> tuple[Handin, tuple[str, ...]] | None:
+    """Returns the file whose name is most like exercises.py, or else the only .py file; None if there is none."""
+
+    def likeness(file: tuple[Handin, tuple[str, ...]]) -> float:
+        return difflib.SequenceMatcher(None, file[1][-1].lower().partition(".")[0], "exercises").ratio()
+
+    code = [file for file in files if ".py" in file[1][-1].lower()]
+    alike = max(files, key=likeness, default=None)
+    return alike if alike and likeness(alike) > 0.8 else code[0] if len(code) == 1 else None
 
 
 def _submission_time(handin: Handin, entry: Entry) -> tuple[str, list[str]]:

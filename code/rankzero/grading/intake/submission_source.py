@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Protocol, Self
 
+from rankzero.curriculum import all_labs
 from rankzero.grading.intake.archives import Archive, archive_stem
 from rankzero.grading.intake.gradescope_metadata import METADATA
 from rankzero.grading.intake.roster import Roster
@@ -21,7 +22,10 @@ from rankzero.grading.intake.untrusted_files import (
     refused,
 )
 
-CODE = re.compile(r"exercises(?:[ _-]?\(?(?P<number>\d{1,3})\)?)?\.py", re.IGNORECASE)
+# exercises.py, and the names that browsers, course systems and file managers give to a further copy.
+CODE = re.compile(
+    r"(?:copy of )?exercises(?:[ _-]*\(?(?:another )?copy\)?)?(?:[ _-]?\(?(?P<number>\d{1,3})\)?)?\.py", re.IGNORECASE
+)
 LAB = re.compile(r"lab[-_ ]?0*(?P<number>\d{1,2})", re.IGNORECASE)
 NBGRADER_FOLDERS = {"submitted", "source", "release", "autograded", "feedback"}
 IGNORED_FILES = {"Thumbs.db", "desktop.ini", "Icon\r"}
@@ -127,7 +131,8 @@ def read_archive(
 ) -> list[Entry]:
     """Returns the files of one student's archive at `path`, which `label` names to the instructor.
 
-    Every file has the time of the archive: the times inside are the student's claim, and so is a timestamp.txt.
+    Every file has the time of the archive: the times inside are the student's claim, and so is a timestamp.txt. They
+    only decide between several files of the archive.
     """
     try:
         with contextlib.closing(source.archive(path)) as archive:
@@ -135,7 +140,7 @@ def read_archive(
     except RefusedError as error:
         return [refused(label, str(error), entry.modified)]
     return [
-        replace(member, path=(*label[:-1], *member.path), modified=entry.modified)
+        replace(member, path=(*label[:-1], *member.path), modified=entry.modified, claimed=member.modified)
         for member in members
         if member.path[-1:] != ("timestamp.txt",)
     ]
@@ -187,6 +192,11 @@ def lab_sources(source: SubmissionSource, slugs: Mapping[str, str]) -> dict[str,
     stems |= {name: stem for name in source.files if (stem := archive_stem(name))}
     numbers = {name: slugs.get(stem) or _lab_number(stem) for name, stem in stems.items()}
     return numbers if all(numbers.values()) else {}
+
+
+def is_lab_name(name: str) -> bool:
+    """Returns whether a folder or archive has a lab's name."""
+    return bool(_lab_number(name)) or name in {lab.slug for lab in all_labs()}
 
 
 def _lab_number(name: str) -> str:

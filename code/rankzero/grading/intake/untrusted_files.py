@@ -5,9 +5,11 @@ No link is followed, and no FIFO or device is opened. A refused file stays in th
 
 import contextlib
 import errno
+import functools
 import itertools
 import os
 import stat
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,6 +36,7 @@ class Entry:
     modified: float  # seconds since 1970; 0 if unknown
     read: Callable[[int], bytes]  # takes the size limit; returns a plain file, or raises RefusedError
     why: str = ""  # the reason, if its path or kind is refused already
+    claimed: float = 0.0  # the time that a student's own archive states; 0 outside of one
 
 
 def refused(path: tuple[str, ...], why: str, modified: float = 0.0) -> Entry:
@@ -110,8 +113,8 @@ def _opened_folder(root: Path, place: tuple[str, ...]) -> Iterator[int]:
 
 def file_entry(root: Path, place: tuple[str, ...], path: tuple[str, ...], status: os.stat_result) -> Entry:
     """Returns the entry of `root/place/path`, which is not a folder: a file, or a refused object."""
-    if not stat.S_ISREG(status.st_mode):
-        return refused(path, _not_plain(status) or "", status.st_mtime)
+    if reason := _not_plain(status, root):
+        return refused(path, reason, status.st_mtime)
     return Entry(path, status.st_mtime, lambda cap: read_plain(root, place + path, cap))
 
 
@@ -135,7 +138,7 @@ def open_plain(root: Path, place: tuple[str, ...], cap: int) -> BinaryIO:
     """Opens the plain file `root/place` of at most `cap` bytes. RefusedError for anything else; OSError as `open`."""
     number = _open_below(root, place, 0)
     status = os.fstat(number)
-    if reason := _not_plain(status) or too_large(status.st_size, cap):
+    if reason := _not_plain(status, root) or too_large(status.st_size, cap):
         os.close(number)
         raise RefusedError(reason)
     return os.fdopen(number, "rb")
@@ -157,7 +160,7 @@ def _open(name: str, at: int, flags: int) -> int:
     status = os.lstat(name, dir_fd=at)  # before opening it: opening a device may have an effect
     is_expected = stat.S_ISDIR if flags & os.O_DIRECTORY else stat.S_ISREG
     if not is_expected(status.st_mode):
-        raise RefusedError(_not_plain(status) or "is no folder")
+        raise RefusedError(_odd_kind(status) or "is no folder")
     try:
         return os.open(name, flags | os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=at)
     except OSError as error:
@@ -166,10 +169,30 @@ def _open(name: str, at: int, flags: int) -> int:
         raise
 
 
-def _not_plain(status: os.stat_result) -> str | None:
-    if not stat.S_ISREG(status.st_mode):
-        return f"is {_KINDS.get(stat.S_IFMT(status.st_mode), 'a device')}"
-    return f"is a hard link: the same file has {status.st_nlink} names" if status.st_nlink > 1 else None
+def _not_plain(status: os.stat_result, root: Path) -> str | None:
+    """Returns why a file below `root` is refused by its kind, or None. All names of a plain file are below `root`."""
+    if reason := _odd_kind(status):
+        return reason
+    if status.st_nlink == 1 or _names_below(root)[status.st_dev, status.st_ino] >= status.st_nlink:
+        return None
+    return f"is a hard link: the same file has {status.st_nlink} names, some of them elsewhere; hand in a copy of it"
+
+
+def _odd_kind(status: os.stat_result) -> str | None:
+    return None if stat.S_ISREG(status.st_mode) else f"is {_KINDS.get(stat.S_IFMT(status.st_mode), 'a device')}"
+
+
+@functools.lru_cache(maxsize=1)
+def _names_below(root: Path) -> Counter[tuple[int, int]]:
+    """Returns the number of names of each file with several names below `root`, by device and inode."""
+    names: Counter[tuple[int, int]] = Counter()
+    for folder, _, files in os.walk(root):
+        for file in files:
+            with contextlib.suppress(OSError):
+                status = os.lstat(os.path.join(folder, file))
+                if status.st_nlink > 1:
+                    names[status.st_dev, status.st_ino] += 1
+    return names
 
 
 def too_large(size: int, cap: int) -> str | None:
