@@ -20,7 +20,8 @@ _NAMES = {
     "network": "socket socketserver ssl urllib requests http httpx aiohttp ftplib smtplib telnetlib xmlrpc asyncio "
     "select selectors websockets paramiko torch.hub torch.utils.model_zoo torch.distributed.rpc "
     "torch.distributed.TCPStore huggingface_hub",
-    "patching": "builtins unittest.mock mock torch._C._* torch.utils._python_dispatch._* tracemalloc",
+    "patching": "builtins unittest.mock mock torch._C._* torch.utils._python_dispatch._* tracemalloc torch.overrides "
+    "torch.library torch.set_default_* torch.set_num_* torch.autograd.set_* torch.nn.modules.module.register_module_*",
     "hidden": "builtins.exec builtins.eval builtins.compile builtins.globals builtins.locals builtins.vars "
     "builtins.bytes.fromhex builtins.bytearray.fromhex base64 zlib marshal pickle dill cloudpickle binascii codecs "
     "lzma bz2 gzip zipfile tarfile shelve types.CodeType types.FunctionType code codeop dis "
@@ -30,7 +31,7 @@ _NAMES = {
 _ATTRIBUTES = {
     "frames": "tb_frame tb_next f_back f_locals f_globals f_builtins f_code f_trace __traceback__ gi_frame cr_frame "
     "ag_frame __globals__ __closure__ __code__ cell_contents __builtins__ __subclasses__ __mro__ __bases__ _getframe "
-    "co_code co_consts __defaults__ __kwdefaults__",
+    "co_code co_consts __defaults__ __kwdefaults__ __self__ __wrapped__ __objclass__",
     "processes": "_exit",
     "patching": "__dict__ __class__ __setattr__ __delattr__",
     "grader": "__import__ __loader__ __spec__",

@@ -8,9 +8,10 @@ import io
 import re
 import tokenize
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+from rankzero.exercises.probes.tamper_check import MODULES
 from rankzero.grading.grade import Flag
 from rankzero.grading.intake.safe_names import printable
 from rankzero.grading.scan.flagged_names import ATTRIBUTES, BASES, BUILT_IN, GRADER_FILES, METHODS, PLACES, kind_of
@@ -23,6 +24,7 @@ _ENCODING = re.compile(rb"^[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")
 _INVISIBLE = re.compile(
     r"[\u061c\u200b-\u200f\u202a-\u202e\u2060\u2066-\u2069]|[\x00-\x08\x0b\x0e-\x1f\x7f-\x9f]|.\ufeff", re.S
 )
+_BY_NAME = ("getattr", "setattr", "delattr", "hasattr")  # reach attributes by names that may be computed
 _FAR_RIGHT = re.compile(r"\S[ \t]{80,}\S")
 
 
@@ -87,17 +89,31 @@ def _code_flags(data: bytes) -> list[Flag]:
         return []
     scanner = _CodeScanner()
     nodes = list(ast.walk(tree))
-    for node in nodes:
+    for node in nodes * 2:  # a name may be bound to a name that is bound further on
         scanner.bind(node)
     for node in nodes:
         scanner.visit(node)
     return scanner.flags
 
 
+def _bindings(node: ast.AST) -> list[tuple[ast.AST, ast.AST | None]]:
+    """Returns the targets that a node binds, each with its value, or with a table or call that holds the value."""
+    if isinstance(node, ast.Assign):
+        return [(target, node.value) for target in node.targets]
+    if isinstance(node, ast.AnnAssign | ast.NamedExpr):
+        return [(node.target, node.value)]
+    if isinstance(node, ast.For | ast.AsyncFor | ast.comprehension):
+        return [(node.target, node.iter)]
+    if isinstance(node, ast.withitem) and node.optional_vars and isinstance(node.context_expr, ast.Call):
+        return [(node.optional_vars, argument) for argument in node.context_expr.args]
+    return []
+
+
 @dataclass
 class _CodeScanner:
     names: dict[str, str] = field(default_factory=dict)  # the full name of each imported name
     docs: set[int] = field(default_factory=set)  # docstrings, by the node's id
+    called: set[int] = field(default_factory=set)  # functions of calls, and objects of attributes, by the node's id
     flags: list[Flag] = field(default_factory=list)
 
     def bind(self, node: ast.AST) -> None:
@@ -109,11 +125,49 @@ class _CodeScanner:
         elif isinstance(node, ast.ImportFrom):
             for alias in node.names:
                 self.names[alias.asname or alias.name] = f"{node.module or ''}.{alias.name}"
-        elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
-            if (full_name := self.dotted(node.value)) and node.targets[0].id not in self.names:
-                self.names[node.targets[0].id] = full_name
         elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
             self.docs.add(id(node.value))
+        elif isinstance(node, ast.Call):
+            self.called.add(id(node.func))
+        elif isinstance(node, ast.Attribute):
+            self.called.add(id(node.value))
+        elif isinstance(node, ast.arguments):
+            positional = [*node.posonlyargs, *node.args]
+            defaults = zip(positional[len(positional) - len(node.defaults) :], node.defaults, strict=True)
+            for argument, default in (*defaults, *zip(node.kwonlyargs, node.kw_defaults, strict=True)):
+                self.alias(argument.arg, self.objects(default))
+        elif isinstance(node, ast.Match):
+            for capture in (part for case in node.cases for part in ast.walk(case.pattern)):
+                self.alias(getattr(capture, "name", None) or "", self.objects(node.subject))
+        else:
+            for target, value in _bindings(node):
+                self.bind_target(target, value)
+
+    def bind_target(self, target: ast.AST, value: ast.AST | None) -> None:
+        """Records the target of an assignment as another name of the value, or of a part of it."""
+        if isinstance(target, ast.Name):
+            self.alias(target.id, self.objects(value))
+        elif isinstance(target, ast.Starred):
+            self.bind_target(target.value, value)
+        elif isinstance(target, ast.Tuple | ast.List):
+            parts = value.elts if isinstance(value, ast.Tuple | ast.List) else []
+            in_pairs = len(parts) == len(target.elts) and not any(isinstance(part, ast.Starred) for part in target.elts)
+            for place, part in enumerate(target.elts):
+                self.bind_target(part, parts[place] if in_pairs else value)
+
+    def alias(self, name: str, full_names: Iterable[str]) -> None:
+        """Records another name of an imported object."""
+        for full_name in full_names:
+            if name and name not in BUILT_IN:
+                self.names.setdefault(name, full_name)
+
+    def objects(self, node: ast.AST | None) -> Iterator[str]:
+        """Yields the full names of the imported objects that a value is, or holds: in tables, calls, conditions."""
+        if node is None or (full_name := self.dotted(node)):
+            yield from [full_name] if node else []
+        elif isinstance(node, ast.Tuple | ast.List | ast.Set | ast.Dict | ast.IfExp | ast.BoolOp | ast.Starred):
+            for part in ast.iter_child_nodes(node):
+                yield from self.objects(part)
 
     def dotted(self, node: ast.AST) -> str:
         """Returns the full name of an imported or built-in object, or ''."""
@@ -146,6 +200,10 @@ class _CodeScanner:
                     self.flag("grader", f"imports {printable(module + alias.name)}", node)
         elif isinstance(node, ast.Name | ast.Attribute):
             self.use(self.dotted(node), node)
+            if self.dotted(node) in MODULES and isinstance(node.ctx, ast.Load) and id(node) not in self.called:
+                self.flag("patching", f"uses the module {self.dotted(node)} as a value", node)
+            if isinstance(node, ast.Name) and node.id in _BY_NAME and id(node) not in self.called:
+                self.flag("hidden", f"uses {node.id} without calling it", node)
             if isinstance(node, ast.Attribute):
                 self.attribute(node.attr, node)
                 if not isinstance(node.ctx, ast.Load) and (name := self.dotted(node)):
@@ -153,6 +211,8 @@ class _CodeScanner:
         elif isinstance(node, ast.Call):
             self.call(node)
         elif isinstance(node, ast.ClassDef):
+            if any(keyword.arg == "metaclass" for keyword in node.keywords):
+                self.flag("objects", f"class {printable(node.name)} has a metaclass", node)
             for base in node.bases:
                 if self.dotted(base) in BASES:
                     self.flag("objects", f"class {printable(node.name)} passes for {self.dotted(base)}", node)
@@ -177,7 +237,7 @@ class _CodeScanner:
         function = node.func.id if isinstance(node.func, ast.Name) else ""
         if function == "type" and len(node.args) == 3:
             self.flag("objects", "makes a class by calling type", node)
-        if function not in ("getattr", "setattr", "delattr", "hasattr") or len(node.args) < 2:
+        if function not in _BY_NAME or len(node.args) < 2:
             return
         owner, name = self.dotted(node.args[0]), node.args[1]
         if isinstance(name, ast.Constant) and isinstance(name.value, str):
