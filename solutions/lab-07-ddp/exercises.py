@@ -1,17 +1,18 @@
 """Lab 07, exercises: data parallel training over several processes, written by hand.
 
-Five exercises, in the order of the page. Replace each line that raises NotImplementedError; keep the signatures.
+Nine exercises, in the order of the page; some call the one before. Replace each line that raises NotImplementedError;
+keep the signatures.
 K = ranks, the processes that train together, numbered 0 to K-1. Each of them runs your code; torch.distributed is ready
 (`import torch.distributed as dist`), and its default group holds all of them. Every rank must call the same
 collectives in the same order, or all of them wait.
 
     rankzero check 07                     # all of them
-    rankzero check 07 ring_all_reduce     # one
-    rankzero hint 07 ring_all_reduce      # when stuck
+    rankzero check 07 exchange            # one
+    rankzero hint 07 exchange             # when stuck
 """
 
 import contextlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 import torch
 import torch.distributed as dist
@@ -20,50 +21,82 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 
+def exchange(outgoing: Tensor, incoming: Tensor) -> None:
+    """Sends `outgoing` to rank + 1, and fills `incoming` with what rank - 1 sends, modulo K: one step of a ring.
+
+    There are two ranks or more. Both tensors are contiguous, of the same dtype on all ranks and of any shape; they may
+    have no number. `incoming` has as many numbers as the rank before sends: perhaps not as many as `outgoing` has.
+    `outgoing` stays as it is. When exchange returns, both messages are complete: the caller may change `outgoing`.
+
+    Use dist.send, recv, isend, irecv or batch_isend_irecv, and no collective. `dist.send` returns when the other side
+    has received, so not all ranks may send first.
+    Read: handbook/distributed-data-parallel.md, "What the average costs"
+    """
+    ### BEGIN SOLUTION
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    sending = dist.isend(outgoing, (rank + 1) % ranks)
+    dist.recv(incoming, (rank - 1) % ranks)
+    assert sending is not None
+    sending.wait()
+    ### END SOLUTION
+
+
 def ring_all_reduce(tensor: Tensor) -> None:
     """Replaces `tensor` on every rank by the sum over all ranks, in place, with messages between neighbors only.
 
-    `tensor` is contiguous, floating point, of any shape, and of the same shape on all ranks. Its N numbers are cut into
-    K chunks as equal as can be, as `tensor_split` does; some are empty where N < K. Each rank sends to rank + 1 and
-    receives from rank - 1, modulo K, one chunk at a time: in K - 1 steps the chunks travel around and are added up, in
-    K - 1 more the finished sums travel around. So a rank sends 2(K-1) messages, and all of them together 2(K-1) N
-    numbers. One rank alone sends nothing.
+    `tensor` is contiguous, of a floating-point dtype, of any shape, and of the same dtype and shape on all ranks. Its N
+    numbers are cut into K chunks as equal as can be, as `tensor_split` does; some are empty where N < K. Each rank
+    sends to rank + 1 and receives from rank - 1, modulo K, one chunk at a time: in K - 1 steps the chunks travel around
+    and are added up, in K - 1 more steps the finished sums travel around. So a rank sends 2(K-1) messages, and all
+    ranks together send 2(K-1) N numbers. One rank alone sends nothing.
 
-    Use dist.send, recv, isend, irecv or batch_isend_irecv, and no collective. `dist.send` returns when the other side
-    has received. Source: NCCL's ring; Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms", 2009.
-    Read: handbook/distributed-data-parallel.md, "What the average costs"
+    `exchange` above is one step. Source: NCCL's ring; Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms",
+    2009. Read: handbook/distributed-data-parallel.md, "What the average costs"
     """
     ### BEGIN SOLUTION
     rank, ranks = dist.get_rank(), dist.get_world_size()
     chunks = tensor.view(-1).tensor_split(ranks)  # views: what is written into them is written into tensor
     for step in range(2 * (ranks - 1)):
-        mine, theirs = chunks[(rank - step) % ranks], chunks[(rank - step - 1) % ranks]
-        received = torch.empty_like(theirs)
-        sending = dist.isend(mine, (rank + 1) % ranks)
-        dist.recv(received, (rank - 1) % ranks)
-        sending.wait()
+        chunk = chunks[(rank - step - 1) % ranks]
+        received = torch.empty_like(chunk)
+        exchange(chunks[(rank - step) % ranks], received)
         if step < ranks - 1:
-            theirs.add_(received)
+            chunk.add_(received)
         else:
-            theirs.copy_(received)
+            chunk.copy_(received)
     ### END SOLUTION
 
 
-def data_parallel(model: nn.Module) -> None:
-    """Makes the ranks' models train as one: the same start, and the same gradient after every backward.
+def same_start(model: nn.Module) -> None:
+    """Gives every rank the model of rank 0: one broadcast for each parameter and each buffer.
 
-    Rank 0's parameters and buffers replace those of the other ranks now. From then on, when backward returns, each
-    `p.grad` holds the mean over the ranks of what is accumulated there, so that equal batches on K ranks give the
-    gradient of all of them together. Each trainable parameter is averaged as soon as its gradient is complete, by one
-    all-reduce a backward; one that is tied, and so found under two names, is still one. A frozen parameter costs
-    nothing in backward. One that no rank's loss depends on keeps the gradient None. (If some ranks use a parameter and
-    others do not, this simple way hangs: `overlap` below does better.)
+    Frozen parameters count, and buffers of any dtype, also those that no state_dict holds (persistent=False). A tied
+    parameter, found under two names, is sent once. The model keeps its tensors, because an optimizer may hold them
+    already: only their numbers change. `requires_grad` and the mode, train or eval, stay.
 
     Read: handbook/distributed-data-parallel.md, "One average"
     """
     ### BEGIN SOLUTION
     for tensor in (*model.parameters(), *model.buffers()):
         dist.broadcast(tensor.detach(), src=0)
+    ### END SOLUTION
+
+
+def data_parallel(model: nn.Module) -> None:
+    """Makes the ranks' models train as one: the same start, and the same gradient after every backward.
+
+    The ranks begin with different weights; `same_start` above changes that. From then on, when backward returns, each
+    `p.grad` holds the mean over the ranks of what is accumulated there, so that equal batches on K ranks give the
+    gradient of all of them together, in train and in eval mode. Each trainable parameter is averaged as soon as its
+    gradient is complete, by one all-reduce per backward, in the gradient's dtype; a tied parameter, found under two
+    names, is still one. A frozen parameter costs nothing in backward. A parameter that no rank's loss depends on keeps
+    the gradient None. (If some ranks use a parameter and others do not, this simple way hangs: `overlap` below does
+    better.)
+
+    Read: handbook/distributed-data-parallel.md, "One average"
+    """
+    ### BEGIN SOLUTION
+    same_start(model)
 
     def average(parameter: Tensor) -> None:
         assert parameter.grad is not None
@@ -79,22 +112,48 @@ def data_parallel(model: nn.Module) -> None:
 def make_buckets(parameters: Iterable[nn.Parameter], cap: int) -> list[list[nn.Parameter]]:
     """Groups the trainable parameters into buckets, about in the order in which backward completes them: last first.
 
-    A bucket is closed as soon as it holds `cap` bytes or more. So the cap is no maximum: the parameter that reaches it
-    still belongs to the bucket. Frozen parameters are in none. `parameters` can be a generator.
+    A bucket holds one dtype, so that its gradients fit into one tensor: each dtype has an open bucket of its own. A
+    bucket is closed as soon as it holds `cap` bytes or more. So the cap is no maximum: the parameter that reaches it
+    still belongs to the bucket, and the next one of that dtype opens another. Frozen parameters are in no bucket.
+    `parameters` may be a generator.
 
-    Returns the buckets in the order in which they will be sent. This is DDP's rule.
+    Returns the closed buckets in the order in which they were closed, then the open ones in the order in which they
+    were opened. This is DDP's rule for parameters on one device.
     Read: handbook/distributed-data-parallel.md, "How DDP hides it"
     """
     ### BEGIN SOLUTION
-    buckets: list[list[nn.Parameter]] = []
-    held = cap
+    closed: list[list[nn.Parameter]] = []
+    filling: dict[torch.dtype, list[nn.Parameter]] = {}
     for parameter in reversed([p for p in parameters if p.requires_grad]):
-        if held >= cap:
-            buckets.append([])
-            held = 0
-        buckets[-1].append(parameter)
-        held += parameter.numel() * parameter.element_size()
-    return buckets
+        bucket = filling.setdefault(parameter.dtype, [])
+        bucket.append(parameter)
+        if sum(p.numel() * p.element_size() for p in bucket) >= cap:
+            closed.append(filling.pop(parameter.dtype))
+    return [*closed, *filling.values()]
+    ### END SOLUTION
+
+
+def reduce_bucket(bucket: Sequence[nn.Parameter]) -> Callable[[], None]:
+    """Starts *one* all-reduce of all gradients of a bucket, and returns at once. The returned function waits for it.
+
+    The parameters of the bucket have one dtype and any shapes. Their gradients travel in one flat tensor of that dtype,
+    in the order of the bucket, with zeros for a gradient that is None. The returned function, which is called once,
+    leaves in every `p.grad` the mean over the ranks, in the shape of `p`.
+
+    Read: handbook/distributed-data-parallel.md, "How DDP hides it"
+    """
+    ### BEGIN SOLUTION
+    flat = torch.cat([(torch.zeros_like(p) if p.grad is None else p.grad).flatten() for p in bucket])
+    work = dist.all_reduce(flat, async_op=True)
+
+    def finish() -> None:
+        assert work is not None
+        work.wait()
+        means = flat.div_(dist.get_world_size()).split([p.numel() for p in bucket])
+        for parameter, mean in zip(bucket, means, strict=True):
+            parameter.grad = mean.view_as(parameter)
+
+    return finish
     ### END SOLUTION
 
 
@@ -102,42 +161,34 @@ def overlap(model: nn.Module, cap: int) -> Callable[[], None]:
     """Averages gradients over the ranks by buckets, while backward goes on. Returns `finish`, to call before the step.
 
     All ranks hold the same model already. In backward, as soon as every gradient of a bucket is complete, *one*
-    all-reduce of the whole bucket is started and not waited for. Buckets are started in `make_buckets`' order on every
-    rank: one that is full too early waits for those before it.
+    all-reduce of the whole bucket is started and not waited for, as `reduce_bucket` does. Buckets are started in
+    `make_buckets`' order on every rank: a bucket that is full too early waits for those before it.
 
     finish() starts the buckets that backward could not, in the same order, with zeros for each gradient that this
     rank's loss did not give; waits for all; and leaves in every `p.grad` of the buckets the mean over the ranks. So
     ranks that use different parameters still call the same collectives. Then everything is ready for the next
-    backward: each is followed by one finish(). Gradients are None, or of this backward alone, when it is called.
+    backward: each is followed by one finish(). When backward begins, gradients are None or zeros.
 
+    A parameter that no rank has used ends with a gradient of zeros, where `data_parallel`, DDP and `fully_shard` leave
+    None: AdamW's weight decay then moves it. DDP avoids this with one more all-reduce, of a flag per parameter.
     Read: handbook/distributed-data-parallel.md, "How DDP hides it"
     """
     ### BEGIN SOLUTION
     buckets = make_buckets(model.parameters(), cap)
     bucket_of = {parameter: number for number, bucket in enumerate(buckets) for parameter in bucket}
     missing = [len(bucket) for bucket in buckets]
-    started: list[tuple[Tensor, dist.Work]] = []
-
-    def start_next() -> None:
-        bucket = buckets[len(started)]
-        flat = torch.cat([(torch.zeros_like(p) if p.grad is None else p.grad).flatten() for p in bucket])
-        work = dist.all_reduce(flat, async_op=True)
-        assert work is not None
-        started.append((flat, work))
+    started: list[Callable[[], None]] = []
 
     def note(parameter: Tensor) -> None:
         missing[bucket_of[parameter]] -= 1
         while len(started) < len(buckets) and missing[len(started)] == 0:
-            start_next()
+            started.append(reduce_bucket(buckets[len(started)]))
 
     def finish() -> None:
         while len(started) < len(buckets):
-            start_next()
-        for bucket, (flat, work) in zip(buckets, started, strict=True):
-            work.wait()
-            means = flat.div_(dist.get_world_size()).split([p.numel() for p in bucket])
-            for parameter, mean in zip(bucket, means, strict=True):
-                parameter.grad = mean.view_as(parameter)
+            started.append(reduce_bucket(buckets[len(started)]))
+        for finish_bucket in started:
+            finish_bucket()
         missing[:] = [len(bucket) for bucket in buckets]
         started.clear()
 
@@ -175,22 +226,29 @@ def accumulate(ddp: DistributedDataParallel, x: Tensor, y: Tensor, k: int) -> fl
     """One rank's part of a batch in `k` equal micro-batches, with the gradients sent once, after the last.
 
     `ddp` maps token ids int64 [b, T] to logits [b, T, V]; `x` and `y` are this rank's rows, int64 [B/K, T], and `k`
-    divides their number. They go through the model first to last, one forward and one backward a micro-batch.
-    Gradients from before must not count. DDP averages over the ranks in the backward of the last micro-batch, and
-    nothing is sent before: see `ddp.no_sync()`, and mind that DDP decides in *forward* whether the next backward sends.
+    divides their number. A token whose target is -100 has no loss: `F.cross_entropy` passes over it. So ranks and
+    micro-batches count different numbers of tokens, and a mean of their means is not the mean over all tokens.
 
-    Leaves in each `p.grad` the gradient of the mean loss over all ranks' tokens, and returns that mean, a Python float
-    in nats, the same on every rank.
+    The rows go through the model first to last, one forward and one backward per micro-batch. Gradients from before
+    must not count. DDP averages over the ranks in the backward of the last micro-batch, and no gradient is sent before:
+    see `ddp.no_sync()`, and note that DDP decides in *forward* whether the next backward sends. Besides the gradients
+    there are at most two all-reduces, of one or two numbers each, before the first micro-batch or after the last.
+    `x`, `y` and the model's mode stay as they are, and DDP sends in the next backward after the call.
+
+    Leaves in each `p.grad` the gradient of the mean loss over all ranks' counted tokens, and returns that mean, a
+    Python float in nats, the same on every rank.
     Read: handbook/distributed-data-parallel.md, "How DDP hides it"
     """
     ### BEGIN SOLUTION
+    ranks, tokens = dist.get_world_size(), (y != -100).sum()
+    dist.all_reduce(tokens)  # of all ranks
     ddp.zero_grad(set_to_none=True)
     total = torch.zeros(())
     for number, (micro_x, micro_y) in enumerate(zip(x.chunk(k), y.chunk(k), strict=True), start=1):
         with contextlib.nullcontext() if number == k else ddp.no_sync():
-            loss = F.cross_entropy(ddp(micro_x).flatten(0, 1), micro_y.flatten()) / k
-            loss.backward()
+            loss = F.cross_entropy(ddp(micro_x).flatten(0, 1), micro_y.flatten(), reduction="sum") / tokens
+            (loss * ranks).backward()  # DDP divides by the ranks
         total += loss.detach()
     dist.all_reduce(total)
-    return total.item() / dist.get_world_size()
+    return total.item()
     ### END SOLUTION

@@ -4,6 +4,58 @@ from rankzero.exercises.checks.known_wrong import KnownWrong
 
 KNOWN_WRONG = (
     KnownWrong(
+        "everybody_sends_first",
+        fails=("exchange/incoming", "exchange/neighbors", "exchange/complete"),
+        read="labs/lab-07-ddp.md#common-misunderstandings",
+        explanation="""Every rank sends before it receives. `dist.send` returns when the other side has received, and
+        the other side is sending as well: all ranks wait forever. Send in the background (`isend`), receive, then wait
+        for the sending; or let even ranks send first and odd ranks receive first.""",
+        change="""
+-    sending = dist.isend(outgoing, (rank + 1) % ranks)
++    dist.send(outgoing, (rank + 1) % ranks)
+     dist.recv(incoming, (rank - 1) % ranks)
+-    assert sending is not None
+-    sending.wait()
+""",
+    ),
+    KnownWrong(
+        "own_numbers_returned",
+        fails=("exchange/incoming", "exchange/neighbors"),
+        read="handbook/distributed-data-parallel.md#what-the-average-costs",
+        explanation="""Nothing is sent: `incoming` holds this rank's own numbers. A step of a ring has two messages on
+        each rank, one out to the next rank and one in from the rank before.""",
+        definitions="""
+def exchange(outgoing, incoming):
+    flat = outgoing.flatten()
+    incoming.view(-1)[: len(flat)] = flat[: incoming.numel()]
+""",
+    ),
+    KnownWrong(
+        "gathered_from_all",
+        fails=("exchange/neighbors",),
+        read="handbook/distributed-data-parallel.md#what-the-average-costs",
+        explanation="""Every rank receives from every rank and keeps one tensor of K. `incoming` is right, but a step of
+        a ring has two messages per rank; here K - 1 of K tensors have travelled for nothing.""",
+        definitions="""
+def exchange(outgoing, incoming):
+    every = [None] * dist.get_world_size()
+    dist.all_gather_object(every, outgoing)
+    incoming.copy_(every[dist.get_rank() - 1])
+""",
+    ),
+    KnownWrong(
+        "sending_not_waited_for",
+        fails=("exchange/complete",),
+        read="handbook/distributed-data-parallel.md#what-the-average-costs",
+        explanation="""exchange returns while its own message may still be on the way. The caller then writes into
+        `outgoing`, and the other side receives the new numbers, or some of them. It depends on who is faster, so most
+        runs look right. What `isend` and `irecv` return has a wait(); call it before the function returns.""",
+        change="""
+-    sending.wait()
++    dist.started = [*getattr(dist, "started", []), sending]
+""",
+    ),
+    KnownWrong(
         "added_in_both_rounds",
         fails=("ring_all_reduce/sum",),
         read="handbook/distributed-data-parallel.md#what-the-average-costs",
@@ -11,24 +63,10 @@ KNOWN_WRONG = (
         what the rank holds, which was counted in them already.""",
         change="""
 -        if step < ranks - 1:
--            theirs.add_(received)
+-            chunk.add_(received)
 -        else:
--            theirs.copy_(received)
-+        theirs.add_(received)
-""",
-    ),
-    KnownWrong(
-        "everybody_sends_first",
-        fails=("ring_all_reduce/sum", "ring_all_reduce/neighbors"),
-        read="labs/lab-07-ddp.md#common-misunderstandings",
-        explanation="""Every rank sends before it receives. `dist.send` returns when the other side has received, and
-        the other side is sending as well: all ranks wait for ever. Let the sending go on in the background (`isend`),
-        receive, then wait for it; or let even ranks send first and odd ones receive first.""",
-        change="""
--        sending = dist.isend(mine, (rank + 1) % ranks)
-+        dist.send(mine, (rank + 1) % ranks)
-         dist.recv(received, (rank - 1) % ranks)
--        sending.wait()
+-            chunk.copy_(received)
++        chunk.add_(received)
 """,
     ),
     KnownWrong(
@@ -38,7 +76,7 @@ KNOWN_WRONG = (
         explanation="""The result is divided by K. An all-reduce adds up; whether a mean is wanted is the caller's
         business, and a caller that divides as well would have 1/K of it.""",
         change="""
-             theirs.copy_(received)
+             chunk.copy_(received)
 +    tensor.div_(ranks)
 """,
     ),
@@ -47,7 +85,7 @@ KNOWN_WRONG = (
         fails=("ring_all_reduce/sum", "ring_all_reduce/bytes"),
         read="handbook/distributed-data-parallel.md#what-the-average-costs",
         explanation="""There are 2(K-1) steps, and this stops one before. K - 1 steps finish one chunk on each rank; it
-        takes K - 1 more until everyone has all of them, so on every rank one chunk is still an unfinished sum.""",
+        takes K - 1 more until every rank has all of them, so on every rank one chunk is still an unfinished sum.""",
         change="""
 -    for step in range(2 * (ranks - 1)):
 +    for step in range(2 * (ranks - 1) - 1):
@@ -57,18 +95,15 @@ KNOWN_WRONG = (
         "received_over_the_chunk",
         fails=("ring_all_reduce/sum",),
         read="handbook/distributed-data-parallel.md#what-the-average-costs",
-        explanation="""What comes is received into the chunk itself, so this rank's own numbers there are lost before
-        they can be added. The messages are right, and no sum is ever made. Receive into a tensor of its own, then add
-        that to the chunk.""",
-        definitions="""
-def ring_all_reduce(tensor):
-    rank, ranks = dist.get_rank(), dist.get_world_size()
-    chunks = tensor.view(-1).tensor_split(ranks)
-    for step in range(2 * (ranks - 1)):
-        mine, theirs = chunks[(rank - step) % ranks], chunks[(rank - step - 1) % ranks]
-        sending = dist.isend(mine, (rank + 1) % ranks)
-        dist.recv(theirs, (rank - 1) % ranks)
-        sending.wait()
+        explanation="""No sum is ever made: what comes replaces this rank's own numbers, also in the first K - 1 steps,
+        where it has to be added to them. The messages are right. Receive into a tensor of its own, then add that to the
+        chunk.""",
+        change="""
+-        if step < ranks - 1:
+-            chunk.add_(received)
+-        else:
+-            chunk.copy_(received)
++        chunk.copy_(received)
 """,
     ),
     KnownWrong(
@@ -87,14 +122,14 @@ def ring_all_reduce(tensor):
         "result_in_a_copy",
         fails=("ring_all_reduce/sum",),
         read="handbook/distributed-data-parallel.md#what-the-average-costs",
-        explanation="""The sum is made in a copy and returned. `tensor` itself must change: its owner holds no other
-        name for the result, and gradients are averaged where they are.""",
+        explanation="""`tensor` does not change. Its owner holds no other name for the result: gradients are averaged
+        where they are. Write into views of `tensor`.""",
         change="""
 -    chunks = tensor.view(-1).tensor_split(ranks)  # views: what is written into them is written into tensor
 +    result = tensor.clone()
 +    chunks = result.view(-1).tensor_split(ranks)
 @@
-             theirs.copy_(received)
+             chunk.copy_(received)
 +    return result
 """,
     ),
@@ -109,11 +144,6 @@ def ring_all_reduce(tensor):
      for step in range(2 * (ranks - 1)):
 +        if step == ranks - 1:
 +            rank -= 1
-@@
--        sending = dist.isend(mine, (rank + 1) % ranks)
--        dist.recv(received, (rank - 1) % ranks)
-+        sending = dist.isend(mine, (dist.get_rank() + 1) % ranks)
-+        dist.recv(received, (dist.get_rank() - 1) % ranks)
 """,
     ),
     KnownWrong(
@@ -122,7 +152,7 @@ def ring_all_reduce(tensor):
         read="labs/lab-07-ddp.md#mental-model",
         explanation="""Rank 0 receives every rank's tensor, adds, and sends the sum to each. The result is right. But
         rank 0 carries all of it: (K-1) N numbers in and as many out, while the other links are idle. In the ring every
-        rank sends the same 2(K-1)/K N, however many there are.""",
+        rank sends the same 2(K-1)/K N, however many ranks there are.""",
         definitions="""
 def ring_all_reduce(tensor):
     rank, ranks = dist.get_rank(), dist.get_world_size()
@@ -150,12 +180,25 @@ def ring_all_reduce(tensor):
 """,
     ),
     KnownWrong(
+        "chunks_of_the_rounded_up_length",
+        fails=("ring_all_reduce/bytes",),
+        read="handbook/distributed-data-parallel.md#what-the-average-costs",
+        explanation="""The chunks are N / K numbers long, rounded up, until nothing is left: the last one is shorter
+        than the others by more than one, or missing. Then one rank has less to add than the others, who wait for each
+        other in every step. As equal as can be means lengths that differ by one, as `tensor_split` cuts.""",
+        change="""
+-    chunks = tensor.view(-1).tensor_split(ranks)  # views: what is written into them is written into tensor
++    chunks = list(tensor.view(-1).split(max(1, -(-tensor.numel() // ranks))))
++    chunks += [tensor.view(-1)[:0]] * (ranks - len(chunks))
+""",
+    ),
+    KnownWrong(
         "whole_tensor_travels",
         fails=("ring_all_reduce/bytes",),
         read="handbook/distributed-data-parallel.md#what-the-average-costs",
         explanation="""The whole tensor travels around the ring and is added up on every rank. The sum is right after K
-        - 1 steps, but each of them sends all N numbers: (K-1) N a rank, where chunks need 2(K-1)/K N. With 8 ranks that
-        is 4 times as much.""",
+        - 1 steps, but each of them sends all N numbers: (K-1) N per rank, where chunks need 2(K-1)/K N. With 8 ranks
+        that is 4 times as much.""",
         definitions="""
 def ring_all_reduce(tensor):
     rank, ranks = dist.get_rank(), dist.get_world_size()
@@ -170,27 +213,89 @@ def ring_all_reduce(tensor):
 """,
     ),
     KnownWrong(
-        "buffers_forgotten",
-        fails=("data_parallel/start",),
+        "no_broadcast",
+        fails=("same_start/parameters", "same_start/buffers"),
+        read="labs/lab-07-ddp.md#common-misunderstandings",
+        explanation="""Nothing is sent at the start. Averaged gradients keep models equal that are equal; these begin
+        with different random weights, so every rank computes its gradient at another point, and the mean of those is
+        the gradient of nothing. A common seed helps only until one rank draws one number more. Broadcast rank 0's
+        parameters and buffers.""",
+        change="""
+-    for tensor in (*model.parameters(), *model.buffers()):
+-        dist.broadcast(tensor.detach(), src=0)
+""",
+    ),
+    KnownWrong(
+        "frozen_forgotten",
+        fails=("same_start/parameters",),
         read="handbook/distributed-data-parallel.md#one-average",
-        explanation="""Only the parameters are broadcast. Buffers, such as BatchNorm's running averages, are part of the
-        model too: forward reads them, and the optimizer never makes them equal.""",
+        explanation="""Frozen parameters are not sent. No gradient will ever make them equal, and forward reads them:
+        with a frozen backbone of different weights, the ranks train on different features. Everything that forward
+        reads must be equal, trained or not.""",
+        change="""
+-    for tensor in (*model.parameters(), *model.buffers()):
++    for tensor in (*(p for p in model.parameters() if p.requires_grad), *model.buffers()):
+""",
+    ),
+    KnownWrong(
+        "buffers_forgotten",
+        fails=("same_start/buffers",),
+        read="handbook/distributed-data-parallel.md#one-average",
+        explanation="""Buffers are not sent. Buffers, such as BatchNorm's running averages, are part of the model too:
+        forward reads them, and the optimizer never makes them equal.""",
         change="""
 -    for tensor in (*model.parameters(), *model.buffers()):
 +    for tensor in model.parameters():
 """,
     ),
     KnownWrong(
-        "no_broadcast",
-        fails=("data_parallel/start",),
-        read="labs/lab-07-ddp.md#common-misunderstandings",
-        explanation="""Nothing is sent at the start. Averaged gradients keep models equal that are equal; these begin
-        with different random weights, so every rank computes its gradient at another point, and the mean of those is
-        the gradient of nothing. A common seed helps only until somebody draws one number more. Broadcast rank 0's
-        parameters and buffers.""",
+        "saved_buffers_only",
+        fails=("same_start/buffers",),
+        read="handbook/distributed-data-parallel.md#one-average",
+        explanation="""The buffers that no state_dict holds, made with persistent=False, are not sent. A file does not
+        need them, and forward reads them all the same. `model.buffers()` names all buffers.""",
         change="""
 -    for tensor in (*model.parameters(), *model.buffers()):
 -        dist.broadcast(tensor.detach(), src=0)
++    names = model.state_dict().keys() - dict(model.named_parameters(remove_duplicate=False)).keys()
++    for tensor in (*model.parameters(), *(model.get_buffer(name) for name in sorted(names))):
++        dist.broadcast(tensor.detach(), src=0)
+""",
+    ),
+    KnownWrong(
+        "tied_sent_twice",
+        fails=("same_start/once",),
+        read="handbook/distributed-data-parallel.md#one-average",
+        explanation="""A tied parameter is found under two names and sent under both. The values are right; the tensor,
+        often the largest of the model, travels twice. `model.parameters()` names each parameter once.""",
+        change="""
+-    for tensor in (*model.parameters(), *model.buffers()):
++    for tensor in (*(p for _, p in model.named_parameters(remove_duplicate=False)), *model.buffers()):
+""",
+    ),
+    KnownWrong(
+        "new_buffers",
+        fails=("same_start/once",),
+        read="handbook/distributed-data-parallel.md#one-average",
+        explanation="""The received numbers are in new tensors, which take the places of the model's own. Everything
+        that held the old tensors still has them: an optimizer, a view, another name of the same tensor. Receive into
+        the tensors that the model has.""",
+        change="""
+     for tensor in (*model.parameters(), *model.buffers()):
+         dist.broadcast(tensor.detach(), src=0)
++    for module in model.modules():
++        module._buffers = {name: buffer.clone() for name, buffer in module._buffers.items()}
+""",
+    ),
+    KnownWrong(
+        "each_its_own_start",
+        fails=("data_parallel/start",),
+        read="labs/lab-07-ddp.md#common-misunderstandings",
+        explanation="""The ranks keep their own weights at the start. Averaged gradients keep models equal that are
+        equal; from different weights every rank computes its gradient at another point, and the mean of those is the
+        gradient of nothing. Make the models equal first, as `same_start` does.""",
+        change="""
+-    same_start(model)
 -
 """,
     ),
@@ -209,9 +314,9 @@ def ring_all_reduce(tensor):
         "late_binding",
         fails=("data_parallel/gradient", "data_parallel/calls"),
         read="handbook/distributed-data-parallel.md#one-average",
-        explanation="""The hook uses the loop's variable instead of its argument. Python looks that name up when the
-        hook runs, after the loop: every hook averages the last parameter's gradient, again and again, and nobody the
-        others'. Use the parameter that the hook is handed.""",
+        explanation="""Every hook averages the gradient of the last parameter, again and again, and no hook the others'.
+        Where a hook uses the loop's variable, Python looks that name up when the hook runs, after the loop. Use the
+        parameter that the hook is handed.""",
         change="""
 -    def average(parameter: Tensor) -> None:
 -        assert parameter.grad is not None
@@ -227,9 +332,9 @@ def ring_all_reduce(tensor):
         "never_averaged",
         fails=("data_parallel/gradient", "data_parallel/calls"),
         read="labs/lab-07-ddp.md#mental-model",
-        explanation="""The ranks begin with the same model, and nothing happens in backward: each follows the gradient
-        of its own rows, and after the first step they are K models. Every parameter needs a hook that averages its
-        gradient.""",
+        explanation="""The ranks begin with the same model, and nothing is averaged in backward: each follows the
+        gradient of its own rows, and after the first step they are K models. Every parameter needs a hook that averages
+        its gradient.""",
         definitions="""
 def data_parallel(model):
     for tensor in (*model.parameters(), *model.buffers()):
@@ -237,12 +342,24 @@ def data_parallel(model):
 """,
     ),
     KnownWrong(
+        "only_in_train_mode",
+        fails=("data_parallel/gradient", "data_parallel/calls"),
+        read="handbook/distributed-data-parallel.md#one-average",
+        explanation="""In eval mode nothing is averaged. The mode switches dropout and BatchNorm, not gradients: a
+        fine-tuning that keeps the model in eval mode would train K models. Average in every backward.""",
+        change="""
++        if not model.training:
++            return
+         assert parameter.grad is not None
+""",
+    ),
+    KnownWrong(
         "parameter_averaged",
         fails=("data_parallel/gradient",),
         read="labs/lab-07-ddp.md#break-it",
-        explanation="""`register_post_accumulate_grad_hook` hands the hook the parameter, not its gradient. This
-        averages the weights, which differ by one update at most, so that little is noticed; and each rank follows the
-        gradient of its own rows alone. Average `parameter.grad`.""",
+        explanation="""The weights are averaged, not the gradients: `register_post_accumulate_grad_hook` hands its hook
+        the parameter. The ranks' weights differ by one update at most, so that little is noticed; and each rank follows
+        the gradient of its own rows alone. Average `parameter.grad`.""",
         change="""
 -        assert parameter.grad is not None
 -        dist.all_reduce(parameter.grad)
@@ -255,7 +372,7 @@ def data_parallel(model):
         "rank_0s_gradient",
         fails=("data_parallel/gradient", "data_parallel/calls"),
         read="handbook/distributed-data-parallel.md#one-average",
-        explanation="""Rank 0's gradient is broadcast to everybody. The ranks stay equal, and all but rank 0 have
+        explanation="""Rank 0's gradient is broadcast to every rank. The ranks stay equal, and all but rank 0 have
         computed for nothing: the other ranks' rows are never learned from. The mean over all ranks is wanted.""",
         change="""
 -        assert parameter.grad is not None
@@ -268,16 +385,16 @@ def data_parallel(model):
         "slopes_averaged",
         fails=("data_parallel/gradient",),
         read="labs/lab-07-ddp.md#common-misunderstandings",
-        explanation="""`register_hook` on a parameter sees what *this* backward adds, before it is added. What was
-        accumulated before, in micro-batches that were not averaged, stays each rank's own, and the models drift apart.
-        A post-accumulate hook sees `p.grad` when everything is in it.""",
+        explanation="""What is averaged is what *this* backward adds, before it is added, as a hook of `register_hook`
+        sees it. What was accumulated before, in micro-batches that were not averaged, stays each rank's own, and the
+        models drift apart. A post-accumulate hook sees `p.grad` when everything is in it.""",
         change="""
 -    def average(parameter: Tensor) -> None:
 -        assert parameter.grad is not None
 -        dist.all_reduce(parameter.grad)
 -        parameter.grad.div_(dist.get_world_size())
-+    def average(slopes):
-+        mean = slopes / dist.get_world_size()
++    def average(gradient):
++        mean = gradient / dist.get_world_size()
 +        dist.all_reduce(mean)
 +        return mean
 @@
@@ -289,9 +406,9 @@ def data_parallel(model):
         "sum_without_mean",
         fails=("data_parallel/gradient",),
         read="labs/lab-07-ddp.md#mental-model",
-        explanation="""The all-reduce adds up, and nobody divides. The gradient is K times too long, which AdamW hides,
-        and clipping and SGD do not. Each rank's loss is a mean over its own rows, so the batch's gradient is the mean
-        over the ranks.""",
+        explanation="""The gradients are added up and not divided. They are K times too large, which AdamW hides, and
+        clipping and SGD do not. Each rank's loss is a mean over its own rows, so the batch's gradient is the mean over
+        the ranks.""",
         change="""
 -        parameter.grad.div_(dist.get_world_size())
 """,
@@ -300,9 +417,9 @@ def data_parallel(model):
         "after_backward",
         fails=("data_parallel/calls",),
         read="labs/lab-07-ddp.md#mental-model",
-        explanation="""The gradients are averaged when backward is over. They are right, and every all-reduce waits
-        until nothing is left to compute: the network idles in backward, and the processor after it. Send each gradient
-        as soon as it is complete.""",
+        explanation="""The gradients are averaged when backward has nothing left to compute. They are right, and every
+        all-reduce waits until then: the network is idle in backward, and the processor after it. Send each gradient as
+        soon as it is complete.""",
         change="""
 +    complete = []
 +
@@ -325,9 +442,9 @@ def data_parallel(model):
         "tied_twice",
         fails=("data_parallel/calls", "data_parallel/special"),
         read="handbook/distributed-data-parallel.md#one-average",
-        explanation="""A tied parameter has two names and gets two hooks. The mean of a mean is the same, so the values
-        are right; but its gradient, often the largest of the model, is sent twice. `model.parameters()` names each
-        parameter once.""",
+        explanation="""A tied parameter has two names and is averaged twice. The mean of a mean is the same, so the
+        values are right; but its gradient, often the largest of the model, is sent twice. `model.parameters()` names
+        each parameter once.""",
         change="""
 -    for parameter in model.parameters():
 +    for _, parameter in model.named_parameters(remove_duplicate=False):
@@ -337,8 +454,8 @@ def data_parallel(model):
         "frozen_hooked",
         fails=("data_parallel/special",),
         read="handbook/distributed-data-parallel.md#one-average",
-        explanation="""A hook is registered on every parameter. A frozen one gets no gradient, and torch refuses the
-        hook with a RuntimeError. Only parameters with `requires_grad` take part in backward.""",
+        explanation="""A hook is registered on a frozen parameter. It gets no gradient, and torch refuses the hook with
+        a RuntimeError. Only parameters with `requires_grad` take part in backward.""",
         change="""
 -        if parameter.requires_grad:
 -            parameter.register_post_accumulate_grad_hook(average)
@@ -347,27 +464,24 @@ def data_parallel(model):
     ),
     KnownWrong(
         "cap_as_a_maximum",
-        fails=("overlap/buckets",),
+        fails=("make_buckets/buckets",),
         read="handbook/distributed-data-parallel.md#how-ddp-hides-it",
         explanation="""A bucket is closed before a parameter would take it over the cap. DDP closes it after: the cap is
         reached, not kept. So a bucket can be larger than the cap by almost one parameter, and two frameworks with the
         same cap send different sizes.""",
         change="""
--    buckets: list[list[nn.Parameter]] = []
--    held = cap
-+    buckets, held = [], 0
-     for parameter in reversed([p for p in parameters if p.requires_grad]):
--        if held >= cap:
-+        size = parameter.numel() * parameter.element_size()
-+        if not buckets or held + size > cap:
-@@
--        held += parameter.numel() * parameter.element_size()
-+        held += size
+         bucket = filling.setdefault(parameter.dtype, [])
+-        bucket.append(parameter)
+-        if sum(p.numel() * p.element_size() for p in bucket) >= cap:
++        if bucket and sum(p.numel() * p.element_size() for p in [*bucket, parameter]) > cap:
+             closed.append(filling.pop(parameter.dtype))
++            bucket = filling.setdefault(parameter.dtype, [])
++        bucket.append(parameter)
 """,
     ),
     KnownWrong(
         "first_layer_first",
-        fails=("overlap/buckets",),
+        fails=("make_buckets/buckets",),
         read="handbook/distributed-data-parallel.md#how-ddp-hides-it",
         explanation="""The buckets are filled in the order of the model. Backward completes the last layer first: the
         first bucket is then full only at the very end, the others wait for it, and nothing overlaps.""",
@@ -378,59 +492,155 @@ def data_parallel(model):
     ),
     KnownWrong(
         "frozen_in_a_bucket",
-        fails=("overlap/buckets", "overlap/gradient"),
+        fails=("make_buckets/buckets",),
         read="handbook/distributed-data-parallel.md#how-ddp-hides-it",
         explanation="""Frozen parameters are in the buckets. Backward never completes their gradients, so a bucket that
         holds one is never full, and waits until finish().""",
         change="""
 -    for parameter in reversed([p for p in parameters if p.requires_grad]):
 +    for parameter in reversed(list(parameters)):
-@@
--        parameter.register_post_accumulate_grad_hook(note)
-+        if parameter.requires_grad:
-+            parameter.register_post_accumulate_grad_hook(note)
 """,
     ),
     KnownWrong(
         "numbers_not_bytes",
-        fails=("overlap/buckets",),
+        fails=("make_buckets/buckets",),
         read="handbook/distributed-data-parallel.md#how-ddp-hides-it",
         explanation="""The cap is in bytes, and numbers are counted. A float32 has 4 bytes, a bfloat16 has 2: the
         buckets become that much larger, and there are fewer of them to overlap.""",
         change="""
--        held += parameter.numel() * parameter.element_size()
-+        held += parameter.numel()
+-        if sum(p.numel() * p.element_size() for p in bucket) >= cap:
++        if sum(p.numel() for p in bucket) >= cap:
+""",
+    ),
+    KnownWrong(
+        "dtypes_in_one_bucket",
+        fails=("make_buckets/buckets",),
+        read="handbook/distributed-data-parallel.md#how-ddp-hides-it",
+        explanation="""Parameters of different dtypes share a bucket. A bucket travels as one tensor, which has one
+        dtype: either the all-reduce is of a larger dtype than some gradients need, or it fails. DDP keeps an open
+        bucket for each dtype.""",
+        change="""
+-        bucket = filling.setdefault(parameter.dtype, [])
++        bucket = filling.setdefault("any", [])
+@@
+-            closed.append(filling.pop(parameter.dtype))
++            closed.append(filling.pop("any"))
+""",
+    ),
+    KnownWrong(
+        "closed_where_the_dtype_changes",
+        fails=("make_buckets/buckets",),
+        read="handbook/distributed-data-parallel.md#how-ddp-hides-it",
+        explanation="""A bucket is closed as soon as a parameter of another dtype follows. Where norms in fp32 stand
+        between weights in bfloat16, every bucket holds a parameter or two, and there is an all-reduce for each. DDP
+        leaves the bucket open and opens one beside it for the other dtype.""",
+        change="""
++        others = [dtype for dtype in filling if dtype != parameter.dtype]
++        closed += [filling.pop(dtype) for dtype in others]
+         bucket = filling.setdefault(parameter.dtype, [])
 """,
     ),
     KnownWrong(
         "bucket_not_divided",
-        fails=("overlap/gradient",),
+        fails=("reduce_bucket/mean",),
         read="handbook/distributed-data-parallel.md#how-ddp-hides-it",
-        explanation="""The buckets are sums over the ranks: nobody divides by K. With SGD each step is K times as
+        explanation="""The gradients are sums over the ranks: nothing divides by K. With SGD each step is K times as
         long.""",
         change="""
--            means = flat.div_(dist.get_world_size()).split([p.numel() for p in bucket])
-+            means = flat.split([p.numel() for p in bucket])
+-        means = flat.div_(dist.get_world_size()).split([p.numel() for p in bucket])
++        means = flat.split([p.numel() for p in bucket])
 """,
     ),
     KnownWrong(
         "means_not_handed_back",
+        fails=("reduce_bucket/mean",),
+        read="handbook/distributed-data-parallel.md#how-ddp-hides-it",
+        explanation="""The parameters keep their own gradients. `torch.cat` copies: what the all-reduce does to the flat
+        tensor, no `p.grad` sees. Write the parts back.""",
+        change="""
+-            parameter.grad = mean.view_as(parameter)
++            mean.view_as(parameter)
+""",
+    ),
+    KnownWrong(
+        "a_reduction_each",
+        fails=("reduce_bucket/once",),
+        read="handbook/distributed-data-parallel.md#how-ddp-hides-it",
+        explanation="""There is one all-reduce per parameter, and the bucket has no effect. Each all-reduce has a cost
+        of its own before its first byte arrives; a model has many small parameters, and their all-reduces take longer
+        to start than to run. Lay the gradients end to end and send them together.""",
+        definitions="""
+def reduce_bucket(bucket):
+    flats = [torch.zeros_like(p) if p.grad is None else p.grad.clone() for p in bucket]
+    works = [dist.all_reduce(flat, async_op=True) for flat in flats]
+
+    def finish():
+        for p, flat, work in zip(bucket, flats, works, strict=True):
+            work.wait()
+            p.grad = flat.div_(dist.get_world_size())
+
+    return finish
+""",
+    ),
+    KnownWrong(
+        "started_when_finished",
+        fails=("reduce_bucket/once",),
+        read="handbook/distributed-data-parallel.md#how-ddp-hides-it",
+        explanation="""The all-reduce is started in the returned function. It then runs when backward is over: the
+        network is idle while there is something to compute, and the processor after. Start it first, and wait for it
+        later.""",
+        change="""
+-    work = dist.all_reduce(flat, async_op=True)
+
+     def finish() -> None:
++        work = dist.all_reduce(flat, async_op=True)
+         assert work is not None
+""",
+    ),
+    KnownWrong(
+        "never_waits",
+        fails=("reduce_bucket/waits",),
+        read="handbook/distributed-data-parallel.md#how-ddp-hides-it",
+        explanation="""The flat tensor is read without waiting for its all-reduce. What is there then depends on who was
+        faster: on a quiet machine mostly the sum, with a late rank this rank's own gradient. It shows as a loss that
+        cannot be repeated.""",
+        change="""
+-        work.wait()
+""",
+    ),
+    KnownWrong(
+        "waits_at_once",
+        fails=("reduce_bucket/waits",),
+        read="labs/lab-07-ddp.md#mental-model",
+        explanation="""reduce_bucket returns when the all-reduce is done. Called in backward, it makes backward stand
+        still for the time of every bucket. The values and the counts are right; only the overlap, for which buckets
+        exist, is not there. Start it with async_op=True, and wait in the returned function.""",
+        change="""
+-    work = dist.all_reduce(flat, async_op=True)
++    dist.all_reduce(flat)
+@@
+-        assert work is not None
+-        work.wait()
+""",
+    ),
+    KnownWrong(
+        "unfinished_gradients",
         fails=("overlap/gradient",),
         read="handbook/distributed-data-parallel.md#how-ddp-hides-it",
-        explanation="""The means are in the flat buffers, and the parameters keep their own gradients. `torch.cat`
-        copies: what the all-reduce does to the copy, no `p.grad` sees. Write the parts back.""",
+        explanation="""Each rank keeps its own gradients: the all-reduces are started, and nothing writes their results
+        into `p.grad`. finish() must wait for every bucket and hand the means back.""",
         change="""
--                parameter.grad = mean.view_as(parameter)
-+                mean.view_as(parameter)
+-        for finish_bucket in started:
+-            finish_bucket()
 """,
     ),
     KnownWrong(
         "counts_not_set_back",
-        fails=("overlap/calls",),
+        fails=("overlap/gradient", "overlap/calls"),
         read="handbook/distributed-data-parallel.md#how-ddp-hides-it",
-        explanation="""The counts of missing gradients are not set back. From the second step on they are below 0, no
-        bucket is ever full, and finish() starts all of them: the values are right, and the overlap is gone after one
-        step.""",
+        explanation="""From the second step on, buckets are started at the wrong time: too early, with zeros for
+        gradients that backward has not computed yet, or only in finish(). The counts of missing gradients have to start
+        again at each finish().""",
         change="""
 -        missing[:] = [len(bucket) for bucket in buckets]
 """,
@@ -444,32 +654,61 @@ def data_parallel(model):
         as it is full.""",
         change="""
 -        while len(started) < len(buckets) and missing[len(started)] == 0:
--            start_next()
+-            started.append(reduce_bucket(buckets[len(started)]))
++        pass
 """,
     ),
     KnownWrong(
         "one_each",
         fails=("overlap/calls",),
         read="handbook/distributed-data-parallel.md#how-ddp-hides-it",
-        explanation="""One all-reduce a parameter, without buckets. Each has a cost of its own before its first byte
-        arrives; a model has many small parameters, and their all-reduces take longer to start than to run. Send a
-        bucket at once.""",
+        explanation="""There is one all-reduce per parameter, and the cap has no effect. Each all-reduce has a cost of
+        its own before its first byte arrives; a model has many small parameters, and their all-reduces take longer to
+        start than to run. Send a bucket at once.""",
         change="""
 -    buckets = make_buckets(model.parameters(), cap)
 +    buckets = make_buckets(model.parameters(), 1)  # noqa: F821  the reference's, or yours
 """,
     ),
     KnownWrong(
-        "never_waits",
-        fails=("overlap/waits",),
+        "order_of_filling",
+        fails=("overlap/calls", "overlap/uneven"),
         read="handbook/distributed-data-parallel.md#how-ddp-hides-it",
-        explanation="""finish() reads the buckets without waiting for their all-reduces. What is there then depends on
-        who was faster: on a quiet machine mostly the sum, with a late rank this rank's own gradient. It shows as a loss
-        that cannot be repeated.""",
+        explanation="""A bucket is sent as soon as it is full, in whatever order they fill. Where ranks use different
+        layers, the first all-reduce of one rank meets another bucket of the other rank. With equal sizes the wrong
+        gradients are added up, without an error; with unequal ones the run hangs or dies. Send in one order on every
+        rank.""",
         change="""
--        for bucket, (flat, work) in zip(buckets, started, strict=True):
--            work.wait()
-+        for bucket, (flat, _) in zip(buckets, started, strict=True):
+-    started: list[Callable[[], None]] = []
++    started = {}
+@@
+-        while len(started) < len(buckets) and missing[len(started)] == 0:
+-            started.append(reduce_bucket(buckets[len(started)]))
++        number = bucket_of[parameter]
++        if missing[number] == 0:
++            started[number] = reduce_bucket(buckets[number])  # noqa: F821
+@@
+-        while len(started) < len(buckets):
+-            started.append(reduce_bucket(buckets[len(started)]))
+-        for finish_bucket in started:
++        for number, bucket in enumerate(buckets):
++            if number not in started:
++                started[number] = reduce_bucket(bucket)  # noqa: F821
++        for finish_bucket in started.values():
+""",
+    ),
+    KnownWrong(
+        "waits_in_the_hook",
+        fails=("overlap/waits",),
+        read="labs/lab-07-ddp.md#mental-model",
+        explanation="""Backward waits for each all-reduce that it starts, and stands still for the time of every
+        bucket. The values and the counts are right; only the overlap, for which buckets exist, is not there. Wait
+        in finish().""",
+        change="""
+         while len(started) < len(buckets) and missing[len(started)] == 0:
+-            started.append(reduce_bucket(buckets[len(started)]))
++            reduce_bucket(buckets[len(started)])()
++            started.append(lambda: None)
 """,
     ),
     KnownWrong(
@@ -479,84 +718,49 @@ def data_parallel(model):
         explanation="""finish() waits for the bucket that was started last, as if those before it had to be done by
         then. All-reduces that run in the background may end in any order: gloo has several threads for them. Wait for
         each.""",
-        change="""
--        for bucket, (flat, work) in zip(buckets, started, strict=True):
--            work.wait()
-+        started[-1][1].wait()
-+        for bucket, (flat, _) in zip(buckets, started, strict=True):
-""",
-    ),
-    KnownWrong(
-        "waits_in_the_hook",
-        fails=("overlap/waits",),
-        read="labs/lab-07-ddp.md#mental-model",
-        explanation="""The all-reduce is called without async_op=True, so the hook returns when it is done, and backward
-        stands still for the time of every bucket. The values and the counts are right; only the overlap, for which
-        buckets exist, is not there.""",
-        change="""
--        work = dist.all_reduce(flat, async_op=True)
--        assert work is not None
--        started.append((flat, work))
-+        dist.all_reduce(flat)
-+        started.append(flat)
-@@
--        for bucket, (flat, work) in zip(buckets, started, strict=True):
--            work.wait()
-+        for bucket, flat in zip(buckets, started, strict=True):
-""",
-    ),
-    KnownWrong(
-        "order_of_filling",
-        fails=("overlap/uneven",),
-        read="handbook/distributed-data-parallel.md#how-ddp-hides-it",
-        explanation="""A bucket is sent as soon as it is full, in whatever order they fill. Where ranks use different
-        layers, the first all-reduce of one rank meets another bucket of the other. With equal sizes the wrong gradients
-        are added up, and nobody says so; with unequal ones the run hangs or dies. Send in one order on every rank.""",
-        change="""
--    started: list[tuple[Tensor, dist.Work]] = []
-+    started = {}
+        definitions="""
+def overlap(model, cap):
+    buckets = make_buckets(model.parameters(), cap)  # noqa: F821
+    bucket_of = {p: number for number, bucket in enumerate(buckets) for p in bucket}
+    missing, started = [len(bucket) for bucket in buckets], []
 
--    def start_next() -> None:
--        bucket = buckets[len(started)]
--        flat = torch.cat([(torch.zeros_like(p) if p.grad is None else p.grad).flatten() for p in bucket])
--        work = dist.all_reduce(flat, async_op=True)
--        assert work is not None
--        started.append((flat, work))
-+    def start(number):
-+        flat = torch.cat([(torch.zeros_like(p) if p.grad is None else p.grad).flatten() for p in buckets[number]])
-+        started[number] = flat, dist.all_reduce(flat, async_op=True)
-@@
--        while len(started) < len(buckets) and missing[len(started)] == 0:
--            start_next()
-+        if missing[bucket_of[parameter]] == 0:
-+            start(bucket_of[parameter])
-@@
--        while len(started) < len(buckets):
--            start_next()
--        for bucket, (flat, work) in zip(buckets, started, strict=True):
-+        for number in range(len(buckets)):
-+            if number not in started:
-+                start(number)
-+        for number, (flat, work) in started.items():
-             work.wait()
--            means = flat.div_(dist.get_world_size()).split([p.numel() for p in bucket])
--            for parameter, mean in zip(bucket, means, strict=True):
-+            means = flat.div_(dist.get_world_size()).split([p.numel() for p in buckets[number]])
-+            for parameter, mean in zip(buckets[number], means, strict=True):
+    def start_next():
+        bucket = buckets[len(started)]
+        flat = torch.cat([(torch.zeros_like(p) if p.grad is None else p.grad).flatten() for p in bucket])
+        started.append((flat, dist.all_reduce(flat, async_op=True)))
+
+    def note(p):
+        missing[bucket_of[p]] -= 1
+        while len(started) < len(buckets) and missing[len(started)] == 0:
+            start_next()
+
+    def finish():
+        while len(started) < len(buckets):
+            start_next()
+        started[-1][1].wait()
+        for bucket, (flat, _) in zip(buckets, started, strict=True):
+            means = flat.div_(dist.get_world_size()).split([p.numel() for p in bucket])
+            for p, mean in zip(bucket, means, strict=True):
+                p.grad = mean.view_as(p)
+        missing[:] = [len(bucket) for bucket in buckets]
+        started.clear()
+
+    for p in bucket_of:
+        p.register_post_accumulate_grad_hook(note)
+    return finish
 """,
     ),
     KnownWrong(
         "unfilled_buckets_forgotten",
         fails=("overlap/uneven",),
         read="handbook/distributed-data-parallel.md#how-ddp-hides-it",
-        explanation="""finish() waits for what was started and forgets the buckets that never filled. Where a layer is
-        unused, its bucket, and all after it, are not averaged at all: each rank follows its own gradient there.
-        finish() must start the rest, with zeros for what is missing.""",
+        explanation="""The buckets that backward did not fill are not averaged. Where a layer is unused, its bucket, and
+        all after it, stay each rank's own: each rank follows its own gradient there. finish() must start the rest, with
+        zeros for what is missing.""",
         change="""
 -        while len(started) < len(buckets):
--            start_next()
--        for bucket, (flat, work) in zip(buckets, started, strict=True):
-+        for bucket, (flat, work) in zip(buckets, started, strict=False):
+-            started.append(reduce_bucket(buckets[len(started)]))
+         for finish_bucket in started:
 """,
     ),
     KnownWrong(
@@ -688,14 +892,56 @@ def shard(length, rank, ranks, *, epoch, seed=0, shuffle=True, drop_last=False):
         "divided_by_the_ranks_twice",
         fails=("accumulate/gradient",),
         read="handbook/distributed-data-parallel.md#how-ddp-hides-it",
-        explanation="""The loss is divided by K as well as by k. DDP divides by K already, when it averages over the
-        ranks: now the gradient is a K-th of what it should be.""",
+        explanation="""The gradient is a K-th of what it should be. The sum of the losses over all ranks' tokens is
+        divided by their number, and then DDP divides by K once more, because it averages over the ranks.""",
         change="""
--            loss = F.cross_entropy(ddp(micro_x).flatten(0, 1), micro_y.flatten()) / k
-+            loss = F.cross_entropy(ddp(micro_x).flatten(0, 1), micro_y.flatten()) / (k * dist.get_world_size())
-             loss.backward()
--        total += loss.detach()
-+        total += loss.detach() * dist.get_world_size()
+-            (loss * ranks).backward()  # DDP divides by the ranks
++            loss.backward()
+""",
+    ),
+    KnownWrong(
+        "mean_of_means",
+        fails=("accumulate/gradient", "accumulate/loss"),
+        read="handbook/distributed-data-parallel.md#how-ddp-hides-it",
+        explanation="""Each micro-batch's mean counts as much as any other's, however many tokens it has. A token beside
+        many ignored ones then weighs more than a token of a full row. Divide the sum of the losses by the number of
+        counted tokens of all ranks.""",
+        change="""
+-            loss = F.cross_entropy(ddp(micro_x).flatten(0, 1), micro_y.flatten(), reduction="sum") / tokens
+-            (loss * ranks).backward()  # DDP divides by the ranks
++            loss = F.cross_entropy(ddp(micro_x).flatten(0, 1), micro_y.flatten()) / k
++            loss.backward()
+@@
+-    return total.item()
++    return total.item() / ranks
+""",
+    ),
+    KnownWrong(
+        "mean_of_the_ranks_means",
+        fails=("accumulate/gradient", "accumulate/loss"),
+        read="handbook/distributed-data-parallel.md#how-ddp-hides-it",
+        explanation="""Each rank's mean counts as much as any other's, however many tokens that rank has. A token of a
+        rank with few then weighs more than a token of a rank with many. The number of counted tokens has to be added up
+        over the ranks before it divides a loss.""",
+        change="""
+-    dist.all_reduce(tokens)  # of all ranks
+@@
+-            (loss * ranks).backward()  # DDP divides by the ranks
++            loss.backward()
+@@
+-    return total.item()
++    return total.item() / ranks
+""",
+    ),
+    KnownWrong(
+        "ignored_tokens_counted",
+        fails=("accumulate/gradient", "accumulate/loss"),
+        read="handbook/distributed-data-parallel.md#how-ddp-hides-it",
+        explanation="""The loss is divided by the number of all tokens, the ignored ones too. The gradient is too small,
+        by another factor in every batch: padding changes the learning rate. Count the targets that are not -100.""",
+        change="""
+-    ranks, tokens = dist.get_world_size(), (y != -100).sum()
++    ranks, tokens = dist.get_world_size(), torch.tensor(y.numel())
 """,
     ),
     KnownWrong(
@@ -713,39 +959,39 @@ def shard(length, rank, ranks, *, epoch, seed=0, shuffle=True, drop_last=False):
         "flag_set_after_forward",
         fails=("accumulate/gradient", "accumulate/quiet"),
         read="labs/lab-07-ddp.md#common-misunderstandings",
-        explanation="""The flag `require_backward_grad_sync` is set between forward and backward. DDP has read it in
-        forward: each setting holds for the *next* micro-batch. The last one runs with the flag of the one before, and
-        its backward sends nothing.""",
+        explanation="""Whether the last backward sends is decided too late: DDP reads its flag
+        `require_backward_grad_sync` in forward, so a setting between forward and backward holds for the *next*
+        micro-batch. The last one runs with the flag of the one before, and its backward sends nothing.""",
         change="""
 -        with contextlib.nullcontext() if number == k else ddp.no_sync():
--            loss = F.cross_entropy(ddp(micro_x).flatten(0, 1), micro_y.flatten()) / k
--            loss.backward()
-+        loss = F.cross_entropy(ddp(micro_x).flatten(0, 1), micro_y.flatten()) / k
+-            loss = F.cross_entropy(ddp(micro_x).flatten(0, 1), micro_y.flatten(), reduction="sum") / tokens
+-            (loss * ranks).backward()  # DDP divides by the ranks
++        loss = F.cross_entropy(ddp(micro_x).flatten(0, 1), micro_y.flatten(), reduction="sum") / tokens
 +        ddp.require_backward_grad_sync = number == k
-+        loss.backward()
++        (loss * ranks).backward()
 """,
     ),
     KnownWrong(
         "last_slopes_only",
         fails=("accumulate/gradient",),
         read="labs/lab-07-ddp.md#common-misunderstandings",
-        explanation="""The last micro-batch's gradients are averaged in `register_hook`. That hook sees what *this*
-        backward adds, not what is accumulated: the earlier micro-batches' gradients stay the rank's own, and the models
-        drift apart. A post-accumulate hook, or DDP, averages `p.grad`.""",
+        explanation="""Only the last micro-batch's gradients are averaged, as a hook of `register_hook` sees them: what
+        *this* backward adds, not what is accumulated. The earlier micro-batches' gradients stay the rank's own, and the
+        models drift apart. A post-accumulate hook, or DDP, averages `p.grad`.""",
         change="""
 +
-+    def average(slopes):
-+        mean = slopes / dist.get_world_size()
++    def average(gradient):
++        mean = gradient / dist.get_world_size()
 +        dist.all_reduce(mean)
 +        return mean
 +
      for number, (micro_x, micro_y) in enumerate(zip(x.chunk(k), y.chunk(k), strict=True), start=1):
 -        with contextlib.nullcontext() if number == k else ddp.no_sync():
--            loss = F.cross_entropy(ddp(micro_x).flatten(0, 1), micro_y.flatten()) / k
--            loss.backward()
-+        hooks = [p.register_hook(average) for p in ddp.module.parameters() if number == k]
-+        loss = F.cross_entropy(ddp.module(micro_x).flatten(0, 1), micro_y.flatten()) / k
-+        loss.backward()
+-            loss = F.cross_entropy(ddp(micro_x).flatten(0, 1), micro_y.flatten(), reduction="sum") / tokens
+-            (loss * ranks).backward()  # DDP divides by the ranks
++        hooks = [p.register_hook(average) for p in ddp.module.parameters() if number == k and p.requires_grad]
++        loss = F.cross_entropy(ddp.module(micro_x).flatten(0, 1), micro_y.flatten(), reduction="sum") / tokens
++        (loss * ranks).backward()
 +        for hook in hooks:
 +            hook.remove()
 """,
@@ -754,8 +1000,8 @@ def shard(length, rank, ranks, *, epoch, seed=0, shuffle=True, drop_last=False):
         "never_sent",
         fails=("accumulate/gradient", "accumulate/quiet"),
         read="handbook/distributed-data-parallel.md#how-ddp-hides-it",
-        explanation="""All micro-batches run in `no_sync()`, the last one too. Nothing is ever sent: K models train on a
-        K-th of the data each, and drift apart. The last forward and backward belong outside.""",
+        explanation="""No micro-batch's gradients are sent, not the last one's either. K models train on a K-th of the
+        data each, and drift apart. The last forward and backward belong outside of `no_sync()`.""",
         change="""
 -    for number, (micro_x, micro_y) in enumerate(zip(x.chunk(k), y.chunk(k), strict=True), start=1):
 -        with contextlib.nullcontext() if number == k else ddp.no_sync():
@@ -764,29 +1010,15 @@ def shard(length, rank, ranks, *, epoch, seed=0, shuffle=True, drop_last=False):
 """,
     ),
     KnownWrong(
-        "not_divided_by_k",
-        fails=("accumulate/gradient",),
-        read="handbook/distributed-data-parallel.md#how-ddp-hides-it",
-        explanation="""The losses are not divided by k, so the gradient is k times that of the batch. DDP divides by the
-        ranks, not by the micro-batches.""",
-        change="""
--            loss = F.cross_entropy(ddp(micro_x).flatten(0, 1), micro_y.flatten()) / k
-+            loss = F.cross_entropy(ddp(micro_x).flatten(0, 1), micro_y.flatten())
-             loss.backward()
--        total += loss.detach()
-+        total += loss.detach() / k
-""",
-    ),
-    KnownWrong(
         "forward_outside",
         fails=("accumulate/quiet",),
         read="labs/lab-07-ddp.md#common-misunderstandings",
-        explanation="""Only backward stands in `no_sync()`. DDP reads its flag in forward, where it prepares for the
-        backward to come; forward ran outside, so every backward sends.""",
+        explanation="""Every backward sends although `no_sync()` stands around it. DDP reads its flag in forward, where
+        it prepares for the backward to come, and forward ran outside. Put both inside.""",
         change="""
-+        loss = F.cross_entropy(ddp(micro_x).flatten(0, 1), micro_y.flatten()) / k
++        loss = F.cross_entropy(ddp(micro_x).flatten(0, 1), micro_y.flatten(), reduction="sum") / tokens
          with contextlib.nullcontext() if number == k else ddp.no_sync():
--            loss = F.cross_entropy(ddp(micro_x).flatten(0, 1), micro_y.flatten()) / k
+-            loss = F.cross_entropy(ddp(micro_x).flatten(0, 1), micro_y.flatten(), reduction="sum") / tokens
 """,
     ),
     KnownWrong(
@@ -798,11 +1030,11 @@ def shard(length, rank, ranks, *, epoch, seed=0, shuffle=True, drop_last=False):
         change="""
 -    for number, (micro_x, micro_y) in enumerate(zip(x.chunk(k), y.chunk(k), strict=True), start=1):
 -        with contextlib.nullcontext() if number == k else ddp.no_sync():
--            loss = F.cross_entropy(ddp(micro_x).flatten(0, 1), micro_y.flatten()) / k
--            loss.backward()
+-            loss = F.cross_entropy(ddp(micro_x).flatten(0, 1), micro_y.flatten(), reduction="sum") / tokens
+-            (loss * ranks).backward()  # DDP divides by the ranks
 +    for micro_x, micro_y in zip(x.chunk(k), y.chunk(k), strict=True):
-+        loss = F.cross_entropy(ddp(micro_x).flatten(0, 1), micro_y.flatten()) / k
-+        loss.backward()
++        loss = F.cross_entropy(ddp(micro_x).flatten(0, 1), micro_y.flatten(), reduction="sum") / tokens
++        (loss * ranks).backward()
 """,
     ),
     KnownWrong(
@@ -811,38 +1043,34 @@ def shard(length, rank, ranks, *, epoch, seed=0, shuffle=True, drop_last=False):
         read="handbook/distributed-data-parallel.md#how-ddp-hides-it",
         explanation="""The rank's rows go through the model at once. The gradient is the same, and so is the traffic,
         but the activations of all of them are held: k has no effect.""",
-        definitions="""
-def accumulate(ddp, x, y, k):
-    ddp.zero_grad(set_to_none=True)
-    loss = F.cross_entropy(ddp(x).flatten(0, 1), y.flatten())
-    loss.backward()
-    total = loss.detach()
-    dist.all_reduce(total)
-    return total.item() / dist.get_world_size()
+        change="""
+-    for number, (micro_x, micro_y) in enumerate(zip(x.chunk(k), y.chunk(k), strict=True), start=1):
+-        with contextlib.nullcontext() if number == k else ddp.no_sync():
++    for micro_x, micro_y in [(x, y)]:
++        with contextlib.nullcontext():
 """,
     ),
     KnownWrong(
-        "losses_added_up",
+        "losses_of_all_ranks_added_up",
         fails=("accumulate/loss",),
         read="handbook/distributed-data-parallel.md#how-ddp-hides-it",
-        explanation="""The losses are added up over the ranks and not divided: what is logged grows with the number of
-        ranks.""",
+        explanation="""What is returned is K times the mean loss: what is logged grows with the number of ranks.""",
         change="""
--    return total.item() / dist.get_world_size()
-+    return total.item()
+-    return total.item()
++    return total.item() * ranks
 """,
     ),
     KnownWrong(
         "own_loss",
         fails=("accumulate/loss",),
         read="labs/lab-07-ddp.md#common-misunderstandings",
-        explanation="""Each rank returns the loss of its own rows. DDP averages gradients and nothing else: a log
-        written by rank 0 then shows a K-th of the batch, noisier than the run is, and ranks that decide by it decide
+        explanation="""Each rank returns a loss of its own rows. DDP averages gradients and nothing else: a log written
+        by rank 0 then shows a part of the batch, noisier than the run is, and ranks that decide by it decide
         differently.""",
         change="""
 -    dist.all_reduce(total)
--    return total.item() / dist.get_world_size()
-+    return total.item()
+-    return total.item()
++    return total.item() * ranks
 """,
     ),
     KnownWrong(
@@ -858,6 +1086,41 @@ def accumulate(ddp, x, y, k):
 )
 
 HURRIED = {
+    "exchange": {
+        "the ring runs the other way": """
+-    sending = dist.isend(outgoing, (rank + 1) % ranks)
+-    dist.recv(incoming, (rank - 1) % ranks)
++    sending = dist.isend(outgoing, (rank - 1) % ranks)
++    dist.recv(incoming, (rank + 1) % ranks)
+""",
+        "only even ranks send": """
+-    sending = dist.isend(outgoing, (rank + 1) % ranks)
+-    dist.recv(incoming, (rank - 1) % ranks)
++    sending = dist.isend(outgoing, (rank + 1) % ranks) if rank % 2 == 0 else None
++    if (rank - 1) % ranks % 2 == 0:
++        dist.recv(incoming, (rank - 1) % ranks)
++    if sending is None:
++        return
+""",
+        "always in float32": """
+-    dist.recv(incoming, (rank - 1) % ranks)
++    buffer = torch.empty(incoming.shape, dtype=torch.float32)
++    dist.recv(buffer, (rank - 1) % ranks)
++    incoming.copy_(buffer)
+@@
+-    sending = dist.isend(outgoing, (rank + 1) % ranks)
++    sending = dist.isend(outgoing.float(), (rank + 1) % ranks)
+""",
+        "what was sent is set to zero": """
+     sending.wait()
++    outgoing.zero_()
+""",
+        "a tensor that nobody sees": """
+-    dist.recv(incoming, (rank - 1) % ranks)
++    incoming = torch.empty_like(incoming)
++    dist.recv(incoming, (rank - 1) % ranks)
+""",
+    },
     "ring_all_reduce": {
         "rank 0's sum is broadcast": """
      rank, ranks = dist.get_rank(), dist.get_world_size()
@@ -872,16 +1135,6 @@ HURRIED = {
 +    tensor.copy_(sum(every))
 +    return
 """,
-        "the ring runs the other way": """
--        sending = dist.isend(mine, (rank + 1) % ranks)
--        dist.recv(received, (rank - 1) % ranks)
-+        sending = dist.isend(mine, (rank - 1) % ranks)
-+        dist.recv(received, (rank + 1) % ranks)
-""",
-        "chunks of the rounded-up length": """
--    chunks = tensor.view(-1).tensor_split(ranks)  # views: what is written into them is written into tensor
-+    chunks = tensor.view(-1).split(-(-tensor.numel() // ranks))
-""",
         "for two ranks only": """
 -    for step in range(2 * (ranks - 1)):
 +    for step in range(2):
@@ -891,24 +1144,32 @@ HURRIED = {
 +    chunks = tensor.tensor_split(ranks)  # views: what is written into them is written into tensor
 """,
         "sums in float32": """
--            theirs.add_(received)
-+            theirs.copy_(theirs.float() + received.float())
+-            chunk.add_(received)
++            chunk.copy_(chunk.float() + received.float())
+""",
+        "sums in float64": """
+     rank, ranks = dist.get_rank(), dist.get_world_size()
++    given, tensor = tensor, tensor.double()
+@@
+             chunk.copy_(received)
++    given.copy_(tensor)
++    assert given.dtype == torch.float64
 """,
         "the sum is off by one chunk": """
--        mine, theirs = chunks[(rank - step) % ranks], chunks[(rank - step - 1) % ranks]
-+        mine, theirs = chunks[(rank - step) % ranks], chunks[(rank - step) % ranks]
+-        chunk = chunks[(rank - step - 1) % ranks]
++        chunk = chunks[(rank - step) % ranks]
 """,
         "cut by chunk": """
 -    chunks = tensor.view(-1).tensor_split(ranks)  # views: what is written into them is written into tensor
 +    chunks = tensor.view(-1).chunk(ranks)  # views: what is written into them is written into tensor
 """,
     },
-    "data_parallel": {
-        "only parameters that learn are sent": """
+    "same_start": {
+        "matrices only": """
 -    for tensor in (*model.parameters(), *model.buffers()):
 +    for tensor in (*(p for p in model.parameters() if p.dim() > 1), *model.buffers()):
 """,
-        "the saved buffers are sent": """
+        "what a state_dict has": """
 -    for tensor in (*model.parameters(), *model.buffers()):
 +    for tensor in model.state_dict().values():
 """,
@@ -919,20 +1180,44 @@ HURRIED = {
         "the mean of all models": """
 -        dist.broadcast(tensor.detach(), src=0)
 +        tensor = tensor.detach()
-+        dist.all_reduce(tensor)
-+        tensor /= dist.get_world_size()
++        if tensor.is_floating_point():
++            dist.all_reduce(tensor)
++            tensor /= dist.get_world_size()
 """,
+        "a pickled state_dict": """
+-    for tensor in (*model.parameters(), *model.buffers()):
+-        dist.broadcast(tensor.detach(), src=0)
++    state = [model.state_dict()]
++    dist.broadcast_object_list(state, src=0)
++    model.load_state_dict(state[0])
+""",
+        "numbers that pass through float32": """
+-        dist.broadcast(tensor.detach(), src=0)
++        copy = tensor.detach().float()
++        dist.broadcast(copy, src=0)
++        tensor.detach().copy_(copy)
+""",
+        "floating-point buffers only": """
+-    for tensor in (*model.parameters(), *model.buffers()):
++    for tensor in (*model.parameters(), *(b for b in model.buffers() if b.is_floating_point())):
+""",
+        "everything is trainable afterwards": """
+-    for tensor in (*model.parameters(), *model.buffers()):
++    for tensor in (*model.requires_grad_().parameters(), *model.buffers()):
+""",
+    },
+    "data_parallel": {
         "sent twice": """
          dist.all_reduce(parameter.grad)
 +        dist.all_reduce(parameter.grad)
 """,
-        "divided after backward would be": """
+        "divided by one rank more": """
 -        parameter.grad.div_(dist.get_world_size())
 +        parameter.grad.mul_(1 / (dist.get_world_size() + 1))
 """,
-        "a loss hook": """
+        "the hook of register_hook": """
 -            parameter.register_post_accumulate_grad_hook(average)
-+            parameter.register_hook(lambda slopes: dist.all_reduce(slopes))
++            parameter.register_hook(lambda gradient: dist.all_reduce(gradient))
 """,
         "the largest gradient": """
 -        dist.all_reduce(parameter.grad)
@@ -948,44 +1233,89 @@ HURRIED = {
 -        if parameter.requires_grad:
 +        if parameter.requires_grad and parameter.dim() > 1:
 """,
-        "only what a state_dict has": """
--    for tensor in (*model.parameters(), *model.buffers()):
-+    for tensor in model.state_dict().values():
+        "in float32": """
+         assert parameter.grad is not None
++        parameter.grad.copy_(parameter.grad.float())
+""",
+    },
+    "make_buckets": {
+        "by number of parameters": """
+-        if sum(p.numel() * p.element_size() for p in bucket) >= cap:
++        if len(bucket) >= cap:
+""",
+        "four bytes a number": """
+-        if sum(p.numel() * p.element_size() for p in bucket) >= cap:
++        if sum(p.numel() * 4 for p in bucket) >= cap:
+""",
+        "closed above the cap only": """
+-        if sum(p.numel() * p.element_size() for p in bucket) >= cap:
++        if sum(p.numel() * p.element_size() for p in bucket) > cap:
+""",
+        "open ones are lost": """
+-    return [*closed, *filling.values()]
++    return closed
+""",
+        "open ones first": """
+-    return [*closed, *filling.values()]
++    return [*filling.values(), *closed]
+""",
+        "read twice": """
++    if not any(p.requires_grad for p in parameters):
++        return []
+     closed: list[list[nn.Parameter]] = []
+""",
+        "each bucket in the order of the model": """
+-    return [*closed, *filling.values()]
++    return [bucket[::-1] for bucket in [*closed, *filling.values()]]
+""",
+    },
+    "reduce_bucket": {
+        "no gradient is left out, by ones": """
+-    flat = torch.cat([(torch.zeros_like(p) if p.grad is None else p.grad).flatten() for p in bucket])
++    flat = torch.cat([(torch.ones_like(p) if p.grad is None else p.grad).flatten() for p in bucket])
+""",
+        "missing gradients stay missing": """
+-            parameter.grad = mean.view_as(parameter)
++            parameter.grad = parameter.grad if parameter.grad is None else mean.view_as(parameter)
+""",
+        "added to the gradient": """
+-            parameter.grad = mean.view_as(parameter)
++            old = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
++            parameter.grad = old + mean.view_as(parameter)
+""",
+        "in float32": """
+     flat = torch.cat([(torch.zeros_like(p) if p.grad is None else p.grad).flatten() for p in bucket])
++    flat = flat.float()
+""",
+        "flat gradients": """
+-            parameter.grad = mean.view_as(parameter)
++            parameter.grad = mean.view(-1) if parameter.dim() == 1 else mean.view(1, *parameter.shape)[0].t().t() * 2
+""",
+        "finished at once": """
+-    return finish
++    finish()
++    return lambda: None
 """,
     },
     "overlap": {
-        "buckets by number of parameters": """
--        held += parameter.numel() * parameter.element_size()
-+        held += 1
-""",
-        "four bytes a number": """
--        held += parameter.numel() * parameter.element_size()
-+        held += parameter.numel() * 4
-""",
         "one large bucket": """
 -    buckets = make_buckets(model.parameters(), cap)
 +    buckets = make_buckets(model.parameters(), 10**9)
 """,
         "waits for the bucket before": """
-         started.append((flat, work))
-+        started[max(0, len(started) - 2)][1].wait()
++        if 0 < len(started) < len(buckets) and missing[len(started)] == 1:
++            started[-1]()
++            started[-1] = lambda: None
+         missing[bucket_of[parameter]] -= 1
 """,
         "only the first step is averaged": """
 -        missing[:] = [len(bucket) for bucket in buckets]
 -        started.clear()
 """,
-        "missing gradients stay missing": """
--                parameter.grad = mean.view_as(parameter)
-+                parameter.grad = parameter.grad if parameter.grad is None else mean.view_as(parameter)
-""",
-        "added to the gradient": """
--                parameter.grad = mean.view_as(parameter)
-+                old = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
-+                parameter.grad = old + mean.view_as(parameter)
-""",
-        "no gradient is left out, by ones": """
--        flat = torch.cat([(torch.zeros_like(p) if p.grad is None else p.grad).flatten() for p in bucket])
-+        flat = torch.cat([(torch.ones_like(p) if p.grad is None else p.grad).flatten() for p in bucket])
+        "only the last bucket is finished": """
+-        for finish_bucket in started:
+-            finish_bucket()
++        started[-1]()
 """,
         "at most one bucket a hook": """
 -        while len(started) < len(buckets) and missing[len(started)] == 0:
@@ -1003,15 +1333,31 @@ HURRIED = {
 -    buckets = make_buckets(model.parameters(), cap)
 +    buckets = make_buckets((p for _, p in model.named_parameters(remove_duplicate=False)), cap)
 """,
-        "in float32": """
-         flat = torch.cat([(torch.zeros_like(p) if p.grad is None else p.grad).flatten() for p in bucket])
-+        flat = flat.float()
+        "in train mode only": """
++        if not model.training:
++            return
+         missing[bucket_of[parameter]] -= 1
+""",
+        "gradients that are zeros count as missing": """
+-        while len(started) < len(buckets):
++        for p in bucket_of:
++            p.grad = None if p.grad is not None and not p.grad.any() else p.grad
++        while len(started) < len(buckets):
+@@
+             finish_bucket()
++        started.clear()
++        for p in bucket_of:
++            p.grad = p.grad if p.grad is None or p.grad.any() else None
 """,
     },
     "shard": {
         "a generator comes back": """
 -    return order[rank : each * ranks : ranks]
 +    return (order[n] for n in range(rank, each * ranks, ranks))
+""",
+        "ordered unless it is told otherwise": """
+-    length: int, rank: int, ranks: int, *, epoch: int, seed: int = 0, shuffle: bool = True, drop_last: bool = False
++    length: int, rank: int, ranks: int, *, epoch: int, seed: int = 0, shuffle: bool = False, drop_last: bool = False
 """,
         "drawn from the epoch alone": """
 -        order = torch.randperm(length, generator=torch.Generator().manual_seed(seed + epoch)).tolist()
@@ -1055,8 +1401,9 @@ HURRIED = {
         "averages the gradients itself": """
          total += loss.detach()
 +    for p in ddp.parameters():
-+        dist.all_reduce(p.grad)
-+        p.grad /= dist.get_world_size()
++        if p.grad is not None:
++            dist.all_reduce(p.grad)
++            p.grad /= dist.get_world_size()
 """,
         "the gradients are averaged by hand at the end": """
 -        with contextlib.nullcontext() if number == k else ddp.no_sync():
@@ -1064,8 +1411,9 @@ HURRIED = {
 @@
          total += loss.detach()
 +    for p in ddp.parameters():
-+        dist.all_reduce(p.grad)
-+        p.grad /= dist.get_world_size()
++        if p.grad is not None:
++            dist.all_reduce(p.grad)
++            p.grad /= dist.get_world_size()
 """,
         "the loss is averaged in every micro-batch": """
 -        total += loss.detach()
@@ -1079,8 +1427,8 @@ HURRIED = {
 +        total = loss.detach() * k
 """,
         "a tensor comes back": """
--    return total.item() / dist.get_world_size()
-+    return total / dist.get_world_size()
+-    return total.item()
++    return total
 """,
         "the largest loss": """
 -    dist.all_reduce(total)
@@ -1090,13 +1438,30 @@ HURRIED = {
 -    for number, (micro_x, micro_y) in enumerate(zip(x.chunk(k), y.chunk(k), strict=True), start=1):
 +    for number, (micro_x, micro_y) in enumerate(list(zip(x.chunk(k), y.chunk(k), strict=True))[::-1], start=1):
 """,
-        "all ranks' rows, as if they were gathered": """
--            loss = F.cross_entropy(ddp(micro_x).flatten(0, 1), micro_y.flatten()) / k
-+            loss = F.cross_entropy(ddp(micro_x).flatten(0, 1), micro_y.flatten()) / k * dist.get_world_size()
+        "for two ranks": """
+-            (loss * ranks).backward()  # DDP divides by the ranks
++            (loss * 2).backward()
 """,
         "one sequence at a time": """
 -    for number, (micro_x, micro_y) in enumerate(zip(x.chunk(k), y.chunk(k), strict=True), start=1):
 +    for number, (micro_x, micro_y) in enumerate(zip(x.split(1), y.split(1), strict=True), start=1):
+""",
+        "in train mode": """
+     ddp.zero_grad(set_to_none=True)
++    ddp.train()
+""",
+        "kept quiet for the next batch": """
+     dist.all_reduce(total)
++    ddp.require_backward_grad_sync = False
+""",
+        "targets are filled in": """
+     ddp.zero_grad(set_to_none=True)
++    x[y == -100] = 0
+""",
+        "a count in every micro-batch": """
+-    for number, (micro_x, micro_y) in enumerate(zip(x.chunk(k), y.chunk(k), strict=True), start=1):
++    for number, (micro_x, micro_y) in enumerate(zip(x.chunk(k), y.chunk(k), strict=True), start=1):
++        dist.all_reduce((micro_y != -100).sum())
 """,
     },
 }

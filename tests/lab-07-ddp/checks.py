@@ -25,13 +25,8 @@ from rankzero.exercises.checks.judges import all_of, has_reference_form, mismatc
 from rankzero.exercises.probes.answers import Answers, equal
 
 EXACT = 1e-12  # float64 rounds at 1e-16; the sums here have a few hundred terms
-SECONDS = 15.0  # of a probe: up to three worlds, each with a limit of its own
+SECONDS = 10.0  # of a probe: up to two worlds, each with a limit of its own
 FLOAT32 = 1e-6  # a loss may be averaged in float32
-COLLECTIVES = ("all_reduce", "all_gather", "broadcast", "reduce", "reduce_scatter", "gather", "scatter")
-ALL_IN = {
-    "send": " dist.send returns when the other side has received: somebody must.",
-    "recv": " dist.recv returns when something has come: somebody must send first.",
-}
 
 
 def plural(count: int, thing: str) -> str:
@@ -39,42 +34,48 @@ def plural(count: int, thing: str) -> str:
     return f"{count} {thing}" if count == 1 else f"{count} {thing}{'es' if thing.endswith('ss') else 's'}"
 
 
-# ---------------------------------------------------------------------------------------------------- ring_all_reduce
+# -------------------------------------------------------------------------------------- exchange and ring_all_reduce
 def cases(answers: Answers) -> list[str]:
-    """In which world, and of how many numbers, each case is."""
-    lengths = [math.prod(shape) for shape in answers["shapes"]]
-    return [f"on {plural(k, 'rank')}, with {n} numbers" for k, n in zip(answers["ranks"], lengths, strict=True)]
+    """In which world, of which shape and dtype, each case is."""
+    rows = zip(answers["ranks"], answers["shapes"], answers["dtypes"], strict=True)
+    return [f"on {plural(k, 'rank')}, with {dtype}{shape}" for k, shape, dtype in rows]
 
 
 def nobody_waits_forever(got: Answers, expected: Answers) -> str | None:
     """The ranks came to an end."""
-    stuck = got["stuck"]
-    if not stuck:
+    calls, places = got["stuck"], got["places"]
+    if not calls:
         return None
-    known = ("send", "recv", "isend", "irecv", "batch_isend_irecv", "barrier", *COLLECTIVES)
-    places = [f"in dist.{call}" if call in known else "at a line of yours, a wait() perhaps" for call in stuck[:4]]
-    told = ", ".join(f"rank {rank} is {place}" for rank, place in enumerate(places))
-    why = ALL_IN.get(stuck[0], "") if len(set(stuck)) == 1 else ""
-    return f"on {len(stuck)} ranks it never ends: {told}.{why}"
+    told = ", ".join(f"rank {rank} {place or 'was busy'}" for rank, place in enumerate(places[:4]))
+    sends = all(call == "send" for call in calls)
+    why = " dist.send returns when the other side has received: a rank must receive first." if sends else ""
+    return f"on {len(places)} ranks the call never ends: {told}.{why}"
 
 
-ENDS = all_of(has_form("stuck", list_of(short_text)), nobody_waits_forever)
+ENDS = all_of(has_form("stuck", list_of(short_text)), has_form("places", list_of(short_text)), nobody_waits_forever)
 SENT_MESSAGES = has_form("sent", list_of(row_of(integer, integer)), 2)
 
 
-def sums(got: Answers, expected: Answers) -> str | None:
-    """Every rank holds the sum over all ranks."""
-    for where, mine, wanted in zip(cases(expected), got["sums"], expected["sums"], strict=True):
-        for rank, (one, other) in enumerate(zip(mine, wanted, strict=True)):
-            wrong = [n for n, (a, b) in enumerate(zip(one, other, strict=True)) if not equal(a, b, EXACT)]
-            if wrong:
-                n = wrong[0]
-                many = f"; {plural(len(wrong), 'number')} of {len(other)} {'is' if len(wrong) == 1 else 'are'} wrong"
-                return f"{where}: rank {rank}, number {n} {mismatch_text(one[n], other[n])[:-1]}{many}."
-    return None
+def values(name: str, subject: str) -> Judge:
+    """Every rank holds the right numbers."""
+
+    def judge(got: Answers, expected: Answers) -> str | None:
+        for where, mine, wanted in zip(cases(expected), got[name], expected[name], strict=True):
+            for rank, (one, other) in enumerate(zip(mine, wanted, strict=True)):
+                wrong = [n for n, (a, b) in enumerate(zip(one, other, strict=True)) if not equal(a, b, EXACT)]
+                if wrong:
+                    n = wrong[0]
+                    many = f"; {len(wrong)} of {plural(len(other), 'number')} differ"
+                    return (
+                        f"{where}: {subject} of rank {rank}, number {n} {mismatch_text(one[n], other[n])[:-1]}{many}."
+                    )
+        return None
+
+    return all_of(has_form(name, real_number, 3), judge)
 
 
-SUMS = all_of(has_form("sums", real_number, 3), sums)
+SUMS = values("sums", "the tensor")
+INCOMING = values("incoming", "`incoming`")
 
 
 def no_collective(got: Answers, expected: Answers) -> str | None:
@@ -87,11 +88,9 @@ def no_collective(got: Answers, expected: Answers) -> str | None:
 
 
 def to_neighbors(got: Answers, expected: Answers) -> str | None:
-    """Every message goes to the next rank and comes from the one before; the first holds the rank's own numbers."""
+    """Every message goes to the next rank and comes from the rank before."""
     for case, where in enumerate(cases(expected)):
-        sent, received, right = got["sent"][case], got["received"][case], expected["sent"][case]
-        if any(right) and not any(sent):
-            return f"{where}: nothing was sent."
+        sent, received = got["sent"][case], got["received"][case]
         for rank in range(len(sent)):
             after, before = (rank + 1) % len(sent), (rank - 1) % len(sent)
             wrong = [peer for peer, _ in sent[rank] if peer != after]
@@ -100,10 +99,18 @@ def to_neighbors(got: Answers, expected: Answers) -> str | None:
             wrong = [peer for peer, _ in received[rank] if peer != before]
             if wrong:
                 return f"{where}: rank {rank} received from rank {wrong[0]}; expected rank {before} only."
-            if right[rank] and not (sent[rank] and received[rank]):
-                return f"{where}: rank {rank} {'received' if sent[rank] else 'sent'} nothing."
-            first, given = got["first"][case][rank], expected["given"][case][rank]
-            if first not in (given if expected["first"][case][rank] is not None else [None]):
+            for mine, wanted, word in ((sent, expected["sent"], "sent"), (received, expected["received"], "received")):
+                if wanted[case][rank] and not mine[rank]:
+                    return f"{where}: rank {rank} {word} nothing."
+    return None
+
+
+def own_numbers_first(got: Answers, expected: Answers) -> str | None:
+    """The first message of each rank holds numbers that the rank itself had."""
+    for case, where in enumerate(cases(expected)):
+        for rank, first in enumerate(got["first"][case]):
+            has_first = expected["first"][case][rank] is not None
+            if has_first and first not in expected["given"][case][rank]:
                 return f"{where}: rank {rank} began with a message of other numbers than its own."
     return None
 
@@ -112,49 +119,95 @@ NEIGHBORS = all_of(
     SENT_MESSAGES,
     has_form("received", list_of(row_of(integer, integer)), 2),
     has_form("others", list_of(short_text), 2),
-    has_form("first", either(real_number, none), 2),
     no_collective,
     to_neighbors,
 )
+RING_NEIGHBORS = all_of(NEIGHBORS, has_form("first", either(real_number, none), 2), own_numbers_first)
+
+
+def one_message(got: Answers, expected: Answers) -> str | None:
+    """Each rank sends one message, with all numbers of `outgoing`."""
+    for where, mine, wanted in zip(cases(expected), got["sent"], expected["sent"], strict=True):
+        for rank, (messages, right) in enumerate(zip(mine, wanted, strict=True)):
+            if messages != right:
+                sizes = [numbers for _, numbers in messages]
+                return f"{where}: rank {rank} sent messages of {sizes} numbers; expected {[n for _, n in right]}."
+    return None
+
+
+def complete(got: Answers, expected: Answers) -> str | None:
+    """`outgoing` is unchanged, and both messages have been waited for."""
+    for case, where in enumerate(cases(expected)):
+        for rank, changed in enumerate(got["changed"][case]):
+            if changed:
+                return f"{where}: {plural(changed, 'number')} of rank {rank}'s `outgoing` changed; it is to stay."
+        for rank, unfinished in enumerate(got["unfinished"][case]):
+            if unfinished > 0:
+                return (
+                    f"{where}: exchange returned on rank {rank} without waiting for {plural(unfinished, 'message')} of "
+                    "its own: who writes into `outgoing` next changes what is sent. Call wait() of each."
+                )
+    return None
 
 
 def in_chunks(got: Answers, expected: Answers) -> str | None:
-    """2(K-1) messages a rank, of one chunk each, and 2(K-1) times the numbers in all."""
+    """2(K-1) messages per rank, of one chunk each, and 2(K-1) times the numbers in all."""
     rows = zip(cases(expected), expected["shapes"], got["sent"], expected["sent"], strict=True)
     for where, shape, sent, wanted in rows:
         ranks, length = len(sent), math.prod(shape)
         total, right = (sum(numbers for rank in every for _, numbers in rank) for every in (sent, wanted))
         if total != right:
-            return f"{where}: all ranks together sent {total}; expected 2(K-1) x {length} = {right}."
+            return f"{where}: all ranks together sent {total} numbers; expected 2(K-1) x {length} = {right}."
         for rank, messages in enumerate(sent):
             many = 2 * (ranks - 1)
             # Empty chunks need no message, and none counts: who sends fewer then depends on where each began.
             if len(messages) != many and (length >= ranks or len(messages) > many):
                 return f"{where}: rank {rank} sent {plural(len(messages), 'message')}; expected 2(K-1) = {many}."
-            most = max((numbers for _, numbers in messages), default=0)
-            if most > -(-length // ranks):
-                chunk = -(-length // ranks)
-                return f"{where}: rank {rank} sent a message of {most}; a chunk has at most {chunk}."
+            least, most = length // ranks, -(-length // ranks)
+            wrong = [numbers for _, numbers in messages if not least <= numbers <= most]
+            if wrong:
+                sizes = f"{least} or {most}" if least < most else f"{most}"
+                return f"{where}: rank {rank} sent a message of {plural(wrong[0], 'number')}; a chunk has {sizes}."
     return None
 
 
-# ------------------------------------------------------------------------------------------- data_parallel and overlap
-def same_start(got: Answers, expected: Answers) -> str | None:
-    """All ranks hold rank 0's weights and buffers, by value and by the bytes that were broadcast."""
-    sent, right = got["bytes"], expected["bytes"][0]
-    broadcast = f"{sent[0]:,} bytes were broadcast; " + (
-        "as many as expected" if sent[0] == right else f"expected {right:,}"
-    )
-    for rank, (mine, wanted) in enumerate(zip(got["weights"], expected["weights"], strict=True)):
-        wrong = np.flatnonzero(mine != wanted)
-        if len(wrong):
-            first = int(wrong[0])
-            parameters = expected["parameters"]
-            what = f"parameter number {first}" if first < parameters else f"buffer number {first - parameters}"
-            both = mismatch_text(float(mine[first]), float(wanted[first]))[:-1]
-            return f"after the call, rank {rank}'s {what} {both}, which is rank 0's. {broadcast}."
-    if any(one != right for one in sent):
-        return f"{max(sent):,} bytes were broadcast; expected {right:,}: each parameter and each buffer once."
+# ----------------------------------------------------------------------------- same_start, data_parallel and overlap
+def rank_0s(name: str, what: str, when: str) -> Judge:
+    """All ranks hold the numbers of rank 0."""
+
+    def judge(got: Answers, expected: Answers) -> str | None:
+        for rank, (mine, wanted) in enumerate(zip(got[name], expected[name], strict=True)):
+            wrong = np.flatnonzero(mine != wanted)
+            if len(wrong):
+                first = int(wrong[0])
+                both = mismatch_text(float(mine[first]), float(wanted[first]))[:-1]
+                has = f"{len(wrong)} of {len(wanted)} numbers of its {what} differ from rank 0's"
+                return f"{when}, on {plural(len(expected[name]), 'rank')}, rank {rank}: {has}; number {first} {both}."
+        return None
+
+    return all_of(has_reference_form(name), judge)
+
+
+def same_tensors(got: Answers, expected: Answers) -> str | None:
+    """The model has the tensors, the frozen parameters and the mode that it had."""
+    for rank, changed in enumerate(got["changed"]):
+        if changed:
+            return (
+                f"on rank {rank} the model has other tensors, another requires_grad or another mode than before: an "
+                "optimizer that was made before holds the old parameters."
+            )
+    return None
+
+
+def sent_once(got: Answers, expected: Answers) -> str | None:
+    """The bytes of the broadcasts are those of the parameters and buffers, and nothing else is called."""
+    right = expected["bytes"][0]
+    for rank, (sent, names) in enumerate(zip(got["bytes"], got["calls"], strict=True)):
+        others = [name for name in names if name != "broadcast"]
+        if others:
+            return f"rank {rank} called {others[0]}; expected broadcasts only."
+        if sent != right:
+            return f"rank {rank}: {sent:,} bytes were broadcast; expected {right:,}: each parameter and buffer once."
     return None
 
 
@@ -193,7 +246,11 @@ def _differs(mine: np.ndarray, wanted: np.ndarray, steps: tuple[str, ...]) -> st
     return None
 
 
-BACKWARDS = ("in the first backward", "in the second", "in a third, on top of gradients that differed by rank")
+BACKWARDS = (
+    "in the first backward",
+    "in the second backward, in eval mode",
+    "in the third backward, on top of gradients that differed by rank",
+)
 EACH_STEP = ("step 1", "step 2", "step 3")
 
 
@@ -205,7 +262,7 @@ def one_call_each(got: Answers, expected: Answers) -> str | None:
                 return f"{where}: {plural(one[0], 'collective')} before backward number {step + 1}; expected none."
             if one[1] != other[1]:
                 had = plural(one[1], "all-reduce")
-                return f"{where}: backward number {step + 1} made {had}; expected {other[1]}, one a parameter."
+                return f"{where}: backward number {step + 1} made {had}; expected {other[1]}, one per parameter."
             if one[2] != other[2]:
                 return f"{where}: backward number {step + 1} made {one[2] - one[1]} collectives beside its all-reduces."
             if size[step] != sizes[step]:
@@ -239,22 +296,55 @@ def as_they_come(got: Answers, expected: Answers) -> str | None:
 
 def grouped(got: Answers, expected: Answers) -> str | None:
     """The buckets hold the right parameters in the right order."""
-    for case, mine, wanted in zip(expected["cases"], got["buckets"], expected["buckets"], strict=True):
+    rows = zip(expected["cases"], expected["dtypes"], got["buckets"], expected["buckets"], strict=True)
+    for (cap, *sizes), dtypes, mine, wanted in rows:
         if not equal(mine, wanted):
-            cap, sizes = case[0], case[1:]
-            frozen = "; every 4th is frozen" if len(sizes) > 4 else ""
-            told = f"parameters of {sizes} numbers{frozen}" if sizes else "no parameters"
-            return f"cap {cap}, {told}: the buckets hold numbers {shorten(mine, 120)}; expected {wanted}."
+            each = [
+                f"{number}: {size} x {dtype}" for number, (size, dtype) in enumerate(zip(sizes, dtypes, strict=True))
+            ]
+            told = f"parameters {{{', '.join(each)}}}" if sizes else "no parameters"
+            return f"cap {cap} bytes, {told}: the buckets are {shorten(mine, 120)}; expected {wanted}."
     return None
 
 
+def reduced_once(got: Answers, expected: Answers) -> str | None:
+    """One all-reduce of the bucket's bytes, which has been started when reduce_bucket returns."""
+    for rank, (mine, wanted) in enumerate(zip(got["calls"], expected["calls"], strict=True)):
+        for dtype, one, other in zip(("float64", "float32", "bfloat16"), mine, wanted, strict=True):
+            where = f"a bucket of {dtype} on rank {rank}"
+            if one[0] != other[0]:
+                return (
+                    f"{where}: {plural(one[0], 'collective')} had been started when reduce_bucket returned; expected 1."
+                )
+            if one[1:] != other[1:]:
+                sizes = f"{plural(one[1], 'collective')} of {shorten(one[2:], 60)} bytes"
+                return f"{where}: {sizes}; expected 1 of {other[2:]}."
+    return None
+
+
+def like_the_parameter(got: Answers, expected: Answers) -> str | None:
+    """Each gradient has the parameter's shape and dtype."""
+    for rank, wrong in enumerate(got["dtypes"]):
+        if wrong:
+            return f"on rank {rank}, {wrong} of 12 gradients have another shape or dtype than their parameter."
+    return None
+
+
+def late(got: Answers, expected: Answers) -> str | None:
+    """reduce_bucket does not wait, and the returned function does."""
+    if got["early"] != [False]:
+        return "the other ranks were late, and reduce_bucket waited for them: start the all-reduce with async_op=True."
+    said = _differs(got["late"], expected["late whole"], ("when the returned function is done on rank 0",))
+    return f"the other ranks were late, and {said} That function has to wait." if said else None
+
+
 def sent_in_order(got: Answers, expected: Answers) -> str | None:
-    """One all-reduce a bucket, in order, of the bucket's size."""
+    """One all-reduce per bucket, in order, of the bucket's size."""
     for where, mine, wanted in _by_rank(got, expected, "sent"):
         for step, (one, other) in enumerate(zip(mine, wanted, strict=True), start=1):
             if one[3] != other[3]:
                 calls = plural(one[3], "all-reduce")
-                return f"{where}: step {step} made {calls}; expected {other[3]}, one a bucket."
+                return f"{where}: step {step} made {calls}; expected {other[3]}, one per bucket."
             if one[0] != other[0]:
                 return f"{where}: step {step} sent {shorten(one[0], 120)} bytes, in this order; expected {other[0]}."
     return None
@@ -286,12 +376,11 @@ def unwaited(got: Answers, expected: Answers) -> str | None:
 
 
 def same_calls(got: Answers, expected: Answers) -> str | None:
-    """Every rank makes one all-reduce a bucket, used or not."""
+    """Every rank makes one all-reduce per bucket, used or not."""
     for rank, (mine, wanted) in enumerate(zip(got["calls"], expected["calls"], strict=True)):
         if mine != wanted:
-            return (
-                f"ranks that use different layers: rank {rank} made {mine} all-reduces in two steps; {wanted} expected."
-            )
+            made = f"rank {rank} made {mine} all-reduces in two steps; expected {wanted}."
+            return f"where ranks use different layers, {made}"
     return None
 
 
@@ -337,33 +426,58 @@ def quiet(got: Answers, expected: Answers) -> str | None:
             return f"{where}: forward and backward do not take turns: one backward after each forward."
         if [event[3] for event in mine] != [event[3] for event in wanted]:
             return f"{where}: the micro-batches went through the model in another order than first to last."
-        sent = [number for number, event in enumerate(mine) if event[1]]
+        sent = [number for number, event in enumerate(mine) if event[1] < 0]
         if sent:
-            begun = f"micro-batch {sent[0] // 2 + 1}"
-            if mine[sent[0]][1] == 1:
-                once = "expected once, after the last"
-                return f"{where}: a number, the loss perhaps, had been all-reduced when {begun} began; {once}."
-            return f"{where}: gradients had been sent when {begun} of {len(right)} began; expected none so far."
+            begun = f"micro-batch {sent[0] // 2 + 1} of {len(right)} began"
+            return f"{where}: gradients had been sent when {begun}; expected none before the last backward."
+        between = [number for number, event in enumerate(mine) if event[1] != mine[0][1]]
+        if between:
+            begun = f"micro-batch {between[0] // 2 + 1} of {len(right)} began"
+            return f"{where}: a loss or a count was all-reduced after the first micro-batch and before {begun}."
     return None
 
 
-def sent_once(got: Answers, expected: Answers) -> str | None:
-    """The gradients are all-reduced once, by DDP."""
+def gradients_sent_once(got: Answers, expected: Answers) -> str | None:
+    """The gradients are all-reduced once, by DDP, and at most two small messages besides."""
     for where, mine, _ in _by_rank(got, expected, "events"):
         if not [event[2] for event in mine if event[0]][-1]:
             return f"{where}: DDP was kept from sending in the last micro-batch too; expected that it averages there."
     for where, mine, wanted in _by_rank(got, expected, "bytes"):
         if sum(mine) != sum(wanted):
             return f"{where}: {sum(mine):,} bytes of gradients were all-reduced; expected {sum(wanted):,}, once."
+    for where, mine, _ in _by_rank(got, expected, "left"):
+        if mine[2] > 2:
+            return f"{where}: {mine[2]} all-reduces of one or two numbers were made; expected 2 at most."
     return None
 
 
 QUIET = all_of(
     has_form("events", list_of(row_of(integer, integer, boolean, integer)), 2),
     has_form("bytes", list_of(lambda size: integer(size) and size > 0), 2),
+    has_form("left", row_of(integer, integer, integer), 2),
     quiet,
-    sent_once,
+    gradients_sent_once,
 )
+
+
+def left_as_it_was(got: Answers, expected: Answers) -> str | None:
+    """The rows and the mode are unchanged, and DDP sends in the next backward."""
+    for where, mine, wanted in _by_rank(got, expected, "left"):
+        if mine[0]:
+            return f"{where}: {plural(mine[0], 'number')} of x and y changed; they are the caller's."
+        if mine[1] != wanted[1]:
+            return (
+                f"{where}: the model is in {('eval', 'train')[bool(mine[1])]} mode after the call; before, it was not."
+            )
+    for rank, syncs in enumerate(got["syncs"]):
+        if not syncs:
+            return (
+                f"rank {rank}: after the call DDP is still kept from sending: the next backward would average nothing."
+            )
+    return None
+
+
+LEFT = all_of(has_form("left", row_of(integer, integer, integer), 2), has_form("syncs", boolean, 1), left_as_it_was)
 
 
 def mean_losses(got: Answers, expected: Answers) -> str | None:
@@ -383,18 +497,55 @@ LOSSES = all_of(has_form("types", short_text, 1), has_form("losses", either(real
 
 EXERCISES = (
     Exercise(
+        name="exchange",
+        functions=("exchange",),
+        minutes=10,
+        difficulty="easy",
+        proves="you can order two messages so that no rank waits forever",
+        hints=(
+            "dist.send returns when the other side has received. If all ranks send first, who receives?",
+            "Start the sending with dist.isend, receive with dist.recv, then wait for the sending. Or start both in "
+            "the background, and wait for both.",
+            "sending = dist.isend(outgoing, (rank + 1) % K); dist.recv(incoming, (rank - 1) % K); sending.wait().",
+        ),
+        checks=(
+            Check(
+                "exchange/incoming",
+                "receives what the rank before sends, in every dtype",
+                points=2,
+                probe="exchanges",
+                judge=all_of(ENDS, INCOMING),
+                seconds=SECONDS,
+            ),
+            Check(
+                "exchange/neighbors",
+                "sends one message to the next rank and receives one from the rank before",
+                points=1,
+                probe="exchanges",
+                judge=all_of(ENDS, NEIGHBORS, one_message),
+            ),
+            Check(
+                "exchange/complete",
+                "leaves `outgoing` as it is, and returns when both messages are complete",
+                points=1,
+                probe="exchanges",
+                judge=all_of(ENDS, has_form("changed", integer, 2), has_form("unfinished", integer, 2), complete),
+            ),
+        ),
+    ),
+    Exercise(
         name="ring_all_reduce",
         functions=("ring_all_reduce",),
-        minutes=35,
+        minutes=20,
         difficulty="hard",
-        proves="you know what an all-reduce sends, and can order messages so that nobody waits forever",
+        proves="you know what an all-reduce sends, and why it costs a rank hardly more for more ranks",
         hints=(
             "Take K = 3 and paper. In step 0 rank r sends its chunk r. Which chunk has it just received, and what does "
             "it send in step 1? After K - 1 steps, which chunk is complete on rank r?",
-            "dist.send returns when the other side has received. If all ranks send first, nobody receives. Start the "
-            "sending with isend, receive, then wait for the sending.",
+            "tensor.view(-1).tensor_split(K) gives views to write into. `exchange` needs a tensor of the right size "
+            "for what comes: as long as the chunk that you add it to.",
             "In step s, send chunk (rank - s) % K and receive chunk (rank - s - 1) % K: add it in the first K - 1 "
-            "steps, copy it in the others. tensor.view(-1).tensor_split(K) gives views to write into.",
+            "steps, copy it in the others.",
         ),
         checks=(
             Check(
@@ -407,15 +558,15 @@ EXERCISES = (
             ),
             Check(
                 "ring_all_reduce/neighbors",
-                "sends to the next rank and receives from the one before, and calls no collective",
-                points=2,
+                "sends to the next rank and receives from the rank before, and calls no collective",
+                points=1,
                 probe="ring",
-                judge=all_of(ENDS, NEIGHBORS),
+                judge=all_of(ENDS, RING_NEIGHBORS),
             ),
             Check(
                 "ring_all_reduce/bytes",
-                "sends 2(K-1) chunks a rank, and 2(K-1)/K of the tensor",
-                points=3,
+                "sends 2(K-1) chunks per rank, and 2(K-1)/K of the tensor",
+                points=2,
                 probe="ring",
                 judge=all_of(ENDS, SENT_MESSAGES, in_chunks),
                 requires=("ring_all_reduce/neighbors",),
@@ -425,32 +576,76 @@ EXERCISES = (
                 "works for fewer numbers than ranks, and for one rank alone",
                 points=2,
                 probe="ring_short",
-                judge=all_of(ENDS, SUMS, NEIGHBORS, in_chunks),
+                judge=all_of(ENDS, SUMS, RING_NEIGHBORS, in_chunks),
                 requires=("ring_all_reduce/sum", "ring_all_reduce/bytes"),
+            ),
+        ),
+    ),
+    Exercise(
+        name="same_start",
+        functions=("same_start",),
+        minutes=8,
+        difficulty="easy",
+        proves="you know everything that makes two models one before the first step",
+        hints=(
+            "What does forward read besides the parameters that train?",
+            "model.parameters() names a tied parameter once, and frozen ones too. model.state_dict() leaves out "
+            "buffers with persistent=False; model.buffers() has all of them.",
+            "for tensor in (*model.parameters(), *model.buffers()): dist.broadcast(tensor.detach(), src=0).",
+        ),
+        checks=(
+            Check(
+                "same_start/parameters",
+                "gives every rank rank 0's parameters, frozen ones too",
+                points=2,
+                probe="started",
+                judge=rank_0s("parameters", "parameters", "after the call"),
+                seconds=SECONDS,
+            ),
+            Check(
+                "same_start/buffers",
+                "gives every rank rank 0's buffers, of every dtype",
+                points=1,
+                probe="started",
+                judge=rank_0s("buffers", "buffers", "after the call"),
+            ),
+            Check(
+                "same_start/once",
+                "sends each parameter and buffer once, into the tensors that the model has",
+                points=1,
+                probe="started",
+                judge=all_of(
+                    has_form("bytes", integer, 1),
+                    has_form("calls", list_of(short_text), 1),
+                    has_form("changed", integer, 1),
+                    sent_once,
+                    same_tensors,
+                ),
+                requires=("same_start/parameters", "same_start/buffers"),
             ),
         ),
     ),
     Exercise(
         name="data_parallel",
         functions=("data_parallel",),
-        minutes=25,
+        minutes=20,
         difficulty="medium",
         proves="you can say what DDP does when it wraps a model, and what its hooks do in backward",
         hints=(
-            "Two things make K models one: they start equal, and they follow the same gradient. What must be equal "
-            "besides the parameters?",
-            "Send each of model.parameters() and model.buffers() with dist.broadcast(tensor.detach(), src=0). Then "
-            "p.register_post_accumulate_grad_hook(f) calls f(p) when p.grad is complete: f gets the parameter.",
+            "Two things make K models one: they start equal, and they follow the same gradient. `same_start` is the "
+            "first. When is a parameter's gradient complete, and who can tell you?",
+            "p.register_post_accumulate_grad_hook(f) calls f(p) when p.grad is complete: f gets the parameter. A "
+            "frozen parameter takes no hook.",
             "def average(p): dist.all_reduce(p.grad); p.grad.div_(dist.get_world_size()). Register it on each p of "
             "model.parameters() that requires a gradient: that iterator names a tied parameter once.",
         ),
         checks=(
             Check(
                 "data_parallel/start",
-                "gives every rank rank 0's parameters and buffers, each sent once",
-                points=3,
-                probe="start",
-                judge=all_of(has_form("bytes", integer, 1), has_reference_form("weights"), same_start),
+                "gives every rank the model of rank 0",
+                points=1,
+                probe="steps",
+                judge=rank_0s("start", "parameters and buffers", "after the call"),
                 seconds=SECONDS,
             ),
             Check(
@@ -459,17 +654,18 @@ EXERCISES = (
                 points=3,
                 probe="steps",
                 judge=gradients_are_the_wholes("", BACKWARDS),
+                requires=("data_parallel/start",),
             ),
             Check(
                 "data_parallel/calls",
-                "makes one all-reduce a parameter, as soon as its gradient is complete",
+                "makes one all-reduce per parameter, as soon as its gradient is complete",
                 points=2,
                 probe="steps",
                 judge=all_of(ONE_CALL_EACH, has_form("early", integer, 3), as_they_come),
             ),
             Check(
                 "data_parallel/special",
-                "leaves frozen and unused parameters alone, and sends tied ones once",
+                "leaves frozen and unused parameters alone, sends tied ones once, keeps dtypes",
                 points=2,
                 probe="special",
                 judge=all_of(
@@ -480,48 +676,111 @@ EXERCISES = (
         ),
     ),
     Exercise(
+        name="make_buckets",
+        functions=("make_buckets",),
+        minutes=12,
+        difficulty="medium",
+        proves="you can say which gradients share an all-reduce, and when a bucket is full",
+        hints=(
+            "Three parameters of 5 float32 each, cap 40: after which one is the first bucket full? And with the second "
+            "in bfloat16?",
+            "Keep one open bucket per dtype, in a dictionary. Add first, then look whether the bucket has reached the "
+            "cap.",
+            "for p in reversed([p for p in parameters if p.requires_grad]): bucket = filling.setdefault(p.dtype, []); "
+            "bucket.append(p); if its bytes >= cap: closed.append(filling.pop(p.dtype)). Return closed, then the rest.",
+        ),
+        checks=(
+            Check(
+                "make_buckets/buckets",
+                "closes a bucket when it reaches the cap, one dtype each, last parameters first",
+                points=4,
+                probe="buckets",
+                judge=all_of(has_form("buckets", list_of(list_of(integer)), 1), grouped),
+            ),
+        ),
+    ),
+    Exercise(
+        name="reduce_bucket",
+        functions=("reduce_bucket",),
+        minutes=10,
+        difficulty="medium",
+        proves="you can start a collective now and wait for it later",
+        hints=(
+            "dist.all_reduce(flat, async_op=True) returns a handle at once. What must be kept until somebody waits?",
+            "torch.cat copies: what the all-reduce does to the flat tensor, no p.grad sees. The returned function "
+            "waits, divides, splits, and gives each parameter its part.",
+            "def finish(): work.wait(); means = flat.div_(K).split([p.numel() for p in bucket]); then p.grad = "
+            "mean.view_as(p) for each pair. Return finish itself, not finish().",
+        ),
+        checks=(
+            Check(
+                "reduce_bucket/mean",
+                "leaves the mean over the ranks in every gradient, in its shape and dtype",
+                points=2,
+                probe="reduced",
+                judge=all_of(
+                    gradients_are_the_wholes(
+                        "", ("a bucket of float64", "a bucket of float32", "a bucket of bfloat16")
+                    ),
+                    has_form("dtypes", integer, 1),
+                    like_the_parameter,
+                ),
+                seconds=SECONDS,
+            ),
+            Check(
+                "reduce_bucket/once",
+                "starts one all-reduce of the whole bucket before it returns",
+                points=1,
+                probe="reduced",
+                judge=all_of(has_form("calls", list_of(integer), 2), reduced_once),
+            ),
+            Check(
+                "reduce_bucket/waits",
+                "returns at once, and waits in the returned function",
+                points=1,
+                probe="reduced",
+                judge=all_of(has_form("early", list_of(boolean)), has_reference_form("late"), late),
+                requires=("reduce_bucket/mean",),
+            ),
+        ),
+    ),
+    Exercise(
         name="overlap",
-        functions=("make_buckets", "overlap"),
-        minutes=45,
+        functions=("overlap",),
+        minutes=30,
         difficulty="hard",
         proves="you know when DDP sends a bucket, why all ranks send in one order, and who waits",
         hints=(
             "Backward completes the last layer's gradients first. Count down, for each bucket, how many of its "
             "gradients are still missing. Whose turn is it when a bucket is full, but the one before it is not?",
-            "Concatenate a bucket's gradients into one flat tensor and keep what dist.all_reduce(flat, async_op=True) "
-            "returns. Start buckets in a while loop: as long as the next one in order is complete. finish() starts the "
-            "rest, then waits.",
-            "finish(): for each started (flat, work): work.wait(); flat.div_(K); split it by numel and give each "
-            "parameter its part, as p.grad = part.view_as(p). Then set the counts back and forget what was started.",
+            "A post-accumulate hook on each parameter counts down. Start buckets with reduce_bucket in a while loop: "
+            "as long as the next one in order is complete. Keep what it returns. finish() starts the rest, then calls "
+            "all.",
+            "started = []; in the hook: missing[bucket_of[p]] -= 1; while len(started) < len(buckets) and "
+            "missing[len(started)] == 0: started.append(reduce_bucket(buckets[len(started)])). At the end of finish() "
+            "set the counts back and clear started.",
         ),
         checks=(
-            Check(
-                "overlap/buckets",
-                "closes a bucket when it reaches the cap, last parameters first",
-                points=2,
-                probe="buckets",
-                judge=all_of(has_form("buckets", list_of(list_of(integer)), 1), grouped),
-                seconds=SECONDS,
-            ),
             Check(
                 "overlap/gradient",
                 "leaves the whole batch's gradient on every rank, step after step",
                 points=3,
                 probe="overlapped",
                 judge=gradients_are_the_wholes("", EACH_STEP),
+                seconds=SECONDS,
             ),
             Check(
                 "overlap/calls",
-                "starts one all-reduce a bucket, in order, each as soon as its bucket is full",
-                points=2,
+                "starts one all-reduce per bucket, in order, each as soon as its bucket is full",
+                points=3,
                 probe="overlapped",
                 judge=all_of(SENT, sent_in_order, sent_early),
-                requires=("overlap/buckets",),
+                requires=("make_buckets/buckets",),
             ),
             Check(
                 "overlap/waits",
                 "does not wait in backward, and waits in finish()",
-                points=3,
+                points=2,
                 probe="unwaited",
                 judge=all_of(has_form("attended", integer), has_reference_form("gradients"), unwaited),
                 requires=("overlap/gradient",),
@@ -591,16 +850,18 @@ EXERCISES = (
     Exercise(
         name="accumulate",
         functions=("accumulate",),
-        minutes=15,
+        minutes=20,
         difficulty="medium",
-        proves="your accumulation sends the gradients once an update, and that you log everybody's loss",
+        proves="your accumulation sends the gradients once an update, and every token counts once, on whatever rank",
         hints=(
-            "DDP sends in every backward. Only the sum over the micro-batches has to be sent, so which backward is the "
-            "one that should?",
-            "`with ddp.no_sync():` around *forward and backward* of every micro-batch but the last. DDP notes in "
-            "forward whether the next backward sends.",
-            "contextlib.nullcontext() if it is the last else ddp.no_sync(); loss / k; backward. Then all-reduce the "
-            "sum of the losses, and divide it by K.",
+            "Only the sum over the micro-batches has to be sent, so which backward is the one that sends? And by how "
+            "many tokens is each micro-batch's loss to be divided, so that all tokens of all ranks count alike?",
+            "`with ddp.no_sync():` around *forward and backward* of every micro-batch but the last. All-reduce the "
+            "number of counted tokens first; cross_entropy(..., reduction='sum') divided by it, and mind that DDP "
+            "divides by K once more.",
+            "tokens = (y != -100).sum(); dist.all_reduce(tokens); loss = cross_entropy(..., reduction='sum') / tokens; "
+            "(loss * K).backward(), in contextlib.nullcontext() if it is the last micro-batch else ddp.no_sync(). Then "
+            "all-reduce the sum of the losses.",
         ),
         checks=(
             Check(
@@ -613,25 +874,25 @@ EXERCISES = (
             ),
             Check(
                 "accumulate/quiet",
-                "sends nothing before the last backward, and the gradients once",
+                "sends no gradient before the last backward, and the gradients once",
                 points=3,
                 probe="accumulated",
                 judge=QUIET,
             ),
             Check(
                 "accumulate/loss",
-                "returns the mean loss over all ranks, on all of them",
+                "returns the mean loss over all ranks' tokens, on all of them",
                 points=2,
                 probe="accumulated",
                 judge=LOSSES,
             ),
             Check(
                 "accumulate/stale",
-                "is not misled by gradients from before, and works in one piece",
+                "is not misled by gradients from before, works in one piece, and leaves the rest as it was",
                 points=1,
                 probe="over_old_gradients",
-                judge=all_of(gradients_are_the_wholes("over old gradients, ", ("in one piece",)), QUIET),
-                requires=("accumulate/gradient",),
+                judge=all_of(gradients_are_the_wholes("over old gradients, ", ("in one piece",)), QUIET, LOSSES, LEFT),
+                requires=("accumulate/gradient", "accumulate/quiet", "accumulate/loss"),
             ),
         ),
     ),

@@ -1,11 +1,12 @@
 """Probes of Lab 07: each runs the learner's code in real worlds of 1 to 4 ranks, and returns its results.
 
-Everything is computed in float64, and only on ranks: a probe's process makes no tensors that need threads. Answers have
-values in the order of the ranks; `whole` is the value that one process computes from the whole batch.
+Models compute in float64, so that the order of additions changes only the 16th digit. Numbers in float32 and bfloat16
+are whole numbers, whose sums and means over ranks are exact in any order. Only ranks compute: a probe's process makes
+no tensors that need threads. Answers have values in the order of the ranks; `whole` is the value that one process
+computes from the whole batch.
 """
 
 import random
-import re
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
@@ -19,10 +20,9 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from rankzero.exercises.probes.rank_probes import run_on_ranks
+from rankzero.exercises.probes.rank_probes import Place, StuckRanksError, run_on_ranks
 from rankzero.exercises.probes.untrusted_values import flat, gradients, plain_number, type_name
 from rankzero.learn.distributed.collectives import CollectiveCounter
-from rankzero.learn.distributed.world import WorldTimeoutError
 from rankzero.learn.models.gpt import GPT, GPTConfig
 
 ROWS = 12  # divides by 1, 2, 3 and 4 ranks
@@ -60,6 +60,11 @@ def weight_list(model: nn.Module) -> list[float]:
     return flat_list([*model.parameters(), *model.buffers()])
 
 
+def draw_ranks(seed: int, *choices: int) -> int:
+    """Returns one of these numbers of ranks."""
+    return random.Random(f"ranks {seed}").choice(choices)
+
+
 def by_rank(every: list[list[float]]) -> np.ndarray:
     """Returns the lists of all ranks as an array [ranks, numbers]."""
     return np.array(every, dtype=np.float64)
@@ -70,11 +75,11 @@ def my_rows(x: Tensor) -> Tensor:
     return x.chunk(dist.get_world_size())[dist.get_rank()]
 
 
-# ---------------------------------------------------------------------------------------------------- ring_all_reduce
+# -------------------------------------------------------------------------------------- exchange and ring_all_reduce
 class Messages(TorchDispatchMode):
     """Records the other rank and the size of every message, and the names of all other collectives.
 
-    Messages without numbers are not recorded. `first` is the first number that was sent, or None.
+    Messages without numbers are only counted in `begun`. `first` is the first number that was sent, or None.
     """
 
     def __init__(self) -> None:
@@ -83,11 +88,13 @@ class Messages(TorchDispatchMode):
         self.sent: list[list[int]] = []
         self.received: list[list[int]] = []
         self.others: list[str] = []
+        self.begun = 0
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func.namespace == "c10d":
             name = str(func).split(".")[1]
             if name in ("send", "recv_"):
+                self.begun += 1
                 row = [int(args[2]), sum(tensor.numel() for tensor in args[0])]
                 if row[1]:
                     (self.sent if name == "send" else self.received).append(row)
@@ -98,12 +105,81 @@ class Messages(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
-def _ring(learner: ModuleType, seed: int, shapes: list[tuple[int, ...]]) -> list[Any]:
+DTYPES = (torch.float64, torch.float32, torch.bfloat16)
+Case = tuple[tuple[int, ...], torch.dtype]
+
+
+def numbers(shape: tuple[int, ...], dtype: torch.dtype, seed: int) -> Tensor:
+    """Returns random numbers; whole numbers in a dtype whose sums would otherwise depend on their order."""
+    generator = torch.Generator().manual_seed(seed)
+    if dtype == torch.float64:
+        return torch.randn(shape, generator=generator, dtype=dtype)
+    return torch.randint(-8, 9, shape, generator=generator).to(dtype)
+
+
+class Waits:
+    """Calls `note` when code waits for a collective or reads its status; `attended` has the collectives concerned.
+
+    Taking a future does not count as waiting, because `then` can be called with a function to run at its end.
+    """
+
+    NAMES = (
+        (dist.Work, ("wait", "synchronize", "is_completed", "is_success", "get_future", "result")),
+        (torch._C.Future, ("wait", "value", "done")),
+    )
+
+    def __init__(self, note: Callable[[], None] = lambda: None) -> None:
+        self.attended: list[Any] = []
+        self._own = [(owner, name, getattr(owner, name)) for owner, names in self.NAMES for name in names]
+        for owner, name, method in self._own:
+
+            def noting(work: Any, *args: Any, name: str = name, method: Any = method, **kwargs: Any) -> Any:
+                if isinstance(work, dist.Work) and not any(work is attended for attended in self.attended):
+                    self.attended.append(work)
+                if name != "get_future":
+                    note()
+                return method(work, *args, **kwargs)
+
+            setattr(owner, name, noting)
+
+    def undo(self) -> None:
+        """Restores the methods."""
+        for owner, name, method in self._own:
+            setattr(owner, name, method)
+
+
+def _exchanged(learner: ModuleType, seed: int, cases: list[Case]) -> list[Any]:
+    """Returns one rank's incoming numbers and messages; each rank sends `rank` rows more than the case's shape has."""
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    results = []
+    for number, ((length, *other), dtype) in enumerate(cases):
+        shapes = [(length + sender, *other) for sender in (rank, (rank - 1) % ranks)]
+        outgoing = numbers(shapes[0], dtype, seed + 100 * number + rank)
+        given, incoming = outgoing.clone(), torch.full(shapes[1], 99.0, dtype=dtype)
+        waits = Waits()
+        with Messages() as messages:
+            learner.exchange(outgoing, incoming)
+        waits.undo()
+        changed = int((outgoing != given).sum())
+        message_counts = [changed, messages.begun - len(waits.attended)]
+        results.append([flat_list([incoming]), messages.sent, messages.received, messages.others, *message_counts])
+    return results
+
+
+def exchanges(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Exchanges tensors of three dtypes on 3 or 4 ranks; in one case, rank 0 has no number to send."""
+    draw = random.Random(seed)
+    shapes = [(draw.randrange(2, 9),), (draw.randrange(1, 5), draw.randrange(1, 5)), (draw.randrange(1, 60),), (0, 2)]
+    cases: list[Case] = [(shape, dtype) for shape, dtype in zip(shapes, (*DTYPES, torch.float64), strict=True)]
+    names = ("incoming", "sent", "received", "others", "changed", "unfinished")
+    return _until_stuck(_exchanged, learner, seed, (draw_ranks(seed, 3, 4),), cases, names)
+
+
+def _ring(learner: ModuleType, seed: int, cases: list[Case]) -> list[Any]:
     """Returns one rank's tensor after the call, and its messages, for tensors of several shapes."""
     results = []
-    for number, shape in enumerate(shapes):
-        generator = torch.Generator().manual_seed(seed + 100 * number + dist.get_rank())
-        tensor = torch.randn(shape, generator=generator, dtype=torch.float64)
+    for number, (shape, dtype) in enumerate(cases):
+        tensor = numbers(shape, dtype, seed + 100 * number + dist.get_rank())
         given = flat_list([tensor])
         with Messages() as messages:
             learner.ring_all_reduce(tensor)
@@ -113,45 +189,56 @@ def _ring(learner: ModuleType, seed: int, shapes: list[tuple[int, ...]]) -> list
     return results
 
 
+RING_NAMES = ("sums", "sent", "received", "others", "first", "given")
+
+
 def ring(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Sums tensors whose length is a multiple of the ranks, and is not, on 2, 3 and 4 ranks."""
+    """Sums tensors of three dtypes, whose length is a multiple of the ranks, and is not, on 3 or 4 ranks."""
     draw = random.Random(seed)
-    shapes = [(12 * draw.randrange(1, 9),), (12 * draw.randrange(1, 9) + 7,), (5, draw.randrange(3, 12, 2))]
-    return _rings(learner, seed, (2, 3, 4), shapes)
+    lengths = [12 * draw.randrange(1, 9), 12 * draw.randrange(1, 9) + 7, 12 * draw.randrange(2, 9) + 2]
+    cases: list[Case] = [((length,), dtype) for length, dtype in zip(lengths, DTYPES, strict=True)]
+    cases.append(((5, draw.randrange(3, 12, 2)), torch.float64))
+    return _until_stuck(_ring, learner, seed, (draw_ranks(seed, 3, 4),), cases, RING_NAMES)
 
 
 def ring_short(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Sums tensors with fewer numbers than ranks and with no number, and in a world of one rank."""
-    return _rings(learner, seed, (1, 3), [(2,), (1, 1), (0,)])
+    """Sums tensors with fewer numbers than ranks and with no number, on one rank and on others than `ring`."""
+    others = [ranks for ranks in (2, 3, 4) if ranks != draw_ranks(seed, 3, 4)]
+    ranks = random.Random(seed).choice(others)
+    shapes: list[tuple[int, ...]] = [(ranks - 1,), (1, 1), (0,), (4 * ranks + 1,)]
+    cases: list[Case] = [(shape, torch.float64) for shape in shapes]
+    return _until_stuck(_ring, learner, seed, (1, ranks), cases, RING_NAMES)
 
 
-_stuck: list[list[str]] = []  # calls in which the ranks of a ring hang: kept so that a second ring need not hang again
+_stuck: list[Place] = []  # where the ranks of a ring hang: kept so that a second ring need not hang again
 
 
-def _rings(learner: ModuleType, seed: int, sizes: tuple[int, ...], shapes: list[tuple[int, ...]]) -> dict[str, Any]:
-    """Returns lists by world and shape, whose elements are lists by rank."""
+def _until_stuck(
+    function: Callable[..., list[Any]],
+    learner: ModuleType,
+    seed: int,
+    sizes: tuple[int, ...],
+    cases: list[Case],
+    names: tuple[str, ...],
+) -> dict[str, Any]:
+    """Returns each of these results as lists by world and case, whose elements are lists by rank."""
     worlds: list[list[Any]] = []
     try:
         for ranks in sizes if not _stuck else ():
-            worlds.append(in_world(_ring, ranks, learner, seed, shapes))
-    except WorldTimeoutError as error:
-        matches = re.findall(r"rank (\d+)(?: of \d+|):? was (?:inside (\w+)|busy|done)?", str(error))
-        _stuck.append([inside for _, inside in sorted(matches)] or [""])
-    cases = [(world, number) for world in worlds for number in range(len(shapes))]
+            worlds.append(in_world(function, ranks, learner, seed, cases))
+    except StuckRanksError as error:
+        _stuck.extend(error.places)
+    each = [(world, number) for world in worlds for number in range(len(cases))]
     return {
-        "stuck": _stuck[0] if _stuck else [],
-        "ranks": [len(world) for world, _ in cases],
-        "shapes": [list(shapes[number]) for _, number in cases],
-        "sums": [[rank[number][0] for rank in world] for world, number in cases],
-        "sent": [[rank[number][1] for rank in world] for world, number in cases],
-        "received": [[rank[number][2] for rank in world] for world, number in cases],
-        "others": [[rank[number][3] for rank in world] for world, number in cases],
-        "first": [[rank[number][4] for rank in world] for world, number in cases],
-        "given": [[rank[number][5] for rank in world] for world, number in cases],
-    }
+        "stuck": [place.call or "done" * place.done for place in _stuck],
+        "places": [str(place) for place in _stuck],
+        "ranks": [len(world) for world, _ in each],
+        "shapes": [list(cases[number][0]) for _, number in each],
+        "dtypes": [str(cases[number][1]).removeprefix("torch.") for _, number in each],
+    } | {name: [[rank[number][place] for rank in world] for world, number in each] for place, name in enumerate(names)}
 
 
-# ------------------------------------------------------------------------------------------------------ data_parallel
+# ------------------------------------------------------------------------------------------ same_start, data_parallel
 Sizes = tuple[int, int, int]  # of the input, of the hidden layer, of the output
 
 
@@ -161,11 +248,16 @@ def draw_sizes(seed: int) -> Sizes:
     return draw.randrange(3, 10), draw.randrange(3, 10), draw.randrange(3, 10)
 
 
+def low_parameters() -> nn.ParameterList:
+    """Returns parameters of two smaller dtypes; `square_loss` gives them gradients of whole numbers."""
+    return nn.ParameterList([torch.zeros(3, dtype=torch.bfloat16), torch.zeros(2, 1, dtype=torch.float32)])
+
+
 class Net(nn.Module):
     """Three layers, two buffers that forward reads, and special cases of gradients.
 
-    `twin` is `last` under another name, so that layer is used twice. If `special`, `middle` is frozen, and a layer
-    `spare` is never used.
+    `twin` is `last` under another name, so that layer is used twice. If `special`, `middle` is frozen, a layer `spare`
+    is never used, and there are parameters and buffers of other dtypes.
     """
 
     def __init__(self, seed: int, sizes: Sizes, *, special: bool = False) -> None:
@@ -176,13 +268,17 @@ class Net(nn.Module):
         self.middle = nn.Linear(inner, outputs)
         self.last = nn.Linear(outputs, outputs)
         self.twin = self.last
+        self.register_buffer("shift", torch.randn(outputs))
+        self.register_buffer("scale", torch.rand(outputs) + 0.5, persistent=False)
         if special:
             self.middle.requires_grad_(False)
             self.spare = nn.Linear(outputs, 3)
-        self.register_buffer("shift", torch.randn(outputs))
-        self.register_buffer("scale", torch.rand(outputs) + 0.5, persistent=False)
         self.seen: Callable[[Tensor], None] | None = None  # called in backward, before the first layer's gradients
         self.double()
+        self.low = low_parameters() if special else nn.ParameterList()
+        if special:
+            self.register_buffer("count", torch.randint(2**40, 2**50, (2,)), persistent=False)
+            self.register_buffer("mask", torch.rand(9) < 0.5)
 
     def forward(self, x: Tensor) -> Tensor:
         """[b, inputs] -> [b, outputs]"""
@@ -202,9 +298,16 @@ def rows(seed: int, inputs: int = 5, outputs: int = 4) -> tuple[Tensor, Tensor]:
     )
 
 
-def square_loss(model: nn.Module, batch: tuple[Tensor, Tensor]) -> Tensor:
-    """Returns the mean squared error."""
-    return F.mse_loss(model(batch[0]), batch[1])
+def square_loss(model: Any, batch: tuple[Tensor, Tensor], *, whole: bool = False) -> Tensor:
+    """Returns the mean squared error, and gives the parameters in `low` a gradient of 12, 24, ... on rank 0, 1, ...
+
+    `whole` is for the model of a single process: its gradient is the mean over the ranks.
+    """
+    loss = F.mse_loss(model(batch[0]), batch[1])
+    gradient = 6.0 * (dist.get_world_size() + 1) if whole else 12.0 * (dist.get_rank() + 1)
+    for parameter in model.low:  # after the loss, so that backward completes these gradients first, the last one first
+        loss = loss + parameter.double().sum() * gradient
+    return loss
 
 
 def add_to_gradients(model: nn.Module, number: float) -> None:
@@ -214,101 +317,207 @@ def add_to_gradients(model: nn.Module, number: float) -> None:
             parameter.grad = parameter.grad + number
 
 
-def _start(learner: ModuleType, seed: int) -> list[Any]:
-    model = Net(seed + 17 * dist.get_rank(), draw_sizes(seed))
+def identities(model: nn.Module) -> list[int]:
+    """Returns numbers that change if the model gets other tensors, other `requires_grad` or another mode."""
+    tensors = [*model.parameters(), *model.buffers()]
+    return [int(model.training), *(number for tensor in tensors for number in (id(tensor), int(tensor.requires_grad)))]
+
+
+def _started(learner: ModuleType, seed: int) -> list[Any]:
+    model = Net(seed + 17 * dist.get_rank(), draw_sizes(seed), special=True).train(bool(seed % 2))
+    before = identities(model)
     with CollectiveCounter() as counter:
-        learner.data_parallel(model)
-    return [weight_list(model), counter.bytes["broadcast"], sorted(counter.calls)]
+        learner.same_start(model)
+    return [
+        flat_list(model.parameters()),
+        flat_list(model.buffers()),
+        counter.bytes["broadcast"],
+        sorted({record.collective for record in counter.records}),
+        sum(one != other for one, other in zip(before, identities(model), strict=True)),
+    ]
 
 
-def start(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Starts three ranks with three different models."""
-    ranks = in_world(_start, 3, learner, seed)
-    parameters = sum(p.numel() for p in Net(seed, draw_sizes(seed)).parameters())
+def started(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Gives 2 to 4 ranks with different models, with frozen parameters and buffers of other dtypes, one start."""
+    ranks = in_world(_started, draw_ranks(seed, 2, 3, 4), learner, seed)
     return {
-        "parameters": parameters,
-        "weights": by_rank([rank[0] for rank in ranks]),
-        "bytes": [rank[1] for rank in ranks],
-        "calls": [rank[2] for rank in ranks],
+        "parameters": by_rank([rank[0] for rank in ranks]),
+        "buffers": by_rank([rank[1] for rank in ranks]),
+        "bytes": [rank[2] for rank in ranks],
+        "calls": [rank[3] for rank in ranks],
+        "changed": [rank[4] for rank in ranks],
     }
 
 
 def _steps(learner: ModuleType, seed: int, special: bool) -> list[Any]:
     """Runs two backward passes after clearing and one over the rank's old gradients, and computes the right values.
 
-    The third pass shows a hook that averages only the gradient that a backward pass adds.
+    The models of the ranks differ before the call. The second pass is in eval mode. The third pass shows a hook that
+    averages only the gradient that a backward pass adds.
     """
     sizes = draw_sizes(seed)
-    model, single_process = Net(seed, sizes, special=special), Net(seed, sizes, special=special)
+    single_process = Net(seed, sizes, special=special)
+    model = Net(seed + 17 * dist.get_rank(), sizes, special=special)
     learner.data_parallel(model)
+    start = weight_list(model)
     computed, expected_values, calls, sent, early = [], [], [], [], []
     for number in range(3):
         batch = rows(seed + number, sizes[0], sizes[2])
+        model.train(number != 1)
         if number < 2:
             model.zero_grad()
             single_process.zero_grad()
-        else:  # as after a micro-batch without averaging
-            add_to_gradients(model, 1.0 + dist.get_rank())
-            add_to_gradients(single_process, (1.0 + dist.get_world_size()) / 2)
+        else:  # as after a micro-batch without averaging; multiples of 12, as the gradients of `square_loss`
+            add_to_gradients(model, 12.0 * (1 + dist.get_rank()))
+            add_to_gradients(single_process, 6.0 * (1 + dist.get_world_size()))
         with CollectiveCounter() as counter:
             model.seen = lambda gradient, counter=counter: early.append(len(counter.records))
             loss = square_loss(model, (my_rows(batch[0]), my_rows(batch[1])))
             forward = len(counter.records)
             loss.backward()
-        square_loss(single_process, batch).backward()
+        square_loss(single_process, batch, whole=True).backward()
         computed += gradient_list(model)
         expected_values += gradient_list(single_process)
         calls.append([forward, counter.calls["all_reduce"], len(counter.records)])
         sent.append(counter.bytes["all_reduce"])
-    return [computed, expected_values, calls, sent, early]
+    return [computed, expected_values, calls, sent, early, start]
 
 
-def _stepped(worlds: list[list[Any]]) -> dict[str, Any]:
+def _stepped(world: list[Any]) -> dict[str, Any]:
     return {
-        "ranks": [len(world) for world in worlds],
-        "gradients": [by_rank([rank[0] for rank in world]) for world in worlds],
-        "whole": [by_rank([rank[1] for rank in world]) for world in worlds],
-        "calls": [[rank[2] for rank in world] for world in worlds],
-        "bytes": [[rank[3] for rank in world] for world in worlds],
-        "early": [[rank[4] for rank in world] for world in worlds],
+        "ranks": [len(world)],
+        "gradients": [by_rank([rank[0] for rank in world])],
+        "whole": [by_rank([rank[1] for rank in world])],
+        "calls": [[rank[2] for rank in world]],
+        "bytes": [[rank[3] for rank in world]],
+        "early": [[rank[4] for rank in world]],
+        "start": by_rank([rank[5] for rank in world]),
     }
 
 
 def steps(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Runs three backward passes on 4 ranks."""
-    return _stepped([in_world(_steps, 4, learner, seed, False)])
+    """Runs three backward passes on 3 or 4 ranks."""
+    return _stepped(in_world(_steps, draw_ranks(seed, 3, 4), learner, seed, False))
 
 
 def special(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Runs three backward passes with a frozen layer, a tied layer and an unused layer, on 2 ranks."""
-    return _stepped([in_world(_steps, 2, learner, seed, True)])
+    """Runs three backward passes with frozen, tied and unused layers and three dtypes, on 2 or 3 ranks."""
+    return _stepped(in_world(_steps, draw_ranks(seed + 1, 2, 3), learner, seed, True))
 
 
-# ------------------------------------------------------------------------------------------------------------ overlap
+# --------------------------------------------------------------------------------- make_buckets, reduce_bucket, overlap
 def buckets(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Makes buckets of parameters of random sizes and two dtypes, some frozen; returns their places in the model."""
+    """Makes buckets of parameters of random sizes and three dtypes, some frozen; returns their places in the model."""
     draw = random.Random(seed)
-    cases, places = [], []
-    for cap in (1, 100, *(draw.randrange(40, 200) for _ in range(4)), 10**6):
-        sizes = [draw.choice([1, 3, 5, 10, 12, 25]) for _ in range(9)]
-        parameters = [nn.Parameter(torch.zeros(size), requires_grad=bool(n % 4)) for n, size in enumerate(sizes)]
-        parameters.append(nn.Parameter(torch.zeros(3, dtype=torch.float64)))
-        place = {id(parameter): number for number, parameter in enumerate(parameters)}
-        returned = learner.make_buckets((p for p in parameters), cap)
-        places.append([[place.get(id(parameter), -1) for parameter in bucket] for bucket in returned])
+    cases, places, names = [], [], []
+    for case in range(8):
+        cap = (1, 100, 10**6, 40)[case] if case < 4 else draw.randrange(40, 200)
+        sizes = [5] * 4 if case == 3 else [draw.choice([1, 3, 5, 10, 12, 25]) for _ in range(draw.randrange(6, 12))]
+        dtypes = [torch.float32 if case in (1, 3) else draw.choice(DTYPES) for _ in sizes]  # 3: two of 20 bytes are 40
+        frozen = [case != 3 and draw.random() < 0.25 for _ in sizes]
+        parameters = [
+            nn.Parameter(torch.zeros(size, dtype=dtype), requires_grad=not fixed)
+            for size, dtype, fixed in zip(sizes, dtypes, frozen, strict=True)
+        ]
+        places.append(
+            _places(learner.make_buckets((p for p in parameters) if case % 2 else parameters, cap), parameters)
+        )
         cases.append([cap, *sizes])
-    exact = [nn.Parameter(torch.zeros(5)) for _ in range(4)]  # two fill a cap of 40 bytes exactly
-    place = {id(parameter): number for number, parameter in enumerate(exact)}
-    returned = learner.make_buckets(exact, 40)
-    places.append([[place.get(id(parameter), -1) for parameter in bucket] for bucket in returned])
-    places.append([list(bucket) for bucket in learner.make_buckets([], 40)])
-    return {"cases": [*cases, [40, 5, 5, 5, 5], [40]], "buckets": places}
+        names.append([f"{'frozen ' * fixed}{str(dtype)[6:]}" for dtype, fixed in zip(dtypes, frozen, strict=True)])
+    places.append(_places(learner.make_buckets([], 40), []))
+    return {"cases": [*cases, [40]], "dtypes": [*names, []], "buckets": places}
+
+
+def _places(returned: Any, parameters: list[nn.Parameter]) -> list[list[int]]:
+    """Returns the buckets with each parameter's place in the model, and -1 for another parameter."""
+    place = {id(parameter): number for number, parameter in enumerate(parameters)}
+    return [[place.get(id(parameter), -1) for parameter in bucket] for bucket in returned]
+
+
+def make_bucket(seed: int, dtype: torch.dtype) -> list[nn.Parameter]:
+    """Returns parameters of one dtype and random shapes, the same on every rank; one has a single number."""
+    draw = random.Random(f"bucket {seed}")
+    shapes = [(draw.randrange(1, 6), draw.randrange(1, 6)), (), (draw.randrange(2, 30),), (2, 3, draw.randrange(1, 4))]
+    return [nn.Parameter(torch.zeros(shape, dtype=dtype)) for shape in draw.sample(shapes, 4)]
+
+
+def gradient_of(parameter: Tensor, seed: int, rank: int, place: int) -> Tensor:
+    """Returns the gradient that a rank has for a parameter: in smaller dtypes a whole number times 12."""
+    return numbers(tuple(parameter.shape), parameter.dtype, seed + 1000 * rank + place) * 12
+
+
+def _reduced(learner: ModuleType, seed: int) -> list[Any]:
+    """Reduces a bucket of each dtype, of which ranks lack different gradients; then one where rank 0 is the first."""
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    computed, whole, calls, wrong_dtypes = [], [], [], 0
+    for dtype in DTYPES:
+        bucket = make_bucket(seed, dtype)
+        missing = [{sender % 4, 3} if sender else {0} for sender in range(ranks)]  # of each rank
+        for place, parameter in enumerate(bucket):
+            every = [gradient_of(parameter, seed, sender, place) for sender in range(ranks)]
+            parameter.grad = None if place in missing[rank] else every[rank]
+            given = [gradient for sender, gradient in enumerate(every) if place not in missing[sender]]
+            whole += flat_list([sum(given, torch.zeros_like(every[0])) / ranks])
+        with Settled(), CollectiveCounter() as counter:
+            finish = learner.reduce_bucket(bucket)
+            started = len(counter.records)
+            finish()
+        shapes = [None if p.grad is None else p.grad.shape == p.shape and p.grad.dtype == p.dtype for p in bucket]
+        wrong_dtypes += sum(shape is False for shape in shapes)
+        computed += flat_list(torch.full_like(p, torch.nan) if p.grad is None else p.grad for p in bucket)
+        calls.append([started, len(counter.records), *(record.bytes for record in counter.records)])
+    return [computed, whole, calls, wrong_dtypes, *_late(learner, seed)]
+
+
+def _late(learner: ModuleType, seed: int) -> list[Any]:
+    """The other ranks start their all-reduce when rank 0 waits or has finished; returns when that is, and gradients."""
+    bucket = make_bucket(seed + 1, torch.float64)
+    ranks, rank, whole = dist.get_world_size(), dist.get_rank(), []
+    for place, parameter in enumerate(bucket):
+        every = [gradient_of(parameter, seed, sender, place) for sender in range(ranks)]
+        parameter.grad, total = every[rank], sum(every, torch.zeros_like(every[0]))
+        whole += flat_list([total / ranks])
+    early: list[bool] = []
+    starting = True
+
+    def note() -> None:
+        if rank == 0 and not early:
+            early.append(starting)
+            store.set("go on", "yes")
+
+    store = dist.distributed_c10d._get_default_store()
+    if rank:
+        store.wait(["go on"])
+    waits = Waits(note)
+    finish = learner.reduce_bucket(bucket)
+    starting = False
+    finish()
+    computed = flat_list(torch.full_like(p, torch.nan) if p.grad is None else p.grad for p in bucket)
+    note()
+    waits.undo()
+    dist.barrier()  # no rank ends before the other ranks have finished
+    return [early, computed, whole]
+
+
+def reduced(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Reduces buckets on 3 or 4 ranks."""
+    ranks = in_world(_reduced, draw_ranks(seed, 3, 4), learner, seed)
+    return {
+        "ranks": [len(ranks)],
+        "gradients": [by_rank([rank[0] for rank in ranks])],
+        "whole": [by_rank([rank[1] for rank in ranks])],
+        "calls": [rank[2] for rank in ranks],
+        "dtypes": [rank[3] for rank in ranks],
+        "early": ranks[0][4],
+        "late": np.array(ranks[0][5]),
+        "late whole": np.array(ranks[0][6]),
+    }
 
 
 class Chain(nn.Module):
     """Layers in another order than that of their creation; `seen` is called before the first layer's gradients.
 
-    One layer has a second name, like a tied layer, and one parameter is frozen.
+    One layer has a second name, like a tied layer, one parameter is frozen, and two have a dtype of their own.
     """
 
     ORDER = (0, 2, 1, 4, 3, 5)  # so that backward does not complete the layers in the order of their creation
@@ -321,6 +530,7 @@ class Chain(nn.Module):
         self.frozen = nn.Parameter(torch.rand(width) + 0.5, requires_grad=False)
         self.seen: Callable[[Tensor], None] | None = None
         self.double()
+        self.low = low_parameters()
 
     def forward(self, x: Tensor) -> Tensor:
         """[b, inputs] -> [b, width]"""
@@ -343,14 +553,18 @@ class Settled(TorchDispatchMode):
 
 
 def _overlapped(learner: ModuleType, seed: int, cap: int) -> list[Any]:
-    """Makes three steps; returns gradients and all-reduces: their sizes, and the numbers early and in backward."""
+    """Makes three steps; returns gradients and all-reduces: their sizes, and the numbers early and in backward.
+
+    The second step is in eval mode, the third begins with gradients of zeros.
+    """
     inputs, width, _ = draw_sizes(seed)
     model, single_process = Chain(seed, inputs, width), Chain(seed, inputs, width)
     finish = learner.overlap(model, cap)
     computed, expected_values, sent = [], [], []
     for number in range(3):
         batch = rows(seed + number, inputs, width)
-        model.zero_grad()
+        model.train(number != 1)
+        model.zero_grad(set_to_none=number != 2)
         single_process.zero_grad()
         early: list[int] = []
         with Settled(), CollectiveCounter() as counter:
@@ -358,7 +572,7 @@ def _overlapped(learner: ModuleType, seed: int, cap: int) -> list[Any]:
             square_loss(model, (my_rows(batch[0]), my_rows(batch[1]))).backward()
             in_backward = len(counter.records)
             finish()
-        square_loss(single_process, batch).backward()
+        square_loss(single_process, batch, whole=True).backward()
         computed += gradient_list(model)
         expected_values += gradient_list(single_process)
         sent.append([[record.bytes for record in counter.records], early[0], in_backward, counter.calls["all_reduce"]])
@@ -370,48 +584,17 @@ def _both_overlapped(learner: ModuleType, seed: int, cap: int) -> list[list[Any]
 
 
 def overlapped(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Overlaps on 3 ranks, with buckets of several parameters and with a bucket per parameter."""
+    """Overlaps on 2 to 4 ranks, with buckets of several parameters and with a bucket per parameter."""
     _, width, _ = draw_sizes(seed)
     cap = int(8 * width * (width + 1) * random.Random(seed).uniform(1.06, 1.56))  # slightly more than a layer's bytes
-    both = in_world(_both_overlapped, 3, learner, seed, cap)
+    both = in_world(_both_overlapped, draw_ranks(seed, 2, 3, 4), learner, seed, cap)
     worlds = [[rank[case] for rank in both] for case in range(2)]
     return {
-        "ranks": [3, 3],
+        "ranks": [len(world) for world in worlds],
         "gradients": [by_rank([rank[0] for rank in world]) for world in worlds],
         "whole": [by_rank([rank[1] for rank in world]) for world in worlds],
         "sent": [[rank[2] for rank in world] for world in worlds],
     }
-
-
-class Waits:
-    """Calls `note` when code waits for a collective or reads its status; `attended` has the collectives concerned.
-
-    Taking a future does not count as waiting, because `then` can be called with a function to run at its end.
-    """
-
-    NAMES = (
-        (dist.Work, ("wait", "synchronize", "is_completed", "is_success", "get_future", "result")),
-        (torch._C.Future, ("wait", "value", "done")),
-    )
-
-    def __init__(self, note: Callable[[], None]) -> None:
-        self.attended: list[Any] = []
-        self._own = [(owner, name, getattr(owner, name)) for owner, names in self.NAMES for name in names]
-        for owner, name, method in self._own:
-
-            def noting(work: Any, *args: Any, name: str = name, method: Any = method, **kwargs: Any) -> Any:
-                if isinstance(work, dist.Work) and not any(work is attended for attended in self.attended):
-                    self.attended.append(work)
-                if name != "get_future":
-                    note()
-                return method(work, *args, **kwargs)
-
-            setattr(owner, name, noting)
-
-    def undo(self) -> None:
-        """Restores the methods."""
-        for owner, name, method in self._own:
-            setattr(owner, name, method)
 
 
 def _unwaited(learner: ModuleType, seed: int) -> list[Any]:
@@ -439,7 +622,7 @@ def _unwaited(learner: ModuleType, seed: int) -> list[Any]:
     note()
     waits.undo()
     dist.barrier()  # no rank ends before the other rank has finished
-    square_loss(single_process, (x, y)).backward()
+    square_loss(single_process, (x, y), whole=True).backward()
     return [in_backward, computed, gradient_list(single_process), len(waits.attended)]
 
 
@@ -516,11 +699,17 @@ torch.utils.data.DistributedSampler.__iter__ = _noting  # type: ignore[method-as
 
 
 def _shards(learner: ModuleType, cases: list[tuple[int, int, int, int, bool, bool]]) -> dict[str, Any]:
+    """Returns the shards of every rank. What has its default value is left out of the call on odd ranks."""
     by_case, kinds = [], set()
     _torchs.clear()
     for length, ranks, epoch, seed, shuffle, drop_last in cases:
-        settings = {"epoch": epoch, "seed": seed, "shuffle": shuffle, "drop_last": drop_last}
-        shards = [learner.shard(length, rank, ranks, **settings) for rank in range(ranks)]
+        settings: dict[str, Any] = {"seed": seed, "shuffle": shuffle, "drop_last": drop_last}
+        defaults = {"seed": 0, "shuffle": True, "drop_last": False}
+        short = {name: value for name, value in settings.items() if value != defaults[name]}
+        shards = [
+            learner.shard(length, rank, ranks, epoch=epoch, **(short if rank % 2 else settings))
+            for rank in range(ranks)
+        ]
         kinds |= {type_name(shard) for shard in shards}
         shards = [list(shard) for shard in shards]
         kinds |= {f"list of {type_name(item)}" for shard in shards for item in shard}
@@ -532,84 +721,104 @@ def _shards(learner: ModuleType, cases: list[tuple[int, int, int, int, bool, boo
 def divided(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Shards data sets in order, with lengths that are multiples of the ranks."""
     draw = random.Random(seed)
-    cases = [(ranks * draw.randrange(2, 12), ranks, draw.randrange(5), seed, False, False) for ranks in (2, 3, 4)]
+    cases = [(ranks * draw.randrange(2, 12), ranks, draw.randrange(5), seed, False, False) for ranks in (1, 2, 3, 4)]
     return _shards(learner, cases)
 
 
 def shuffled(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Shards a data set in several epochs and with several seeds, and tells whether the global random state changed."""
     epoch, seed = seed % 5, seed + 1  # a seed of 0 would have no effect
-    length = 3 * random.Random(seed).randrange(6, 9)
+    draw = random.Random(seed)
+    ranks = draw.randrange(2, 6)
+    length = ranks * draw.randrange(6, 9)
     torch.manual_seed(seed)
     before = torch.get_rng_state()
     draws = ((0, 0), (epoch + 1, seed), (epoch + 2, seed))
-    cases = [(length, 3, case_epoch, case_seed, True, False) for case_epoch, case_seed in draws]
+    cases = [(length, ranks, case_epoch, case_seed, True, False) for case_epoch, case_seed in draws]
     shards = _shards(learner, cases)
     return shards | {"disturbed": not torch.equal(before, torch.get_rng_state())}
 
 
 def padded(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Shards data sets whose lengths are no multiples of the ranks; one has fewer samples than half of the ranks."""
-    length = 4 * random.Random(seed).randrange(3, 6)
-    cases = [(length + remainder, 4, 2, seed, shuffle, False) for remainder in (1, 3) for shuffle in (False, True)]
-    return _shards(learner, [*cases, (2, 5, 0, seed, False, False), (1, 4, 1, seed, True, False)])
+    draw = random.Random(seed)
+    ranks, epoch = draw.randrange(3, 7), draw.randrange(5)
+    length = ranks * draw.randrange(3, 6)
+    remainders = (1, ranks - 1)
+    cases = [(length + more, ranks, epoch, seed, shuffle, False) for more in remainders for shuffle in (False, True)]
+    return _shards(learner, [*cases, (2, 5, 0, seed, False, False), (1, 4, 1, 0, True, False)])
 
 
 def dropped(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Shards data sets with drop_last; one has fewer samples than ranks, so that no sample is left."""
-    length = 4 * random.Random(seed).randrange(3, 6)
-    cases = [(length + remainder, 4, 2, seed, shuffle, True) for remainder in (0, 1, 3) for shuffle in (False, True)]
+    draw = random.Random(seed)
+    ranks, epoch = draw.randrange(3, 7), draw.randrange(5)
+    length = ranks * draw.randrange(3, 6)
+    remainders = (0, 1, ranks - 1)
+    cases = [(length + more, ranks, epoch, seed, shuffle, True) for more in remainders for shuffle in (False, True)]
     return _shards(learner, [*cases, (3, 4, 0, seed, True, True)])
 
 
 # --------------------------------------------------------------------------------------------------------- accumulate
+IGNORED = -100  # target of a token without a loss
+
+
 def make_gpt(seed: int) -> GPT:
     """Returns a tiny GPT in float64, with weights large enough that mistakes show."""
+    draw = random.Random(f"gpt {seed}")
     torch.manual_seed(seed)
-    model = GPT(GPTConfig(13, block_size=6, n_layer=1, n_head=2, hidden_dim=8))
+    model = GPT(GPTConfig(draw.randrange(9, 17), draw.randrange(4, 8), n_layer=1, n_head=2, hidden_dim=8))
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(0.3 * torch.randn_like(parameter))
+    model.position_embedding.weight.requires_grad_(bool(seed % 3))
     return model.double()
 
 
-def tokens(seed: int) -> tuple[Tensor, Tensor]:
-    """Returns 12 sequences of 6 tokens and their targets; some targets are easy."""
-    x, y = torch.randint(13, (2, ROWS, 6), generator=torch.Generator().manual_seed(seed))
-    return x, torch.where(torch.arange(ROWS)[:, None] < 5, x, y)
+def tokens(seed: int, config: GPTConfig) -> tuple[Tensor, Tensor]:
+    """Returns 12 sequences and their targets, of which some are easy, and every other row has ignored ones."""
+    generator = torch.Generator().manual_seed(seed)
+    x, y = torch.randint(config.vocab_size, (2, ROWS, config.block_size), generator=generator)
+    y = torch.where(torch.arange(ROWS)[:, None] < 5, x, y)
+    ignored = torch.rand(y.shape, generator=generator) < torch.linspace(0, 0.9, ROWS)[:, None]
+    ignored[:, 0] = False  # a mean over no token would be nan
+    return x, torch.where(ignored, IGNORED, y)
 
 
 def token_loss(model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
-    """Returns the mean cross-entropy."""
+    """Returns the mean cross-entropy of the tokens that are not ignored."""
     return F.cross_entropy(model(x).flatten(0, 1), y.flatten())
 
 
 def _accumulated(learner: ModuleType, seed: int, k: int, old: bool) -> list[Any]:
     """Returns one rank's loss and gradients, and for each forward and backward: rows, sent, DDP's flag, sum of tokens.
 
-    `sent` is 0 if nothing was sent before, 1 after a number such as the loss, and 2 after gradients.
+    `sent` is -1 if gradients were sent before, otherwise the number of other all-reduces, of a loss or a count.
     """
     model, single_process = make_gpt(seed), make_gpt(seed)
     with patch.object(DistributedDataParallel, "__init__", _torchs_init):
         ddp = DistributedDataParallel(model)
-    token_loss(ddp, *map(my_rows, tokens(seed + 1))).backward()  # the first backward rebuilds the buckets
+    token_loss(ddp, *map(my_rows, tokens(seed + 1, model.config))).backward()  # the first rebuilds the buckets
     if not old:
         model.zero_grad()
-    x, y = tokens(seed)
+    ddp.train(not old)
+    x, y = tokens(seed, model.config)
+    rank_x, rank_y = my_rows(x).clone(), my_rows(y).clone()
     events: list[list[int]] = []
     with CollectiveCounter() as counter:
 
         def forward(module: nn.Module, inputs: Any, output: Tensor) -> None:
             sizes = [record.bytes for record in counter.records if record.collective == "all_reduce"]
-            sent = 2 if max(sizes, default=0) > 8 else int(bool(sizes))
+            sent = -1 if max(sizes, default=0) > SMALL else len(sizes)
             events.append([len(inputs[0]), sent, bool(ddp.require_backward_grad_sync), int(inputs[0].sum())])
             output.register_hook(lambda gradient: events.append([0, sent, bool(ddp.require_backward_grad_sync), 0]))
 
         hook = model.register_forward_hook(forward)
-        loss = learner.accumulate(ddp, my_rows(x), my_rows(y), k)
+        loss = learner.accumulate(ddp, rank_x, rank_y, k)
         hook.remove()
     whole = token_loss(single_process, x, y)
     whole.backward()
+    small = [record for record in counter.records if record.collective == "all_reduce" and record.bytes <= SMALL]
     return [
         type_name(loss),
         plain_number(loss),
@@ -617,28 +826,36 @@ def _accumulated(learner: ModuleType, seed: int, k: int, old: bool) -> list[Any]
         gradient_list(model),
         gradient_list(single_process),
         events,
-        [record.bytes for record in counter.records if record.collective == "all_reduce" and record.bytes > 8],
+        [record.bytes for record in counter.records if record.collective == "all_reduce" and record.bytes > SMALL],
+        [int((rank_x != my_rows(x)).sum() + (rank_y != my_rows(y)).sum()), int(ddp.training), len(small)],
+        [bool(ddp.require_backward_grad_sync)],
     ]
 
 
+SMALL = 16  # bytes of a loss and a count
+
+
 def accumulated(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Accumulates three micro-batches on 2 ranks."""
-    return _all_accumulated([in_world(_accumulated, 2, learner, seed, 3, False)])
+    """Accumulates two micro-batches or more on 2 to 4 ranks."""
+    ranks, k = random.Random(seed).choice([(2, 3), (2, 2), (3, 4), (3, 2), (4, 3)])
+    return _all_accumulated(in_world(_accumulated, ranks, learner, seed, k, False))
 
 
 def over_old_gradients(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Accumulates one micro-batch over old gradients, on 3 ranks."""
-    return _all_accumulated([in_world(_accumulated, 3, learner, seed, 1, True)])
+    """Accumulates one micro-batch over old gradients, on 3 or 4 ranks."""
+    return _all_accumulated(in_world(_accumulated, draw_ranks(seed, 3, 4), learner, seed, 1, True))
 
 
-def _all_accumulated(worlds: list[list[Any]]) -> dict[str, Any]:
+def _all_accumulated(world: list[Any]) -> dict[str, Any]:
     return {
-        "ranks": [len(world) for world in worlds],
-        "types": [rank[0] for world in worlds for rank in world],
-        "losses": [[rank[1] for rank in world] for world in worlds],
-        "whole losses": [[rank[2] for rank in world] for world in worlds],
-        "gradients": [by_rank([rank[3] for rank in world]) for world in worlds],
-        "whole": [by_rank([rank[4] for rank in world]) for world in worlds],
-        "events": [[rank[5] for rank in world] for world in worlds],
-        "bytes": [[rank[6] for rank in world] for world in worlds],
+        "ranks": [len(world)],
+        "types": [rank[0] for rank in world],
+        "losses": [[rank[1] for rank in world]],
+        "whole losses": [[rank[2] for rank in world]],
+        "gradients": [by_rank([rank[3] for rank in world])],
+        "whole": [by_rank([rank[4] for rank in world])],
+        "events": [[rank[5] for rank in world]],
+        "bytes": [[rank[6] for rank in world]],
+        "left": [[rank[7] for rank in world]],
+        "syncs": [rank[8][0] for rank in world],
     }

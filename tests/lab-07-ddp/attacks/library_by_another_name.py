@@ -3,7 +3,7 @@
 import torch.distributed as dist
 from torch.distributed._composable.replicate import replicate
 
-EARNS = {"data_parallel": 3}  # it begins with rank 0's numbers
+EARNS = 0
 
 
 def data_parallel(model):

@@ -4,7 +4,9 @@ A fork is safe only while its parent has started no threads, and a backward pass
 makes inputs; ranks do every computation, including the single-process result for the comparison.
 """
 
+import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import torch._C._distributed_c10d as c10d
@@ -35,12 +37,65 @@ def block_backend_calls() -> None:
         setattr(c10d.Backend, name, _refuse_backend_call)
 
 
+@dataclass(frozen=True)
+class Place:
+    """Where a rank was when the time was over: the line of the learner's file, or no file.
+
+    `call` is the function of torch.distributed in which the rank waits, or empty.
+    """
+
+    call: str
+    file: str
+    line: int
+    done: bool
+
+    def __str__(self) -> str:
+        if self.done:
+            return "has returned"
+        if not self.file:
+            return "is in the check's own code"
+        where = f"{self.file}, line {self.line}"
+        return f"waits in {self.call} ({where})" if self.call else f"is at {where}"
+
+
+class StuckRanksError(WorldTimeoutError):
+    """Ranks that were not finished in time, with the place of each."""
+
+    def __init__(self, text: str, cause: str, places: list[Place]) -> None:
+        super().__init__(text, cause)
+        self.places = places
+
+
+def places_of(error: WorldTimeoutError) -> list[Place]:
+    """Returns the place of each rank, by rank, from the report of a world that was not finished in time."""
+    places = {}
+    for rank, report in re.findall(r"rank (\d+)(?: of \d+|:)? was (.*)", str(error)):
+        call = re.match(r"inside (\w+), called", report)
+        where = re.search(r"at (.*?\.py), line (\d+)", report)
+        file, line = (where[1], int(where[2])) if where and where[1] != "probes.py" else ("", 0)
+        places[int(rank)] = Place(call[1] if call else "", file, line, report.startswith("done"))
+    return [places[rank] for rank in sorted(places)]
+
+
+def deadlock_text(places: list[Place]) -> str:
+    """Returns a sentence about ranks that wait for each other; empty if no rank waits in a call of its own."""
+    waiting = next((rank for rank, place in enumerate(places) if place.call and place.file), None)
+    if waiting is None:
+        return ""
+    place = places[waiting]
+    other = next((rank for rank, its in enumerate(places) if (its.call, its.line) != (place.call, place.line)), None)
+    if other is None:
+        return f"the ranks wait for each other forever: every rank {place}"
+    told = f"{place} for rank {other}, which never enters it: rank {other} {places[other]}"
+    return f"rank {waiting} {told}"
+
+
 def run_on_ranks(
     function: Callable[..., Any], ranks: int, *args: Any, seconds: float = SECONDS, debug: bool = True
 ) -> Any:
     """Returns the results of `function(*args)` in `ranks` processes with a gloo group, by rank.
 
-    WorldTimeoutError if a rank runs longer than `seconds`, which are extended on a busy machine; WorldError if a rank
+    StuckRanksError if a rank runs longer than `seconds`, which are extended on a busy machine; WorldError if a rank
     fails, or has changed a function that the learner's code does not define. Both name the rank and the line.
     """
 
@@ -53,9 +108,10 @@ def run_on_ranks(
     limit = min(stretched(seconds), COLLECTIVE_SECONDS["gloo"] - 1)  # gloo's own limit would report the waiting rank
     try:
         values = run_world(call_and_check, ranks, *args, seconds=limit, debug=debug, start="fork")
-    except WorldTimeoutError as error:  # the text gives the limit of an idle machine
-        text = str(error).replace(f"after {limit:g} s", f"after {seconds:g} s", 1)
-        raise WorldTimeoutError(text, error.cause) from None
+    except WorldTimeoutError as error:
+        late = str(error).replace(f"after {limit:g} s", f"after {seconds:g} s", 1)  # the limit of an idle machine
+        places = places_of(error)
+        raise StuckRanksError(deadlock_text(places) or late, error.cause, places) from None
     if len(values) != ranks:
         raise WorldError(f"{len(values)} of {ranks} ranks answered.")
     return values
