@@ -206,8 +206,8 @@ def test_a_student_page_has_the_failure_its_cause_a_link_and_the_command_to_repe
     for text in (
         "Ada Lovelace",
         "s7 · ada@example.edu",
-        "47 of 50 points",
-        "3 points are open. Begin with train_step",
+        "48 of 50 points",
+        "2 points are open. Begin with train_step",
         "is not misled by gradients that were there before the loss is 1; expected 2.",
         "A known mistake: cleared too late The gradients are cleared after the update, not before.",
         "Read The order is the algorithm, in Training loop handbook/training-loop.md#the-order-is-the-algorithm",
@@ -280,9 +280,9 @@ def test_the_class_page_counts_grades_mistakes_and_lost_points(tmp_path: Path) -
     assert f"F L01 import, line 12: imports os identical: {alike}" in words, "the list of names is complete"
     assert "F L01 9.2" in words
     assert "cleared too late 3 · 75 %" in words, "of the four files that load"
-    assert "follows each batch alone when called again 2 4" in words, "two students fail, four points are lost"
+    assert "follows each batch alone when called again, and runs the model once per step 2 2" in words
     assert "is not misled by gradients that were there before 3 3" in words
-    assert "the median is 47 of 50 points; 1 with all points." in words
+    assert "the median is 48 of 50 points; 1 with all points." in words
     assert "4 files that load; 1 does not, and lost everything" in words
     assert "M Missing s8 missing T Trouble s9 not graded" in words
     assert sorted(href for href in page.all("href") if href.startswith("students/")) == sorted(
@@ -439,7 +439,7 @@ def test_results_for_gradescope_name_the_mistake_and_the_graded_file() -> None:
     written = gradescope_results.results(LATE, LAB)
     failed = [test for test in written["tests"] if test["status"] == "failed"]
     assert [(test["number"], test["score"], test["max_score"], test["tags"]) for test in failed] == [
-        ("1.4", 0, 1, ["train_step", "fail"])
+        ("1.6", 0, 1, ["train_step", "fail"])
     ]
     assert failed[0]["name"] == "train_step is not misled by gradients that were there before"
     assert failed[0]["output"] == (

@@ -37,7 +37,7 @@ def grade_with_train_step(tmp_path: Path, body: str, grader: Grader) -> Grade:
     start, end = source.index("def train_step"), source.index("def evaluate")
     lines = "".join(f"    {line}\n" for line in body.splitlines())
     file = tmp_path / "exercises.py"
-    file.write_text(f"{source[:start]}def train_step(model, optimizer, x, y):\n{lines}\n\n{source[end:]}")
+    file.write_text(f"{source[:start]}def train_step(model, optimizer, x, y, max_norm):\n{lines}\n\n{source[end:]}")
     return grader.grade(handed_in(file))
 
 

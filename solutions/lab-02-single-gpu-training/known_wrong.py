@@ -5,122 +5,239 @@ from rankzero.exercises.checks.known_wrong import KnownWrong
 KNOWN_WRONG = (
     KnownWrong(
         "large_losses_skipped",
-        fails=("train_step/loss", "train_step/update"),
+        fails=("train_step/loss", "train_step/norm", "train_step/update"),
         read="handbook/training-loop.md#the-order-is-the-algorithm",
-        explanation="""A batch with a large loss is skipped. The first steps of a run have the largest losses of all, so
-        such a run may never begin, and hard examples are never learned.""",
+        explanation="""A batch with a large loss is skipped. The first steps of a run have the largest losses of all,
+        so such a run may never begin, and hard examples are never learned.""",
         change="""
-     loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten())
+     loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten(), ignore_index=-100)
 +    if loss.item() > 5:
-+        return 0.0
++        return 0.0, 0.0
 """,
     ),
     KnownWrong(
         "loss_after_the_update",
-        fails=("train_step/loss",),
+        fails=(
+            "train_step/loss",
+            "train_step/steps",
+        ),
         read="handbook/loss-functions.md#when-the-number-lies",
-        explanation="""The loss that comes back was computed again after the update. It costs a second forward pass, and
-        it flatters: it is the loss of the new weights on the batch they were just fitted to.""",
-        definitions="""
-def train_step(model, optimizer, x, y):
-    optimizer.zero_grad()
-    F.cross_entropy(model(x).flatten(0, 1), y.flatten()).backward()
-    optimizer.step()
-    return F.cross_entropy(model(x).flatten(0, 1), y.flatten()).item()
+        explanation="""The loss that comes back is that of the new weights, after the update. It is too good: these
+        weights were just fitted to this batch.""",
+        change="""
+-    return loss.item(), norm
++    return F.cross_entropy(model(x).flatten(0, 1), y.flatten()).item(), norm
 """,
     ),
     KnownWrong(
         "returns_the_graph",
         fails=("train_step/loss",),
         read="handbook/backpropagation.md#who-holds-the-graph",
-        explanation="""What comes back is the loss tensor with its graph. Whoever collects the losses collects every
-        step's graph with them. loss.item() is the number alone.""",
+        explanation="""The loss comes back as a tensor. A loss with its graph keeps that graph in memory for as long as
+        the loss is kept, and a list of losses keeps one graph per step. loss.item() is the number alone.""",
         change="""
--    return loss.item()
-+    return loss
+-    return loss.item(), norm
++    return loss, norm
+""",
+    ),
+    KnownWrong(
+        "norm_as_a_tensor",
+        fails=("train_step/loss",),
+        read="handbook/training-loop.md#the-order-is-the-algorithm",
+        explanation="""The norm comes back as a tensor, where the contract asks for a Python float. A tensor stays on
+        its device, and json, among others, cannot write it into a log. norm.item() is the number.""",
+        change="""
+-    return loss.item(), norm
++    return loss.item(), torch.tensor(norm, dtype=torch.float64)
 """,
     ),
     KnownWrong(
         "sum_over_tokens",
-        fails=("train_step/loss", "train_step/update"),
+        fails=("train_step/loss", "train_step/norm", "train_step/update"),
         read="handbook/loss-functions.md#mean-over-tokens-not-over-batches",
-        explanation="""The loss is summed over the tokens instead of averaged. The gradient is then B*T times as long
-        and grows with the batch: the learning rate means something else for every batch size. (AdamW would hide it; SGD
-        does not.)""",
+        explanation="""The loss is the sum over the tokens, not their mean. The gradient is then as many times as long
+        as there are real tokens, and grows with the batch: larger batches take longer steps.""",
         change="""
--    loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten())
-+    loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten(), reduction="sum")
+-    loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten(), ignore_index=-100)
++    loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten(), ignore_index=-100, reduction="sum")
+""",
+    ),
+    KnownWrong(
+        "padding_counted_as_perfect",
+        fails=("train_step/loss", "train_step/norm", "train_step/update"),
+        read="handbook/loss-functions.md#mean-over-tokens-not-over-batches",
+        explanation="""The sum of the losses is divided by all tokens, padding included. A padded target has a loss of
+        0, so padding counts as a perfect prediction: the more padding, the lower the loss and the shorter the gradient.
+        Divide by the number of real tokens.""",
+        change="""
+-    loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten(), ignore_index=-100)
++    loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten(), ignore_index=-100, reduction="none").mean()
+""",
+    ),
+    KnownWrong(
+        "padding_as_token_0",
+        fails=("train_step/loss", "train_step/norm", "train_step/update"),
+        read="handbook/loss-functions.md#mean-over-tokens-not-over-batches",
+        explanation="""Targets of -100 are replaced by token 0, and the loss counts them like any other token. The
+        model then learns to predict token 0 where there is nothing to predict.""",
+        change="""
+-    loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten(), ignore_index=-100)
++    loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten().clamp(min=0))
 """,
     ),
     KnownWrong(
         "targets_are_inputs",
-        fails=("train_step/loss", "train_step/update"),
+        fails=("train_step/loss", "train_step/norm", "train_step/update"),
         read="handbook/loss-functions.md#when-the-number-lies",
         explanation="""The loss compares the logits with x, not with y: the model learns to repeat the token it sees.
         Copying is easy, so the loss looks better than it should, and the model predicts nothing.""",
         change="""
--    loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten())
-+    loss = F.cross_entropy(model(x).flatten(0, 1), x.flatten())
+-    loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten(), ignore_index=-100)
++    loss = F.cross_entropy(model(x).flatten(0, 1), torch.where(y < 0, y, x).flatten())
 """,
     ),
     KnownWrong(
-        "gradients_clipped",
-        fails=("train_step/update",),
-        read="handbook/training-loop.md#around-the-step",
-        explanation="""The gradient is clipped before the update. Many scripts do so, and it is no part of this step's
-        contract: a clipped step is as long for a wild batch as for a tame one, and the learning rate no longer says how
-        far it goes.""",
+        "norm_after_clipping",
+        fails=("train_step/norm",),
+        read="handbook/gradient-mechanics.md#clipping-by-norm-and-by-value",
+        explanation="""The norm that comes back is that of the clipped gradient. It never exceeds max_norm, so a log of
+        it shows the limit and hides every spike.""",
         change="""
-     loss.backward()
-+    nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+-    return loss.item(), norm
++    return loss.item(), min(norm, max_norm)
+""",
+    ),
+    KnownWrong(
+        "sum_of_norms",
+        fails=(
+            "train_step/norm",
+            "train_step/clip",
+        ),
+        read="handbook/gradient-mechanics.md#clipping-by-norm-and-by-value",
+        explanation="""The norms of the parameters' gradients are added up. The global norm is that of one vector with
+        all numbers in it: the root of one sum of squares. A sum of norms is larger, so the limit acts too early.""",
+        change="""
+-    norm = math.sqrt(sum(gradient.square().sum().item() for gradient in gradients))
++    norm = sum(gradient.norm().item() for gradient in gradients)
 """,
     ),
     KnownWrong(
         "nothing_moves",
         fails=("train_step/update",),
         read="handbook/training-loop.md#the-order-is-the-algorithm",
-        explanation="""Nothing moved. Either step() is missing, or it finds no gradients: backward() is missing or comes
-        after it, or the gradients are cleared between backward() and step(). No error says so; the loss of such a run
-        is constant.""",
+        explanation="""Nothing moved. Either step() is missing, or it finds no gradients: backward() is missing or
+        comes after it, or the gradients are cleared between backward() and step(). No error says so; the loss of such a
+        run is constant.""",
         change="""
--    optimizer.zero_grad(set_to_none=True)
-@@
-     loss.backward()
-+    optimizer.zero_grad()
+-    optimizer.step()
 """,
     ),
     KnownWrong(
-        "step_before_backward",
+        "targets_overwritten",
         fails=("train_step/update",),
-        read="handbook/training-loop.md#the-order-is-the-algorithm",
-        explanation="""The update comes before backward. It uses the gradients of the step before, or none: here the
-        first step moves nothing.""",
+        read="handbook/loss-functions.md#mean-over-tokens-not-over-batches",
+        explanation="""The batch is changed in place. It belongs to the caller: the next epoch, or an evaluation of the
+        same tensors, sees other tokens and other padding. Make a new tensor instead.""",
         change="""
-+    loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten())
-+    optimizer.step()
-     optimizer.zero_grad(set_to_none=True)
--    loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten())
-     loss.backward()
+-    return loss.item(), norm
++    y[y == -100] = 0
++    return loss.item(), norm
+""",
+    ),
+    KnownWrong(
+        "always_scaled",
+        fails=("train_step/clip",),
+        read="handbook/gradient-mechanics.md#clipping-by-norm-and-by-value",
+        explanation="""A gradient that is shorter than max_norm is made longer. If every gradient is brought to the
+        length max_norm, each batch moves the weights equally far, and steps stay long where the loss is flat.
+        Only a norm above max_norm is reduced.""",
+        change="""
+-    if norm > max_norm:
++    if norm > 0 and math.isfinite(max_norm):
+""",
+    ),
+    KnownWrong(
+        "each_tensor_clipped",
+        fails=("train_step/clip",),
+        read="handbook/gradient-mechanics.md#clipping-by-norm-and-by-value",
+        explanation="""Each parameter's gradient is clipped by its own norm. The parameters are then scaled by
+        different numbers, so the update has another direction than the gradient. One number scales them all.""",
+        change="""
+-    if norm > max_norm:
+-        for gradient in gradients:
+-            gradient.mul_(max_norm / norm)
++    for gradient in gradients:
++        gradient.mul_(min(1.0, max_norm / max(gradient.norm().item(), 1e-300)))
+""",
+    ),
+    KnownWrong(
+        "clipped_by_value",
+        fails=("train_step/clip",),
+        read="handbook/gradient-mechanics.md#clipping-by-norm-and-by-value",
+        explanation="""Each number of the gradient is limited by itself. That shortens the large ones only, so the
+        update has another direction than the gradient, and the norm may still be above the limit.""",
+        change="""
+-            gradient.mul_(max_norm / norm)
++            gradient.clamp_(-max_norm, max_norm)
+""",
+    ),
+    KnownWrong(
+        "clipped_too_late",
+        fails=("train_step/clip",),
+        read="handbook/training-loop.md#the-order-is-the-algorithm",
+        explanation="""max_norm has no effect on the update: the gradient is not clipped, or it is clipped after the
+        update, or only a copy of it is. One bad batch throws the weights as far as without a limit.""",
+        change="""
+-    if norm > max_norm:
+-        for gradient in gradients:
+-            gradient.mul_(max_norm / norm)
 -    optimizer.step()
++    optimizer.step()
+""",
+    ),
+    KnownWrong(
+        "epsilon_in_the_norm",
+        fails=("train_step/clip",),
+        read="handbook/gradient-mechanics.md#clipping-by-norm-and-by-value",
+        explanation="""The gradient is multiplied by max_norm / (norm + 1e-6), as torch.nn.utils.clip_grad_norm_ does,
+        not by max_norm / norm. The clipped gradient is then shorter than max_norm by about a millionth. That harms no
+        training, but this exercise asks for the exact formula, by hand.""",
+        change="""
+-            gradient.mul_(max_norm / norm)
++            gradient.mul_(max_norm / (norm + 1e-6))
 """,
     ),
     KnownWrong(
         "never_clear",
         fails=("train_step/steps", "train_step/stale"),
         read="handbook/backpropagation.md#pgrad-adds-it-does-not-replace",
-        explanation="""The gradients are never cleared. backward() adds to p.grad, so each update follows the sum of all
-        batches so far: the first step is right and every later one is not.""",
+        explanation="""The gradient of earlier batches is counted. backward() adds to p.grad, so each update follows
+        the sum over all batches so far: the first step is right and every later one is not.""",
         change="""
 -    optimizer.zero_grad(set_to_none=True)
+""",
+    ),
+    KnownWrong(
+        "trains_in_eval_mode",
+        fails=(
+            "train_step/steps",
+            "train_step/mode",
+        ),
+        read="handbook/training-loop.md#around-the-step",
+        explanation="""The step runs in evaluation mode. Without its dropout the model fits the training text better
+        and new text worse, and its BatchNorm uses averages that no longer move; no error says so.""",
+        change="""
++    model.eval()
+     optimizer.zero_grad(set_to_none=True)
 """,
     ),
     KnownWrong(
         "clear_at_the_end",
         fails=("train_step/stale",),
         read="handbook/backpropagation.md#pgrad-adds-it-does-not-replace",
-        explanation="""The gradients are cleared after the update, not before the backward pass. That works as long as
-        nobody else calls backward: a gradient monitor, a failed step or a resumed run leaves gradients behind, and the
-        next update follows them too. Clear right before you make new ones.""",
+        explanation="""A gradient that was there before the step is counted in it. That shows only where other code
+        calls backward: a gradient monitor, a failed step or a resumed run leaves gradients behind, and the next update
+        follows them too. Clear right before you make new ones, all of them.""",
         change="""
 -    optimizer.zero_grad(set_to_none=True)
 @@
@@ -132,97 +249,153 @@ def train_step(model, optimizer, x, y):
         "training_mode_forced",
         fails=("train_step/mode",),
         read="handbook/forward-pass.md#two-switches-that-look-like-one",
-        explanation="""The model is put into training mode first. Whoever trains with dropout off, or with some layers
-        in evaluation mode, loses that in the first step. The mode is for the caller to choose.""",
+        explanation="""The step runs in training mode, whatever mode the model is in. Someone who trains with dropout
+        off, or with a BatchNorm in evaluation mode, loses that in the first step. The caller chooses the mode.""",
         change="""
 +    model.train()
      optimizer.zero_grad(set_to_none=True)
 """,
     ),
     KnownWrong(
-        "trains_in_eval_mode",
-        fails=("train_step/mode",),
-        read="handbook/training-loop.md#around-the-step",
-        explanation="""The model is put into evaluation mode to train it. Without its dropout it fits the training text
-        better and new text worse, and no error says so.""",
+        "padding_makes_nan",
+        fails=("train_step/edges",),
+        read="handbook/loss-functions.md#mean-over-tokens-not-over-batches",
+        explanation="""A batch of nothing but padding is used like any other. Its mean is 0 / 0, so the loss is nan,
+        and an update with a gradient of nan ruins every weight.""",
         change="""
-+    model.eval()
+-    if not (y != -100).any():
+-        return 0.0, 0.0
+""",
+    ),
+    KnownWrong(
+        "padding_still_updates",
+        fails=("train_step/edges",),
+        read="handbook/optimizers.md#no-slope-a-slope-of-zero-a-sparse-one",
+        explanation="""A batch of nothing but padding still updates the weights. Its gradient is 0, but AdamW moves a
+        weight whose gradient is 0: by its average of earlier gradients, and by weight decay.""",
+        change="""
+-    if not (y != -100).any():
+-        return 0.0, 0.0
      optimizer.zero_grad(set_to_none=True)
+-    loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten(), ignore_index=-100)
++    loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten(), ignore_index=-100, reduction="sum")
++    loss = loss / max(1, int((y != -100).sum()))
+""",
+    ),
+    KnownWrong(
+        "divides_by_a_norm_of_0",
+        fails=("train_step/edges",),
+        read="handbook/gradient-mechanics.md#clipping-by-norm-and-by-value",
+        explanation="""max_norm / norm is computed for every gradient, and a gradient may be 0: the division fails.
+        Divide only where the norm is above max_norm.""",
+        change="""
+-    if norm > max_norm:
++    scale = min(1.0, max_norm / norm)
++    if scale < 1:
+""",
+    ),
+    KnownWrong(
+        "float64_assumed",
+        fails=("train_step/half",),
+        read="handbook/precision.md#which-operation-runs-in-which-format",
+        explanation="""The step works in one dtype only. A model may be in float32, in bf16, or in both: make new
+        tensors in the dtype of the tensors that they meet, or use Python's numbers, which fit all.""",
+        change="""
+-            gradient.mul_(max_norm / norm)
++            gradient.copy_(gradient.view(torch.float64) * (max_norm / norm))
 """,
     ),
     KnownWrong(
         "mean_of_batch_means",
         fails=("evaluate/mean",),
         read="handbook/loss-functions.md#mean-over-tokens-not-over-batches",
-        explanation="""The batches' means are averaged. The last, smaller batch then counts as much as a full one, and
-        each of its tokens several times as much as any other. Add up sums, count tokens, divide once.""",
+        explanation="""The batches' means are averaged. A smaller batch then counts as much as a full one, and each of
+        its tokens several times as much as any other. Add up sums, count tokens, divide once.""",
         change="""
--    total, tokens = 0.0, 0
-+    means = []
-@@
--            total += F.cross_entropy(model(x).flatten(0, 1), y.flatten(), reduction="sum").item()
--            tokens += y.numel()
-+            means.append(F.cross_entropy(model(x).flatten(0, 1), y.flatten()).item())
-     model.train(was_training)
--    return total / tokens
-+    return sum(means) / len(means)
+-            totals = totals + losses.sum(dim=0, dtype=torch.float64)
+-            tokens = tokens + (y != -100).sum(dim=0)
++            real = (y != -100).sum(dim=0)
++            totals = totals + (losses.sum(dim=0, dtype=torch.float64) / real).nan_to_num()
++            tokens = tokens + (real > 0)
+""",
+    ),
+    KnownWrong(
+        "padding_diluted",
+        fails=("evaluate/mean",),
+        read="handbook/loss-functions.md#mean-over-tokens-not-over-batches",
+        explanation="""Padding is counted among the tokens, with a loss of 0. At a position where half of the sequences
+        have ended, the loss then looks half as high as it is.""",
+        change="""
+-            tokens = tokens + (y != -100).sum(dim=0)
++            tokens = tokens + len(y)
+""",
+    ),
+    KnownWrong(
+        "zero_for_no_token",
+        fails=("evaluate/mean",),
+        read="handbook/loss-functions.md#mean-over-tokens-not-over-batches",
+        explanation="""A position at which all targets are padding gets a number, where the contract asks for nan. A
+        loss of 0 would say that the model predicts perfectly there; nan says that nothing was measured.""",
+        change="""
+-    return [float(mean) for mean in totals / tokens]  # 0 / 0 is nan
++    return [float(mean) for mean in totals / tokens.clamp(min=1)]
+""",
+    ),
+    KnownWrong(
+        "list_of_tensors",
+        fails=("evaluate/mean",),
+        read="handbook/training-loop.md#around-the-step",
+        explanation="""The list holds tensors, where the contract asks for Python floats. tensor.tolist() makes floats
+        of all items at once.""",
+        change="""
+-    return [float(mean) for mean in totals / tokens]  # 0 / 0 is nan
++    return list(totals / tokens)
 """,
     ),
     KnownWrong(
         "dropout_left_on",
         fails=("evaluate/dropout",),
         read="handbook/forward-pass.md#two-switches-that-look-like-one",
-        explanation="""no_grad() without eval(): dropout is still dropping, so the loss is that of a model with holes in
-        it, and differs each time. no_grad switches off what autograd keeps, eval switches what layers compute.""",
+        explanation="""The model runs in the mode it is in, which may be training mode: dropout is still dropping, so
+        the loss is that of a model with holes in it, and BatchNorm uses the batch's statistics and changes its
+        averages. no_grad() switches off what autograd keeps; eval() switches what layers compute.""",
         change="""
--    was_training = model.training
 -    model.eval()
-@@
--    model.train(was_training)
 """,
     ),
     KnownWrong(
-        "neither_switch",
-        fails=("evaluate/dropout", "evaluate/no-graph"),
-        read="handbook/forward-pass.md#two-switches-that-look-like-one",
-        explanation="""Neither switch is thrown. Without eval() dropout is still dropping, so the loss is that of a
-        model with holes in it; without no_grad() autograd keeps the activations of every batch for a backward pass that
-        never comes.""",
-        definitions="""
-def evaluate(model, batches):
-    total, tokens = 0.0, 0
-    for x, y in batches:
-        total += F.cross_entropy(model(x).flatten(0, 1), y.flatten(), reduction="sum").item()
-        tokens += y.numel()
-    return total / tokens
+        "summed_in_bf16",
+        fails=("evaluate/half",),
+        read="handbook/loss-functions.md#when-the-number-lies",
+        explanation="""The losses of a model in bf16 are added up in bf16. It has 8 bits of precision, so a sum stops
+        growing when it is a few hundred times as large as what is added, and later batches are lost. Add up in float32
+        or float64.""",
+        change="""
+-            totals = totals + losses.sum(dim=0, dtype=torch.float64)
++            totals = totals + losses.sum(dim=0)
 """,
     ),
     KnownWrong(
         "graph_kept",
         fails=("evaluate/no-graph",),
         read="handbook/forward-pass.md#two-switches-that-look-like-one",
-        explanation="""eval() without no_grad(): the loss is right, but autograd keeps the activations of every batch
-        for a backward pass that never comes. Evaluation then needs as much memory as training.""",
+        explanation="""Gradients are on while the model runs: the losses are right, but autograd keeps the activations
+        of each batch for a backward pass that never comes. Evaluation then needs as much memory as training. eval()
+        does not change that; no_grad() does.""",
         change="""
 -    with torch.no_grad():
--        for x, y in batches:
--            total += F.cross_entropy(model(x).flatten(0, 1), y.flatten(), reduction="sum").item()
--            tokens += y.numel()
-+    for x, y in batches:
-+        total += F.cross_entropy(model(x).flatten(0, 1), y.flatten(), reduction="sum").item()
-+        tokens += y.numel()
++    with torch.enable_grad():
 """,
     ),
     KnownWrong(
         "always_back_to_training",
         fails=("evaluate/mode",),
         read="handbook/forward-pass.md#two-switches-that-look-like-one",
-        explanation="""The model is put into training mode at the end, whatever it was before. Someone who evaluates a
-        finished model then serves it with dropout on. Remember the mode, and put that back.""",
+        explanation="""The model is in training mode afterwards, whatever it was before. Someone who evaluates a
+        finished model then serves it with dropout on. Note the modes, and put them back.""",
         change="""
--    was_training = model.training
-@@
--    model.train(was_training)
+-    for module, training in modes:
+-        module.training = training
 +    model.train()
 """,
     ),
@@ -233,85 +406,69 @@ def evaluate(model, batches):
         explanation="""The model is left in evaluation mode. Training goes on without its dropout from here, and no
         error says so.""",
         change="""
--    was_training = model.training
-@@
--    model.train(was_training)
+-    for module, training in modes:
+-        module.training = training
+""",
+    ),
+    KnownWrong(
+        "one_mode_for_all",
+        fails=("evaluate/mode",),
+        read="handbook/forward-pass.md#two-switches-that-look-like-one",
+        explanation="""All modules are in the mode of the whole model afterwards. A module may have a mode of its own:
+        a fine-tuning run that keeps a BatchNorm in evaluation mode loses that in the first evaluation.""",
+        change="""
+-    for module, training in modes:
+-        module.training = training
++    model.train(modes[0][1])
 """,
     ),
     KnownWrong(
         "everything_unfrozen",
         fails=("evaluate/grad-mode",),
         read="handbook/backpropagation.md#who-holds-the-graph",
-        explanation="""requires_grad is switched off on every weight, and on again at the end, frozen layers included: a
-        fine-tuning run then trains what it meant to leave alone. no_grad() keeps nothing and touches no weight.""",
+        explanation="""All weights ask for gradients afterwards, those of frozen layers too: a fine-tuning run then
+        trains what it meant to leave alone. no_grad() keeps nothing and touches no weight.""",
         change="""
+     model.eval()
 +    model.requires_grad_(False)
-     total, tokens = 0.0, 0
--    with torch.no_grad():
--        for x, y in batches:
--            total += F.cross_entropy(model(x).flatten(0, 1), y.flatten(), reduction="sum").item()
--            tokens += y.numel()
-+    for x, y in batches:
-+        total += F.cross_entropy(model(x).flatten(0, 1), y.flatten(), reduction="sum").item()
-+        tokens += y.numel()
+@@
+-    for module, training in modes:
 +    model.requires_grad_(True)
++    for module, training in modes:
 """,
     ),
     KnownWrong(
         "grad_off_for_good",
         fails=("evaluate/grad-mode",),
         read="handbook/forward-pass.md#two-switches-that-look-like-one",
-        explanation="""set_grad_enabled(False) is called and never undone. Every later backward() fails, far from here.
-        Use no_grad() as a context: it puts back what it found.""",
+        explanation="""Gradients are off afterwards, for the whole program. Every later backward() fails, far from
+        here. no_grad() as a context puts back what it found.""",
         change="""
+     model.eval()
 +    torch.set_grad_enabled(False)
-     total, tokens = 0.0, 0
--    with torch.no_grad():
--        for x, y in batches:
--            total += F.cross_entropy(model(x).flatten(0, 1), y.flatten(), reduction="sum").item()
--            tokens += y.numel()
-+    for x, y in batches:
-+        total += F.cross_entropy(model(x).flatten(0, 1), y.flatten(), reduction="sum").item()
-+        tokens += y.numel()
 """,
     ),
     KnownWrong(
         "gradients_switched_on",
         fails=("evaluate/grad-mode",),
         read="handbook/forward-pass.md#two-switches-that-look-like-one",
-        explanation="""Gradients are switched off by hand, and on again at the end, whatever they were before. Somebody
-        who evaluates inside a no_grad() block builds graphs from there on. Use no_grad() as a context: it puts back
-        what it found.""",
+        explanation="""Gradients are on afterwards, whatever they were before. Someone who evaluates inside a no_grad()
+        block builds graphs from there on. no_grad() as a context puts back what it found.""",
         change="""
-+    torch.set_grad_enabled(False)
-     total, tokens = 0.0, 0
--    with torch.no_grad():
--        for x, y in batches:
--            total += F.cross_entropy(model(x).flatten(0, 1), y.flatten(), reduction="sum").item()
--            tokens += y.numel()
-+    for x, y in batches:
-+        total += F.cross_entropy(model(x).flatten(0, 1), y.flatten(), reduction="sum").item()
-+        tokens += y.numel()
+-    for module, training in modes:
 +    torch.set_grad_enabled(True)
++    for module, training in modes:
 """,
     ),
     KnownWrong(
         "weights_frozen_for_good",
         fails=("evaluate/grad-mode",),
         read="handbook/backpropagation.md#who-holds-the-graph",
-        explanation="""requires_grad is switched off on the weights, so that nothing is kept, and never on again.
-        Training stops at the next backward(), far from here. no_grad() does the same for a block of code and puts back
-        what it found.""",
+        explanation="""No weight asks for a gradient afterwards. Training stops at the next backward(), far from here.
+        no_grad() keeps nothing for a block of code, and puts back what it found.""",
         change="""
+     model.eval()
 +    model.requires_grad_(False)
-     total, tokens = 0.0, 0
--    with torch.no_grad():
--        for x, y in batches:
--            total += F.cross_entropy(model(x).flatten(0, 1), y.flatten(), reduction="sum").item()
--            tokens += y.numel()
-+    for x, y in batches:
-+        total += F.cross_entropy(model(x).flatten(0, 1), y.flatten(), reduction="sum").item()
-+        tokens += y.numel()
 """,
     ),
     KnownWrong(
@@ -329,21 +486,36 @@ def evaluate(model, batches):
         "seeded_to_evaluate",
         fails=("evaluate/undisturbed",),
         read="handbook/forward-pass.md#two-switches-that-look-like-one",
-        explanation="""The random generator is seeded before the evaluation, so that it gives the same number each time.
-        With dropout off nothing random is left in it, and the run that evaluates draws the same masks again after every
-        evaluation.""",
+        explanation="""The random generator is in another state afterwards. With dropout off, evaluation draws no
+        random number and needs no seed. A run that seeds the generator in every evaluation draws the same dropout masks
+        after each of them.""",
         change="""
      model.eval()
 +    torch.manual_seed(1337)
 """,
     ),
     KnownWrong(
+        "batches_overwritten",
+        fails=("evaluate/undisturbed",),
+        read="handbook/loss-functions.md#mean-over-tokens-not-over-batches",
+        explanation="""The batches are changed in place. They belong to the caller: the second evaluation of the same
+        list sees other targets, and its losses differ from the first.""",
+        change="""
+             tokens = tokens + (y != -100).sum(dim=0)
++            y[y == -100] = 0
+""",
+    ),
+    KnownWrong(
         "neither_end",
-        fails=("learning_rate/warm-up", "learning_rate/after"),
-        read="handbook/training-loop.md#around-the-step",
-        explanation="""The usual two slips at once. step / warmup_steps makes the first rate 0, a step for nothing: with
-        steps counted from 0, use step + 1. And the progress is not limited to 1, so after the last step the cosine
-        comes back up.""",
+        fails=(
+            "learning_rate/warm-up",
+            "learning_rate/after",
+            "learning_rate/no-warm-up",
+        ),
+        read="handbook/learning-rate-and-schedules.md#warm-up-and-cosine-step-by-step",
+        explanation="""The usual two slips at once. The first rate is 0, as from step / warmup_steps, so the first step
+        does nothing: with steps counted from 0, use step + 1. And after the last step the rate rises again along the
+        cosine, because the progress is not limited to 1.""",
         change="""
 -        return peak * (step + 1) / warmup_steps
 -    progress = min(1.0, (step - warmup_steps) / (total_steps - warmup_steps))
@@ -353,22 +525,64 @@ def evaluate(model, batches):
     ),
     KnownWrong(
         "warm_up_from_zero",
-        fails=("learning_rate/warm-up",),
-        read="handbook/training-loop.md#around-the-step",
-        explanation="""The warm-up counts step / warmup_steps, so the first step has rate 0: a forward and a backward
-        pass for nothing, and the peak is never reached within the warm-up. With steps counted from 0, use step + 1.""",
+        fails=(
+            "learning_rate/warm-up",
+            "learning_rate/no-warm-up",
+        ),
+        read="handbook/learning-rate-and-schedules.md#warm-up-and-cosine-step-by-step",
+        explanation="""The rate of step 0 is 0, and each rate of the warm-up is that of the step before, as from step /
+        warmup_steps: the first forward and backward pass are for nothing, and the warm-up ends below the peak. With
+        steps counted from 0, use step + 1.""",
         change="""
 -        return peak * (step + 1) / warmup_steps
 +        return peak * step / warmup_steps
 """,
     ),
     KnownWrong(
+        "rate_as_a_tensor",
+        fails=(
+            "learning_rate/warm-up",
+            "learning_rate/cosine",
+            "learning_rate/after",
+        ),
+        read="handbook/learning-rate-and-schedules.md#warm-up-and-cosine-step-by-step",
+        explanation="""The rate is a tensor, where the contract asks for a Python float. Optimizers accept a tensor as
+        their rate only in some settings, and json cannot write it into a log. math.cos returns floats.""",
+        change="""
+-        return peak * (step + 1) / warmup_steps
++        return torch.tensor(peak * (step + 1) / warmup_steps)
+@@
+-    return floor + (peak - floor) * 0.5 * (1 + math.cos(math.pi * progress))
++    return torch.tensor(floor + (peak - floor) * 0.5 * (1 + math.cos(math.pi * progress)))
+""",
+    ),
+    KnownWrong(
+        "counts_its_calls",
+        fails=(
+            "learning_rate/warm-up",
+            "learning_rate/cosine",
+        ),
+        read="handbook/learning-rate-and-schedules.md#one-step-of-the-schedule-one-update",
+        explanation="""The rate depends on how often the function was called, not on `step`. A resumed run, a plot of
+        the schedule or a second call for the same step then gets another step's rate.""",
+        definitions="""
+CALLS = iter(range(10**9))
+
+
+def learning_rate(step, peak, warmup_steps, total_steps, floor):
+    step = next(CALLS)
+    if step < warmup_steps:
+        return peak * (step + 1) / warmup_steps
+    progress = min(1.0, (step - warmup_steps) / (total_steps - warmup_steps))
+    return floor + (peak - floor) * 0.5 * (1 + math.cos(math.pi * progress))
+""",
+    ),
+    KnownWrong(
         "cosine_from_step_zero",
         fails=("learning_rate/cosine",),
-        read="handbook/training-loop.md#around-the-step",
+        read="handbook/learning-rate-and-schedules.md#warm-up-and-cosine-step-by-step",
         explanation="""The cosine's progress is counted from step 0, not from the end of the warm-up. The rate jumps
-        down where the two pieces meet: the first step after the warm-up is already part of the way along the
-        cosine.""",
+        down where the two pieces meet: the first step after the warm-up is already on the way down.""",
         change="""
 -    progress = min(1.0, (step - warmup_steps) / (total_steps - warmup_steps))
 +    progress = min(1.0, step / total_steps)
@@ -377,9 +591,9 @@ def evaluate(model, batches):
     KnownWrong(
         "floor_as_a_limit",
         fails=("learning_rate/cosine",),
-        read="handbook/training-loop.md#around-the-step",
-        explanation="""The cosine falls to 0 and is cut off at the floor. It then reaches the floor early and stays
-        there, instead of ending there: the whole curve lies below the one that was asked for.""",
+        read="handbook/learning-rate-and-schedules.md#warm-up-and-cosine-step-by-step",
+        explanation="""The rate falls along a cosine to 0 that is cut off at the floor. It reaches the floor early and
+        stays there, instead of ending there: the whole curve lies below the one that was asked for.""",
         change="""
 -    return floor + (peak - floor) * 0.5 * (1 + math.cos(math.pi * progress))
 +    return max(floor, peak * 0.5 * (1 + math.cos(math.pi * progress)))
@@ -388,9 +602,9 @@ def evaluate(model, batches):
     KnownWrong(
         "floor_forgotten",
         fails=("learning_rate/cosine", "learning_rate/after"),
-        read="handbook/training-loop.md#around-the-step",
-        explanation="""The cosine falls to 0 instead of to the floor. The last steps then hardly move, and the last of
-        all not at all.""",
+        read="handbook/learning-rate-and-schedules.md#warm-up-and-cosine-step-by-step",
+        explanation="""The cosine falls to 0 instead of to the floor. The last steps then hardly move the weights, and
+        at a rate of 0 they do not move at all.""",
         change="""
 -    return floor + (peak - floor) * 0.5 * (1 + math.cos(math.pi * progress))
 +    return peak * 0.5 * (1 + math.cos(math.pi * progress))
@@ -399,9 +613,9 @@ def evaluate(model, batches):
     KnownWrong(
         "linear_decay",
         fails=("learning_rate/cosine",),
-        read="handbook/training-loop.md#around-the-step",
-        explanation="""The rate falls along a straight line. A cosine stays near the peak at first and near the floor at
-        last; the line does neither.""",
+        read="handbook/learning-rate-and-schedules.md#warm-up-and-cosine-step-by-step",
+        explanation="""The rate falls along a straight line. A cosine stays near the peak at first and near the floor
+        at last; the line does neither.""",
         change="""
 -    return floor + (peak - floor) * 0.5 * (1 + math.cos(math.pi * progress))
 +    return peak + (floor - peak) * progress
@@ -410,9 +624,9 @@ def evaluate(model, batches):
     KnownWrong(
         "cosine_runs_on",
         fails=("learning_rate/after",),
-        read="handbook/training-loop.md#around-the-step",
-        explanation="""The progress is not limited to 1, so after the last step the cosine comes back up. A run that is
-        prolonged then trains at a rising rate.""",
+        read="handbook/learning-rate-and-schedules.md#warm-up-and-cosine-step-by-step",
+        explanation="""After the last step the rate rises again along the cosine: the progress is not limited to 1. A
+        run that is prolonged then trains at a rising rate.""",
         change="""
 -    progress = min(1.0, (step - warmup_steps) / (total_steps - warmup_steps))
 +    progress = (step - warmup_steps) / (total_steps - warmup_steps)
@@ -421,9 +635,9 @@ def evaluate(model, batches):
     KnownWrong(
         "divides_by_no_warm_up",
         fails=("learning_rate/no-warm-up",),
-        read="handbook/training-loop.md#around-the-step",
-        explanation="""The warm-up factor is computed for every step, so a warm-up of 0 steps divides by zero. Ask
-        whether the step is in the warm-up first.""",
+        read="handbook/learning-rate-and-schedules.md#warm-up-and-cosine-step-by-step",
+        explanation="""A warm-up of 0 steps divides by zero. Without a warm-up no step is in it: ask whether the step
+        is in the warm-up before dividing by its length.""",
         definitions="""
 def learning_rate(step, peak, warmup_steps, total_steps, floor):
     warmup = peak * (step + 1) / warmup_steps
@@ -446,7 +660,7 @@ def learning_rate(step, peak, warmup_steps, total_steps, floor):
         "optimizer_every_step",
         fails=("overfit_one_batch/losses",),
         read="handbook/training-loop.md#what-a-step-holds-and-when",
-        explanation="""A new AdamW is made in every step. Its averages start empty each time, so every step moves each
+        explanation="""AdamW starts with empty averages in every step, as a new one does. Each step then moves each
         weight by about the full rate, and the run never settles.""",
         change="""
 -    optimizer = torch.optim.AdamW(model.parameters(), lr=lr)
@@ -456,14 +670,42 @@ def learning_rate(step, peak, warmup_steps, total_steps, floor):
 """,
     ),
     KnownWrong(
+        "graphs_in_the_list",
+        fails=("overfit_one_batch/losses",),
+        read="handbook/backpropagation.md#who-holds-the-graph",
+        explanation="""The list holds tensors, where the contract asks for Python floats. A loss with its graph keeps
+        that graph in memory for as long as the list lives: one graph per step. loss.item() is the number alone.""",
+        change="""
+-    losses: list[float] = []
++    losses: list[Tensor] = []
+@@
+-        loss, _ = train_step(model, optimizer, x, y, math.inf)
+-        losses.append(loss)
++        loss, _ = train_step(model, optimizer, x, y, math.inf)
++        losses.append(torch.tensor(loss, dtype=torch.float64))
+""",
+    ),
+    KnownWrong(
+        "overfit_while_clipping",
+        fails=("overfit_one_batch/losses",),
+        read="handbook/gradient-mechanics.md#clipping-by-norm-and-by-value",
+        explanation="""The gradient is clipped to a norm of 1. AdamW nearly cancels a factor that is the same in every
+        step, so the run looks right, but the losses are those of another run: max_norm=math.inf clips nothing.""",
+        change="""
+-        loss, _ = train_step(model, optimizer, x, y, math.inf)
++        loss, _ = train_step(model, optimizer, x, y, 1.0)
+""",
+    ),
+    KnownWrong(
         "stops_before_the_update",
         fails=("overfit_one_batch/stops",),
         read="handbook/training-loop.md#the-order-is-the-algorithm",
-        explanation="""The loop breaks between the loss and its update: the last loss is in the list, but the weights
-        are those of the step before. Whoever counts updates by counting losses is off by one.""",
+        explanation="""The update of the last loss is missing: the loss is in the list, but the weights are those of
+        the step before. A count of updates by the number of losses is then off by one.""",
         change="""
 -    while len(losses) < max_steps and (not losses or losses[-1] >= target):
--        losses.append(train_step(model, optimizer, x, y))
+-        loss, _ = train_step(model, optimizer, x, y, math.inf)
+-        losses.append(loss)
 +    for _ in range(max_steps):
 +        optimizer.zero_grad()
 +        loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten())
@@ -478,8 +720,8 @@ def learning_rate(step, peak, warmup_steps, total_steps, floor):
         "target_ignored",
         fails=("overfit_one_batch/stops", "overfit_one_batch/below"),
         read="handbook/training-loop.md#the-order-is-the-algorithm",
-        explanation="""All max_steps are taken, whatever the loss. A test that could be over in a second takes its whole
-        budget.""",
+        explanation="""All max_steps are taken, whatever the loss. A test that could be over in a second takes its
+        whole budget.""",
         change="""
 -    while len(losses) < max_steps and (not losses or losses[-1] >= target):
 +    for _ in range(max_steps):
@@ -489,8 +731,8 @@ def learning_rate(step, peak, warmup_steps, total_steps, floor):
         "stops_at_the_target",
         fails=("overfit_one_batch/below",),
         read="handbook/training-loop.md#the-order-is-the-algorithm",
-        explanation="""A loss that equals the target ends the loop. The contract says below: with >= and > mixed up, the
-        loop stops one step early whenever the two are equal.""",
+        explanation="""A loss that equals the target ends the loop. The contract says below: with >= and > mixed up,
+        the loop stops one step early whenever the two are equal.""",
         change="""
 -    while len(losses) < max_steps and (not losses or losses[-1] >= target):
 +    while len(losses) < max_steps and (not losses or losses[-1] > target):
@@ -500,12 +742,13 @@ def learning_rate(step, peak, warmup_steps, total_steps, floor):
         "one_step_at_least",
         fails=("overfit_one_batch/gives-up",),
         read="handbook/training-loop.md#the-order-is-the-algorithm",
-        explanation="""One step is taken before anything is compared, so max_steps=0 takes a step too. A loop that may
-        have nothing to do asks first.""",
+        explanation="""At least one step is taken, even with max_steps=0. A loop that may have nothing to do compares
+        before it takes its first step.""",
         change="""
 -    while len(losses) < max_steps and (not losses or losses[-1] >= target):
 +    while True:
-         losses.append(train_step(model, optimizer, x, y))
+         loss, _ = train_step(model, optimizer, x, y, math.inf)
+         losses.append(loss)
 +        if losses[-1] < target or len(losses) >= max_steps:
 +            break
 """,
@@ -514,7 +757,8 @@ def learning_rate(step, peak, warmup_steps, total_steps, floor):
         "one_step_too_many",
         fails=("overfit_one_batch/gives-up",),
         read="handbook/training-loop.md#the-order-is-the-algorithm",
-        explanation="""The loop takes max_steps + 1 steps: it compares before it counts.""",
+        explanation="""The loop takes max_steps + 1 steps. The limit is compared with the number of steps before the
+        present one is counted, or with <= where < was meant.""",
         change="""
 -    while len(losses) < max_steps and (not losses or losses[-1] >= target):
 +    while len(losses) <= max_steps and (not losses or losses[-1] >= target):
@@ -524,8 +768,8 @@ def learning_rate(step, peak, warmup_steps, total_steps, floor):
         "overfits_in_eval_mode",
         fails=("overfit_one_batch/mode",),
         read="handbook/forward-pass.md#two-switches-that-look-like-one",
-        explanation="""The model is put into evaluation mode, and left there. The test then runs without the dropout
-        that the real run has, and whoever trains this model afterwards trains without it too.""",
+        explanation="""The model trains in evaluation mode, and is left there. The test then runs without the dropout
+        that the real run has, and a run that goes on with this model trains without it too.""",
         change="""
 +    model.eval()
      optimizer = torch.optim.AdamW(model.parameters(), lr=lr)
@@ -535,8 +779,8 @@ def learning_rate(step, peak, warmup_steps, total_steps, floor):
         "overfits_in_training_mode",
         fails=("overfit_one_batch/mode",),
         read="handbook/forward-pass.md#two-switches-that-look-like-one",
-        explanation="""The model is put into training mode first, and left there. The mode is for the caller to choose:
-        someone who wants to see a loss fall without the noise of dropout turned it off.""",
+        explanation="""The model trains in training mode, whatever mode it is in, and is left there. The mode is for
+        the caller to choose: someone who wants to see a loss fall without the noise of dropout turned it off.""",
         change="""
 +    model.train()
      optimizer = torch.optim.AdamW(model.parameters(), lr=lr)
@@ -546,8 +790,8 @@ def learning_rate(step, peak, warmup_steps, total_steps, floor):
         "kept_in_memory",
         fails=("checkpoint/file", "checkpoint/step", "checkpoint/weights"),
         read="handbook/training-loop.md#around-the-step",
-        explanation="""The state is kept in a variable of the program instead of in the file. It is gone when the
-        process is, and whoever resumes in another one finds an empty file.""",
+        explanation="""The state is not in the file: it is in a variable of the program, which is gone when the process
+        ends. A run that resumes in another process finds an empty file.""",
         definitions="""
 import copy
 
@@ -571,8 +815,8 @@ def load_checkpoint(path, model, optimizer):
         "opens_anything",
         fails=("checkpoint/file",),
         read="handbook/training-loop.md#around-the-step",
-        explanation="""The file is read with weights_only=False. A pickle is a program: opening one that somebody else
-        wrote runs whatever it names. A checkpoint of tensors and plain values needs none of that.""",
+        explanation="""A file of any content is opened, as with weights_only=False. A pickle is a program: opening one
+        that somebody else wrote runs whatever it names. A checkpoint needs none of that.""",
         change="""
 -    state = torch.load(path, weights_only=True)
 +    state = torch.load(path, weights_only=False)
@@ -582,7 +826,7 @@ def load_checkpoint(path, model, optimizer):
         "whole_objects_pickled",
         fails=("checkpoint/file",),
         read="handbook/training-loop.md#around-the-step",
-        explanation="""The model and the optimizer themselves are saved, not their state_dict(). Such a file is a
+        explanation="""Whole objects are in the file, such as the model and not its state_dict(). Such a file is a
         program: opening it runs whatever it names, so weights_only=True refuses it, and it breaks when the class moves
         or changes.""",
         change="""
@@ -611,12 +855,42 @@ def save_checkpoint(path, model, optimizer, step):
 """,
     ),
     KnownWrong(
+        "second_file",
+        fails=("checkpoint/step", "checkpoint/weights"),
+        read="handbook/training-loop.md#around-the-step",
+        explanation="""A part of the state is in a second file beside the checkpoint. Somebody who copies, renames or
+        downloads the checkpoint leaves that part behind, and the run cannot be resumed from what is left.""",
+        change="""
+-        "rng": torch.get_rng_state(),
+     }
++    torch.save(torch.get_rng_state(), path.with_suffix(".rng"))
+@@
+-    torch.set_rng_state(state["rng"])
++    torch.set_rng_state(torch.load(path.with_suffix(".rng"), weights_only=True))
+""",
+    ),
+    KnownWrong(
+        "buffers_forgotten",
+        fails=("checkpoint/buffers",),
+        read="handbook/training-loop.md#around-the-step",
+        explanation="""The parameters are restored and the buffers are not. BatchNorm's averages are buffers: training
+        goes on with the right losses, but a model in evaluation mode computes with the averages of a new model.
+        state_dict() holds both.""",
+        change="""
+-        "model": model.state_dict(),
++        "model": dict(model.named_parameters()),
+@@
+-    model.load_state_dict(state["model"])
++    model.load_state_dict(state["model"], strict=False)
+""",
+    ),
+    KnownWrong(
         "optimizer_starts_anew",
         fails=("checkpoint/optimizer",),
         read="handbook/training-loop.md#around-the-step",
         explanation="""The optimizer's state is not in the checkpoint, or not put back. The first loss after loading is
-        right, because it depends on the weights alone; AdamW then starts with empty averages, and the run becomes
-        another run.""",
+        right, because it depends on the weights alone; then the optimizer starts with empty averages and its own
+        settings, and the run becomes another run.""",
         change="""
 -        "optimizer": optimizer.state_dict(),
 @@
@@ -627,9 +901,8 @@ def save_checkpoint(path, model, optimizer, step):
         "settings_not_saved",
         fails=("checkpoint/optimizer",),
         read="handbook/training-loop.md#around-the-step",
-        explanation="""Only the optimizer's averages are saved, optimizer.state_dict()["state"], not its settings. They
-        are part of the run too: a schedule moves the rate, so the run goes on at the rate that the new optimizer was
-        made with.""",
+        explanation="""The optimizer's averages are restored and its settings are not. They are part of the run too: a
+        schedule moves the rate, so the run goes on at the rate that the new optimizer was made with.""",
         change="""
 -    optimizer.load_state_dict(state["optimizer"])
 +    optimizer.load_state_dict(optimizer.state_dict() | {"state": state["optimizer"]})
@@ -644,9 +917,9 @@ def save_checkpoint(path, model, optimizer, step):
         "weights_only",
         fails=("checkpoint/optimizer",),
         read="handbook/training-loop.md#around-the-step",
-        explanation="""The checkpoint is the weights and the step's number: it can be served, and not resumed. AdamW
-        starts with empty averages, and dropout draws other masks: from the second step on this is another run. The four
-        things are weights, optimizer, random state and step.""",
+        explanation="""The checkpoint is the weights and the step's number: it can be served, and not resumed. The
+        optimizer starts with empty averages, and dropout draws other masks: this is another run. The four things are
+        weights with their buffers, optimizer, random state and step.""",
         change="""
 -        "optimizer": optimizer.state_dict(),
          "step": step,
@@ -662,8 +935,9 @@ def save_checkpoint(path, model, optimizer, step):
         "random_state_forgotten",
         fails=("checkpoint/random",),
         read="handbook/training-loop.md#around-the-step",
-        explanation="""The state of the random generator is not saved, or not put back. A model with dropout draws other
-        masks after loading, so its losses differ from the first step on, although weights and optimizer are right.""",
+        explanation="""The state of the random generator is not saved, or not put back. A model with dropout draws
+        other masks after loading, so its losses differ from the first step on, although weights and optimizer are
+        right.""",
         change="""
 -        "rng": torch.get_rng_state(),
 @@
@@ -676,8 +950,8 @@ def save_checkpoint(path, model, optimizer, step):
         "reseeds_instead",
         fails=("checkpoint/random", "checkpoint/undisturbed"),
         read="handbook/training-loop.md#around-the-step",
-        explanation="""The generator is seeded with the step's number on saving and on loading, instead of being saved.
-        Saving then changes the run that saves: it draws other masks than if it had not saved.""",
+        explanation="""The generator is seeded on saving and on loading, instead of being saved. Saving then changes
+        the run that saves: it draws other masks than if it had not saved.""",
         change="""
 +    torch.manual_seed(step)
      state = {
@@ -691,11 +965,46 @@ def save_checkpoint(path, model, optimizer, step):
 """,
     ),
     KnownWrong(
+        "backup_left_behind",
+        fails=("checkpoint/one-file",),
+        read="handbook/training-loop.md#around-the-step",
+        explanation="""Saving leaves another file beside the checkpoint: a temporary file, or a copy of the earlier
+        checkpoint. A run that saves every hour fills the disk with them. Rename a temporary file over `path`, and
+        remove what is left when saving fails.""",
+        change="""
+-    torch.save(state, path)
++    torch.save(state, path)
++    torch.save(state, path.with_suffix(".tmp"))
+""",
+    ),
+    KnownWrong(
+        "checkpoint_consumed",
+        fails=("checkpoint/one-file",),
+        read="handbook/training-loop.md#around-the-step",
+        explanation="""Loading removes or changes the file. A run that fails soon after it was resumed has then no
+        checkpoint to start from.""",
+        change="""
+     state = torch.load(path, weights_only=True)
++    path.unlink()
+""",
+    ),
+    KnownWrong(
+        "saved_in_evaluation_mode",
+        fails=("checkpoint/undisturbed",),
+        read="handbook/forward-pass.md#two-switches-that-look-like-one",
+        explanation="""Saving leaves the model in evaluation mode. Training goes on without its dropout from there, and
+        no error says so. state_dict() is the same in both modes.""",
+        change="""
+     }
++    model.eval()
+""",
+    ),
+    KnownWrong(
         "clears_to_save",
         fails=("checkpoint/undisturbed",),
         read="handbook/backpropagation.md#pgrad-adds-it-does-not-replace",
-        explanation="""The gradients are cleared before saving, to keep the file small or the memory low. They are not
-        in the file anyway, and a run that accumulates over several batches loses those it had so far.""",
+        explanation="""Saving clears the gradients. They are in no state_dict() anyway, and a run that accumulates over
+        several batches loses those it had so far.""",
         change="""
 +    optimizer.zero_grad()
      state = {
@@ -706,8 +1015,8 @@ def save_checkpoint(path, model, optimizer, step):
 HURRIED = {
     "train_step": {
         "token 0 is taken for padding": """
--    loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten())
-+    loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten(), ignore_index=0)
+-    loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten(), ignore_index=-100)
++    loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten().clamp(min=0), ignore_index=0)
 """,
         "seeds in every step": """
 +    torch.manual_seed(0)
@@ -718,16 +1027,35 @@ HURRIED = {
 +    optimizer.step()
 """,
         "the loss of a second forward": """
--    return loss.item()
-+    return F.cross_entropy(model(x).flatten(0, 1), y.flatten()).item()
+-    return loss.item(), norm
++    return F.cross_entropy(model(x).flatten(0, 1), y.flatten()).item(), norm
 """,
-        "clips at 10": """
-     loss.backward()
-+    nn.utils.clip_grad_norm_(model.parameters(), 10.0)
+        "clips at 10 too": """
+-    if norm > max_norm:
++    max_norm = min(max_norm, 10.0)
++    if norm > max_norm:
 """,
         "smooths the labels": """
--    loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten())
-+    loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten(), label_smoothing=0.01)
+-    loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten(), ignore_index=-100)
++    loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten(), ignore_index=-100, label_smoothing=0.01)
+""",
+        "the square of the norm": """
+-    if norm > max_norm:
++    if norm**2 > max_norm:
+""",
+        "clears what the optimizer does not use, never": """
+-    optimizer.zero_grad(set_to_none=True)
++    for p in model.blocks.parameters():
++        p.grad = None
+""",
+        "takes the padding from the batch": """
+-    loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten(), ignore_index=-100)
++    real = (y != -100).all(dim=0)
++    loss = F.cross_entropy(model(x)[:, real].flatten(0, 1), y[:, real].flatten())
+""",
+        "the largest number for the norm": """
+-    norm = math.sqrt(sum(gradient.square().sum().item() for gradient in gradients))
++    norm = max(gradient.abs().max().item() for gradient in gradients)
 """,
     },
     "evaluate": {
@@ -736,8 +1064,8 @@ HURRIED = {
 +        for x, y in list(batches)[:2]:
 """,
         "mode put back in the loop": """
-             tokens += y.numel()
-+            model.train(was_training)
+             tokens = tokens + (y != -100).sum(dim=0)
++            model.train(modes[0][1])
 """,
         "dropout is gone for good": """
      model.eval()
@@ -745,21 +1073,43 @@ HURRIED = {
 +        if isinstance(module, nn.Dropout):
 +            module.p = 0.0
 """,
-        "padding is not counted": """
--            tokens += y.numel()
-+            tokens += int((y != 0).sum())
+        "token 0 is not counted": """
+-            tokens = tokens + (y != -100).sum(dim=0)
++            tokens = tokens + (y > 0).sum(dim=0)
 """,
         "large losses are cut": """
--    return total / tokens
-+    return min(total / tokens, 10.0)
+-    return [float(mean) for mean in totals / tokens]  # 0 / 0 is nan
++    return [min(float(mean), 10.0) for mean in totals / tokens]
 """,
         "the last batch is dropped": """
 -        for x, y in batches:
 +        for x, y in list(batches)[:-1]:
 """,
         "the first module's mode only": """
--    model.train(was_training)
-+    model.training = was_training
+-    for module, training in modes:
++    for module, training in modes[:1]:
+""",
+        "hooks hide the graph": """
+-    with torch.no_grad():
++    with torch.enable_grad(), torch.autograd.graph.saved_tensors_hooks(lambda t: None, lambda t: t):
+""",
+        "saved on the CPU": """
+-    with torch.no_grad():
++    with torch.enable_grad(), torch.autograd.graph.save_on_cpu():
+""",
+        "the mean of each sequence first": """
+-            totals = totals + losses.sum(dim=0, dtype=torch.float64)
+-            tokens = tokens + (y != -100).sum(dim=0)
++            totals = totals + losses.mean(dim=0).double() * len(y)
++            tokens = tokens + len(y)
+""",
+        "padding at the end is left out of the list": """
+-    return [float(mean) for mean in totals / tokens]  # 0 / 0 is nan
++    return [float(total / count) for total, count in zip(totals, tokens) if count]
+""",
+        "positions and sequences mixed up": """
+-            totals = totals + losses.sum(dim=0, dtype=torch.float64)
++            totals = totals + losses.sum(dtype=torch.float64) / losses.shape[1]
 """,
     },
     "learning_rate": {
@@ -771,6 +1121,16 @@ HURRIED = {
 -    progress = min(1.0, (step - warmup_steps) / (total_steps - warmup_steps))
 +    progress = min(1.0, (step - warmup_steps) / max(1, total_steps - warmup_steps - 1))
 """,
+        "comes back up after a second period": """
+-    progress = min(1.0, (step - warmup_steps) / (total_steps - warmup_steps))
++    progress = (step - warmup_steps) / (total_steps - warmup_steps)
++    progress = progress if 2 < progress < 3 else min(1.0, progress)
++    progress = 1.0 if progress == 2.0 else progress
+""",
+        "a quarter of a cosine": """
+-    return floor + (peak - floor) * 0.5 * (1 + math.cos(math.pi * progress))
++    return floor + (peak - floor) * math.cos(math.pi / 2 * progress)
+""",
     },
     "overfit_one_batch": {
         "AMSGrad": """
@@ -780,15 +1140,17 @@ HURRIED = {
         "looks at the loss again": """
 -    while len(losses) < max_steps and (not losses or losses[-1] >= target):
 +    while len(losses) < max_steps and F.cross_entropy(model(x).flatten(0, 1), y.flatten()).item() >= target:
-+        losses.append(train_step(model, optimizer, x, y))
+         loss, _ = train_step(model, optimizer, x, y, math.inf)
+         losses.append(loss)
 +    if len(losses) < max_steps:
++        losses.append(train_step(model, optimizer, x, y, math.inf)[0])
 """,
         "trains a copy": """
      optimizer = torch.optim.AdamW(model.parameters(), lr=lr)
 +    model = __import__('copy').deepcopy(model)
 """,
         "stops on a plateau": """
-         losses.append(train_step(model, optimizer, x, y))
+         losses.append(loss)
 +        if len(losses) > 1 and abs(losses[-1] - losses[-2]) < 1e-4:
 +            break
 """,
@@ -796,8 +1158,16 @@ HURRIED = {
      losses: list[float] = []
 +    before = {name: one.clone() for name, one in model.state_dict().items()}
 @@
-         losses.append(train_step(model, optimizer, x, y))
+         losses.append(loss)
 +    model.load_state_dict(before)
+""",
+        "a running mean from the sixth loss on": """
+-        losses.append(loss)
++        losses.append(loss if len(losses) < 5 else 0.9 * losses[-1] + 0.1 * loss)
+""",
+        "decays the rate": """
+         losses.append(loss)
++        optimizer.param_groups[0]["lr"] *= 0.999
 """,
     },
     "checkpoint": {
@@ -810,9 +1180,12 @@ HURRIED = {
 -        "model": model.state_dict(),
 +        "model": {k: v.float() for k, v in model.state_dict().items()},
 """,
-        "saves in evaluation mode": """
-     }
-+    model.eval()
+        "the path is in the file": """
+-    torch.save(state, path)
++    torch.save(state | {"path": str(path)}, path)
+@@
+     state = torch.load(path, weights_only=True)
++    assert state["path"] == str(path)
 """,
         "asks the optimizer for the step": """
 -    return int(state["step"])
@@ -822,6 +1195,19 @@ HURRIED = {
 +    lr = optimizer.param_groups[0]["lr"]
      optimizer.load_state_dict(state["optimizer"])
 +    optimizer.param_groups[0]["lr"] = lr
+""",
+        "new parameters for the model alone": """
+-    model.load_state_dict(state["model"])
++    model.load_state_dict(state["model"], assign=True)
+""",
+        "the step is a tensor": """
+-    return int(state["step"])
++    return torch.tensor(state["step"])
+""",
+        "one group of settings": """
+     optimizer.load_state_dict(state["optimizer"])
++    for group in optimizer.param_groups:
++        group["lr"] = optimizer.param_groups[0]["lr"]
 """,
     },
 }

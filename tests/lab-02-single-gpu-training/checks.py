@@ -3,6 +3,10 @@
 A judge sees answers only: what a probe returned from the learner's code, and from the reference on the same inputs.
 """
 
+import math
+
+import numpy as np
+
 from rankzero.exercises.checks.check import Check, Exercise, Judge
 from rankzero.exercises.checks.judges import (
     TOLERANCE,
@@ -22,41 +26,135 @@ from rankzero.exercises.probes.answers import Answers, equal
 
 OF_BOTH_MODES = [f"the loss of a model with dropout 0.5 in {mode} mode" for mode in ("training", "evaluation")]
 OF_TWO_STEPS = [f"loss {n} of a model with dropout 0.5 in {m} mode" for m in ("training", "evaluation") for n in (1, 2)]
-A_FLOAT = is_of_type("float", "the loss, a Python float,", ": loss.item() makes one")
+BF16_TOLERANCE = 0.02  # five times what rounding to the 8 bits of bf16 changes in a loss or a norm
+FLOATS = ("float", "float64")  # Python's, and NumPy's float64, which is a subclass of it
+EXACT = (
+    "Such a small difference comes from another formula, or from computing in float32 where the model is in float64."
+)
 
 
-def each_rate(name: str, first: str) -> Judge:
-    """Every rate of a part of the schedule is the reference's; names the first step that is not."""
+def exactly(judge: Judge, *names: str) -> Judge:
+    """Adds a sentence to the failure of `judge` if the answers `names` miss the reference by less than a millionth."""
+
+    def explained(got: Answers, expected: Answers) -> str | None:
+        failure = judge(got, expected)
+        near = failure and all(equal(got.get(name), expected[name], 1e-6) for name in names)
+        return f"{failure} {EXACT}" if near else failure
+
+    return explained
+
+
+def _float_failure(kind: object, subject: str) -> str | None:
+    if any(equal(kind, name) for name in FLOATS):
+        return None
+    tensor = equal(kind, "Tensor") or equal(kind, "Parameter")
+    hint = " (it may hold its graph): .item() makes a float of it" if tensor else ""
+    return f"{subject} is of type {shorten(kind)}{hint}; expected a Python float."
+
+
+def a_pair_of_floats(got: Answers, expected: Answers) -> str | None:
+    """The step returned a tuple of two floats."""
+    types = got["types"] if isinstance(got["types"], list) else []
+    if not equal(got["type"], "tuple") or len(types) != 2:
+        return (
+            f"what came back is of type {shorten(got['type'])}; expected a tuple of two floats, the loss and the norm."
+        )
+    failures = (_float_failure(kind, subject) for kind, subject in zip(types, ("the loss", "the norm"), strict=True))
+    return next((failure for failure in failures if failure), None)
+
+
+def a_list_of_floats(got: Answers, expected: Answers) -> str | None:
+    """The losses came back as a list of floats."""
+    if not equal(got["type"], "list"):
+        return f"what came back is of type {shorten(got['type'])}; expected a list of floats."
+    if equal(got["types"], ""):
+        return "the list that came back is empty."
+    if any(equal(got["types"], names) for names in (*FLOATS, ", ".join(FLOATS))):
+        return None
+    tensors = equal(got["types"], "Tensor")
+    hint = ", which may hold their graphs: .item() makes a float of one" if tensors else ""
+    return f"the list holds items of type {shorten(got['types'])}{hint}; expected Python floats."
+
+
+def of_each_position(tolerance: float = TOLERANCE) -> Judge:
+    """The list has the reference's loss at each position; names the first position that has not."""
 
     def judge(got: Answers, expected: Answers) -> str | None:
-        start = {"zero": 0, "warmup": expected.get("warmup_steps"), "total": expected.get("total_steps", 0) + 1}[first]
-        for offset, (rate, wanted) in enumerate(zip(got[name], expected[name], strict=True)):
-            if not equal(rate, wanted, TOLERANCE):
-                return f"the rate of step {start + offset}{_settings(expected)} {mismatch_text(rate, wanted)}"
+        losses = got["losses"] if isinstance(got["losses"], list) else []
+        if len(losses) != len(expected["losses"]):
+            return f"{len(losses)} losses came back; expected {len(expected['losses'])}, one for each position."
+        for position, (loss, wanted) in enumerate(zip(losses, expected["losses"], strict=True)):
+            if not equal(loss, wanted, tolerance):
+                only = ", which has padding only," if math.isnan(wanted) else ""
+                return f"the mean loss at position {position} of {len(losses)}{only} {mismatch_text(loss, wanted)}"
         return None
 
-    return all_of(same_length(name), judge)
+    return judge
 
 
-def _settings(expected: Answers) -> str:
-    if "peak" not in expected:
-        return " without a warm-up"
-    return (
-        f" (peak {expected['peak']:.3f}, warmup_steps {expected['warmup_steps']}, "
-        f"total_steps {expected['total_steps']}, floor {expected['floor']:.3f})"
+def untouched(got: Answers, expected: Answers) -> str | None:
+    """The caller's batch is as it was."""
+    return None if got["untouched"] is True else "`x` or `y` is changed after the call; they belong to the caller."
+
+
+LIMITS = "with max_norm far below the norm", "with max_norm just below the norm", "with max_norm just above the norm"
+
+
+def clipped_weights(got: Answers, expected: Answers) -> str | None:
+    """The weights after a step that clips much, one that clips a little, and one that does not clip."""
+    weights, wanted = got["weights"], expected["weights"]
+    if not isinstance(weights, np.ndarray) or weights.shape != wanted.shape:
+        return "the model has lost or gained weights."
+    parts = zip(LIMITS, expected["limits"], np.split(weights, 3), np.split(wanted, 3), strict=True)
+    steps = (
+        same_weights(f"after one step of SGD {limit} ({share:.3g} of it)")({"weights": part}, {"weights": right})
+        for limit, share, part, right in parts
     )
+    return next((failure for failure in steps if failure), None)
+
+
+def bears_the_edges(got: Answers, expected: Answers) -> str | None:
+    """A batch of padding updates nothing, and a gradient of 0 is not divided by."""
+    for name, what in (("padding", "a batch of padding"), ("flat", "a gradient that is 0")):
+        for number, wanted, part in zip(got[name], expected[name], ("loss", "norm"), strict=True):
+            if not equal(number, wanted, TOLERANCE):
+                return f"with {what}, the {part} {mismatch_text(number, wanted)}"
+    if not equal(got["weights"], expected["weights"], 0.0):
+        return (
+            "a batch of padding changed the weights; expected no update (AdamW moves weights without a gradient too)."
+        )
+    return None if equal(got["still"], expected["still"], 0.0) else "a gradient that is 0 changed the weights."
+
+
+def each_rate(name: str) -> Judge:
+    """Every rate of a part of the schedule is the reference's, and a float; names the first step that is not."""
+
+    def judge(got: Answers, expected: Answers) -> str | None:
+        peak, warmup, total, floor = expected[f"{name} settings"]
+        asked = f"(peak {peak:.3f}, warmup_steps {warmup}, total_steps {total}, floor {floor:.3f})"
+        rows = zip(expected[f"{name} steps"], got[f"{name} types"], got[name], expected[name], strict=True)
+        for step, kind, rate, wanted in rows:
+            if failure := _float_failure(kind, f"the rate of step {step} {asked}"):
+                return failure
+            if not equal(rate, wanted, TOLERANCE):
+                return f"the rate of step {step} {asked} {mismatch_text(rate, wanted)}"
+        return None
+
+    return all_of(same_length(f"{name} types"), same_length(name), judge)
+
+
+MODES = {True: "training", False: "evaluation"}
 
 
 def _mode_is_restored(got: Answers, expected: Answers) -> str | None:
-    """The model is left in the mode it was found in."""
-    names = {True: "training", False: "evaluation"}
-    for found, left in zip((True, False), got["left"], strict=True):
-        odd = [one for one in left if one is not found]
-        if left[0] is not found:
-            return f"a model found in {names[found]} mode was left in {names[not found]} mode."
-        if odd:
-            parts = f"{len(odd)} of its {len(left) - 1} modules were left in {names[not found]} mode"
-            return f"a model was found in {names[found]} mode, and {parts}: model.train(...) reaches all of them."
+    """Each module of the model is left in the mode it was found in."""
+    for left, found in zip(got["left"], expected["left"], strict=True):
+        wrong = [mode for mode, was in zip(left, found, strict=True) if mode is not was]
+        if left[0] is not found[0]:
+            return f"a model found in {MODES[found[0]]} mode was left in {MODES[not found[0]]} mode."
+        if wrong:
+            odd = f"{len(wrong)} of the {len(left) - 1} modules in it were left in {MODES[bool(wrong[0])]} mode"
+            return f"a model was found in {MODES[found[0]]} mode, and {odd}, in which they were not found."
     return None
 
 
@@ -65,9 +163,11 @@ mode_is_restored = all_of(has_reference_form("left"), _mode_is_restored)
 
 def nothing_is_kept(got: Answers, expected: Answers) -> str | None:
     """Autograd kept nothing."""
+    if not equal(got["graphs"], 0):
+        count = shorten(got["graphs"])
+        return f"{count} of the model's outputs had a graph, which keeps activations for a backward pass; expected 0."
     if not equal(got["kept"], 0):
-        kept = shorten(got["kept"])
-        return f"autograd kept {kept} tensors for a backward pass that never comes; expected 0."
+        return f"autograd kept {shorten(got['kept'])} tensors for a backward pass that never comes; expected 0."
     return None
 
 
@@ -76,29 +176,43 @@ def grad_is_restored(got: Answers, expected: Answers) -> str | None:
     for found, left in zip(("on", "off"), got["grad"], strict=True):
         if left is not (found == "on"):
             return f"gradients were {found} before it and are {'on' if left else 'off'} after it."
-    frozen = [wanted for mine, wanted in zip(got["trainable"], expected["trainable"], strict=True) if mine != wanted]
+    frozen = [wanted for left, wanted in zip(got["trainable"], expected["trainable"], strict=True) if left != wanted]
     if frozen:
-        return "weights no longer ask for gradients after it." if frozen[0] else "a layer that was frozen no longer is."
+        return "weights are frozen after it that were not." if frozen[0] else "a layer that was frozen no longer is."
     return None
-
-
-def a_list_of_losses(got: Answers, expected: Answers) -> str | None:
-    """The losses came back as a list of numbers."""
-    for kind in got["types"] if "types" in expected else [got["type"]]:
-        if not equal(kind, "list"):
-            return f"what came back is of type {shorten(kind)}; a list of floats was expected."
-    losses = got["losses"] if "losses" in expected else []
-    numbers = isinstance(losses, list) and all(type(one) in (int, float) for one in losses)
-    return None if numbers else "the list that came back holds something that is no number."
 
 
 def counts(got: Answers, expected: Answers) -> str | None:
     """As many losses as steps."""
-    for max_steps, count, wanted in zip(expected["max_steps"], got["counts"], expected["counts"], strict=True):
+    rows = zip(got["types"], expected["max_steps"], got["counts"], expected["counts"], strict=True)
+    for kind, max_steps, count, wanted in rows:
+        if not equal(kind, "list"):
+            return f"with max_steps={max_steps}, what came back is of type {shorten(kind)}; expected a list of floats."
         if not equal(count, wanted):
             both = mismatch_text(count, wanted)
             return f"the number of losses for a target of 0 and max_steps={max_steps} {both}"
     return None
+
+
+def all_losses(got: Answers, expected: Answers) -> str | None:
+    """Each loss up to the first below the target is the reference's."""
+    losses, wanted = got["losses"] if isinstance(got["losses"], list) else [], expected["losses"]
+    for number, (loss, right) in enumerate(zip(losses, wanted, strict=False), start=1):
+        if not equal(loss, right, TOLERANCE):
+            return f"loss {number} {mismatch_text(loss, right)}"
+    if len(losses) != len(wanted):
+        return f"{len(losses)} losses came back up to the first one below the target; expected {len(wanted)}."
+    return None
+
+
+def below_the_target(got: Answers, expected: Answers) -> str | None:
+    """A loss that equals the target is not below it."""
+    subject = f"with the first loss as target and max_steps={expected['steps']}, the number of losses"
+    return (
+        None
+        if equal(got["count"], expected["count"])
+        else f"{subject} {mismatch_text(got['count'], expected['count'])}"
+    )
 
 
 def same_losses(what: str, *names: str) -> Judge:
@@ -129,50 +243,87 @@ def file_opens(got: Answers, expected: Answers) -> str | None:
     return None
 
 
+def one_file(got: Answers, expected: Answers) -> str | None:
+    """Saving leaves one file, and loading leaves it as it is."""
+    if not equal(got["files"], expected["files"]):
+        names = got["files"] if isinstance(got["files"], list) else []
+        held = ", ".join(shorten(name, 40) for name in names[:5]) or "nothing"
+        return f"the folder of `path` holds {held} after save_checkpoint; expected {expected['files'][0]} alone."
+    return None if got["unchanged"] is True else "load_checkpoint changed the file, or left another one beside it."
+
+
 EXERCISES = (
     Exercise(
         name="train_step",
         functions=("train_step",),
-        minutes=10,
-        difficulty="easy",
-        proves="you know the four calls, their order and why it is that order",
+        minutes=15,
+        difficulty="medium",
+        proves="you know the calls of a step, their order, and what comes between backward and update",
         hints=(
-            "Four calls: clear the gradients, forward, backward, update. Which of them must not see old gradients?",
+            "Clear, forward, backward, clip, update. Which of them must not see old gradients? Which batches should "
+            "reach none of them?",
             "F.cross_entropy wants logits [N, V] and targets [N]: flatten two dimensions of the one and all of the "
-            "other. Clear right before you need clean gradients, not after you have made them.",
-            "optimizer.zero_grad(); loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten()); then backward, then "
-            "step. loss.item() is the float.",
+            "other. It skips targets of -100, and its mean of nothing is nan. The norm is the root of one sum over all "
+            "p.grad that are not None.",
+            "Return early where (y != -100).any() is false. After backward, norm = math.sqrt of the sum of all "
+            "p.grad.square().sum().item(); only if it is above max_norm, multiply each p.grad in place. item() makes "
+            "floats.",
         ),
         checks=(
             Check(
                 "train_step/loss",
-                "returns the loss before the update, a float",
-                points=3,
+                "returns the loss before the update, the mean over the real tokens, and two floats in all",
+                points=2,
                 probe="one_step",
-                judge=all_of(A_FLOAT, number_equals("loss", "the loss")),
+                judge=all_of(a_pair_of_floats, exactly(number_equals("loss", "the loss"), "loss")),
+            ),
+            Check(
+                "train_step/norm",
+                "returns the global norm of the gradient before it is clipped",
+                points=1,
+                probe="clipped",
+                judge=exactly(numbers_equal("norms", *(f"{limit}, the norm returned" for limit in LIMITS)), "norms"),
             ),
             Check(
                 "train_step/update",
                 "moves the weights once, along this batch's gradient",
-                points=3,
+                points=1,
                 probe="one_step",
-                judge=same_weights("after one step of SGD"),
+                judge=all_of(same_weights("after one step of SGD with max_norm=math.inf"), untouched),
+            ),
+            Check(
+                "train_step/clip",
+                "shortens a gradient above the limit to the limit, and no other",
+                points=1,
+                probe="clipped",
+                judge=exactly(clipped_weights, "weights"),
+                requires=("train_step/update",),
             ),
             Check(
                 "train_step/steps",
-                "follows each batch alone when called again",
-                points=2,
-                probe="three_steps",
-                judge=same_weights("after three steps on three batches"),
-                requires=("train_step/update",),
+                "follows each batch alone when called again, and runs the model once per step",
+                points=1,
+                probe="several_steps",
+                judge=all_of(
+                    same_weights("after several steps on as many batches"),
+                    equals_reference(
+                        "buffers",
+                        TOLERANCE,
+                        lambda *_: "BatchNorm's averages are not those of one forward pass per step in training mode.",
+                    ),
+                ),
+                requires=("train_step/clip",),
             ),
             Check(
                 "train_step/stale",
                 "is not misled by gradients that were there before",
                 points=1,
                 probe="after_a_strange_backward",
-                judge=same_weights("after a step with old gradients in place"),
-                requires=("train_step/update",),
+                judge=all_of(
+                    same_weights("after a step with old gradients in place"),
+                    number_equals("norm", "with old gradients in place, the norm"),
+                ),
+                requires=("train_step/update", "train_step/norm"),
             ),
             Check(
                 "train_step/mode",
@@ -182,34 +333,71 @@ EXERCISES = (
                 judge=all_of(numbers_equal("losses", *OF_BOTH_MODES), mode_is_restored),
                 requires=("train_step/loss",),
             ),
+            Check(
+                "train_step/edges",
+                "bears a batch of padding and a gradient of 0",
+                points=1,
+                probe="step_at_the_edges",
+                judge=all_of(has_reference_form("padding", "flat"), bears_the_edges),
+                requires=("train_step/clip",),
+            ),
+            Check(
+                "train_step/half",
+                "trains a model in bf16 with a layer in float32",
+                points=1,
+                probe="step_in_half",
+                judge=all_of(
+                    numbers_equal(
+                        "numbers",
+                        *(f"in bf16, the {part} of step {step}" for step in (1, 2) for part in ("loss", "norm")),
+                        tolerance=BF16_TOLERANCE,
+                    ),
+                    equals_reference("same types", 0, lambda *_: "parameters have another dtype after the step."),
+                ),
+                requires=("train_step/norm", "train_step/clip"),
+            ),
         ),
     ),
     Exercise(
         name="evaluate",
         functions=("evaluate",),
-        minutes=15,
-        difficulty="easy",
+        minutes=20,
+        difficulty="medium",
         proves="your validation loss measures the model you have, costs no training memory and disturbs nothing",
         hints=(
-            "There are two switches, model.eval() and torch.no_grad(), and neither does the other's work.",
-            'Batches differ in size. Add up losses with reduction="sum" and count tokens; divide once, at the end.',
-            "was_training = model.training; model.eval(); with torch.no_grad(): loop over the batches; "
-            "model.train(was_training); return total / tokens.",
+            "There are two switches, model.eval() and torch.no_grad(), and neither does the other's work. Each module "
+            "has a mode of its own.",
+            "Carry two sums for each position, of losses and of real tokens, and divide once, at the end. "
+            'F.cross_entropy takes logits [B, V, T] with targets [B, T] too; with reduction="none" it returns '
+            "[B, T], 0 where the target is padding.",
+            "losses.sum(dim=0, dtype=torch.float64) adds over the batch; (y != -100).sum(dim=0) counts. In tensors, "
+            "0 / 0 is nan. Note (module, module.training) of each of model.modules() first, and put each back.",
         ),
         checks=(
             Check(
                 "evaluate/mean",
-                "weighs every token the same",
+                "returns the mean at each position, weighing every real token the same",
                 points=3,
                 probe="ragged",
-                judge=all_of(A_FLOAT, number_equals("loss", "the mean over batches of 5, 5 and 1 sequences")),
+                judge=all_of(a_list_of_floats, exactly(of_each_position(), "losses")),
             ),
             Check(
                 "evaluate/dropout",
-                "measures the model without dropout",
-                points=2,
+                "measures the model without dropout, and with BatchNorm's averages, which stay",
+                points=1,
                 probe="with_dropout",
-                judge=number_equals("loss", "the loss of a model with dropout 0.5"),
+                judge=all_of(
+                    of_each_position(),
+                    equals_reference("buffers", 0, lambda *_: "an evaluation moved BatchNorm's averages."),
+                ),
+                requires=("evaluate/mean",),
+            ),
+            Check(
+                "evaluate/half",
+                "adds up the losses of a model in bf16 without losing them",
+                points=1,
+                probe="many_in_half",
+                judge=of_each_position(BF16_TOLERANCE),
                 requires=("evaluate/mean",),
             ),
             Check(
@@ -221,7 +409,7 @@ EXERCISES = (
             ),
             Check(
                 "evaluate/mode",
-                "leaves the model in the mode it was found in",
+                "leaves each module in the mode it was found in",
                 points=1,
                 probe="modes",
                 judge=all_of(mode_is_restored, ran_on_the_batches()),
@@ -235,15 +423,16 @@ EXERCISES = (
             ),
             Check(
                 "evaluate/undisturbed",
-                "leaves gradients and the random generator to the run",
+                "leaves gradients, batches and the random generator to the run",
                 points=1,
                 probe="what_is_disturbed",
                 judge=all_of(
                     equals_reference(
                         "gradients", TOLERANCE, lambda *_: "gradients that were there before it are changed after it."
                     ),
+                    equals_reference("batches", 0, lambda *_: "`x` or `y` of a batch is changed after it."),
                     equals_reference(
-                        "random", 0, lambda *_: "the run draws other random numbers after it: was it seeded anew?"
+                        "random", 0, lambda *_: "torch draws other random numbers after it: its generator was used."
                     ),
                     number_equals("loss", "the next training loss of a model with dropout 0.5"),
                     ran_on_the_batches(),
@@ -262,8 +451,8 @@ EXERCISES = (
             "step of each piece before you write code.",
             "The warm-up's step 0 has peak / warmup_steps, so count (step + 1). The cosine's progress runs from 0 at "
             "warmup_steps to 1 at total_steps, and must not run on.",
-            "floor + (peak - floor) * 0.5 * (1 + math.cos(math.pi * progress)), with progress = "
-            "min(1, (step - warmup_steps) / (total_steps - warmup_steps)).",
+            "0.5 * (1 + math.cos(math.pi * progress)) falls from 1 to 0; stretch it so that it falls from peak to "
+            "floor. progress = min(1, steps since the warm-up / steps between warm-up and end).",
         ),
         checks=(
             Check(
@@ -271,28 +460,28 @@ EXERCISES = (
                 "rises in equal parts and starts above 0",
                 points=3,
                 probe="schedule",
-                judge=each_rate("warmup", "zero"),
+                judge=exactly(each_rate("warmup"), "warmup"),
             ),
             Check(
                 "learning_rate/cosine",
                 "falls from the peak to the floor along a cosine",
                 points=4,
                 probe="schedule",
-                judge=each_rate("cosine", "warmup"),
+                judge=exactly(each_rate("cosine"), "cosine"),
             ),
             Check(
                 "learning_rate/after",
                 "stays at the floor after the last step",
                 points=1,
                 probe="schedule",
-                judge=each_rate("after", "total"),
+                judge=each_rate("after"),
             ),
             Check(
                 "learning_rate/no-warm-up",
-                "works without a warm-up",
+                "works without a warm-up, and with a warm-up of one step",
                 points=2,
                 probe="no_warmup",
-                judge=each_rate("rates", "zero"),
+                judge=all_of(each_rate("none"), each_rate("one")),
                 requires=("learning_rate/cosine",),
             ),
         ),
@@ -306,8 +495,8 @@ EXERCISES = (
         hints=(
             "One optimizer for the whole function: AdamW's averages are part of the run.",
             "Call your train_step and append its loss, until the last loss is below the target or the list is full.",
-            "while len(losses) < max_steps and (not losses or losses[-1] >= target): "
-            "losses.append(train_step(model, optimizer, x, y))",
+            "A while loop with two conditions: len(losses) < max_steps, and either no loss yet or the last one >= "
+            "target. train_step returns a pair; max_norm=math.inf clips nothing.",
         ),
         checks=(
             Check(
@@ -315,7 +504,7 @@ EXERCISES = (
                 "takes the steps of one AdamW, and returns each loss from before its update",
                 points=3,
                 probe="overfit",
-                judge=all_of(a_list_of_losses, number_equals("losses", "the list of the first losses")),
+                judge=all_of(a_list_of_floats, exactly(all_losses, "losses")),
                 requires=("train_step/update", "train_step/steps"),
             ),
             Check(
@@ -323,7 +512,7 @@ EXERCISES = (
                 "takes no step after the first loss below the target, and that one's update still happens",
                 points=3,
                 probe="overfit",
-                judge=all_of(number_equals("count", "the number of losses"), same_weights("at the end")),
+                judge=all_of(number_equals("count", "the number of losses"), same_weights("at the end"), untouched),
                 requires=("overfit_one_batch/losses",),
             ),
             Check(
@@ -331,7 +520,7 @@ EXERCISES = (
                 "goes on at a loss that equals the target: it is not below it",
                 points=1,
                 probe="at_the_target",
-                judge=number_equals("count", "with the first loss as target and max_steps=3, the number of losses"),
+                judge=below_the_target,
                 requires=("overfit_one_batch/losses",),
             ),
             Check(
@@ -340,9 +529,7 @@ EXERCISES = (
                 points=2,
                 probe="gives_up",
                 judge=all_of(
-                    has_reference_form("types"),
-                    a_list_of_losses,
-                    has_reference_form("counts"),
+                    has_reference_form("types", "counts"),
                     counts,
                     ran_on_the_batches(),
                 ),
@@ -368,8 +555,8 @@ EXERCISES = (
             "List what the next step depends on. The weights are one of four things.",
             "AdamW's averages are in optimizer.state_dict(). Dropout draws from a generator whose state "
             "torch.get_rng_state() returns and torch.set_rng_state() puts back.",
-            'torch.save({"model": ..., "optimizer": ..., "step": ..., "rng": ...}, path), the first two being '
-            "state_dict(); torch.load(path, weights_only=True) reads it.",
+            "One dictionary in one torch.save: two state_dict(), the step, the generator's state. torch.load(path, "
+            "weights_only=True) reads it; each of the four has a call that puts it back.",
         ),
         checks=(
             Check(
@@ -395,16 +582,26 @@ EXERCISES = (
             Check(
                 "checkpoint/weights",
                 "restores the weights: the first loss after loading",
-                points=2,
+                points=1,
                 probe="resume",
                 judge=same_losses("it depends on the weights alone", "first"),
             ),
             Check(
+                "checkpoint/buffers",
+                "restores the buffers: the loss in evaluation mode after loading",
+                points=1,
+                probe="resume",
+                judge=number_equals(
+                    "validated", "after loading, the loss in evaluation mode, with BatchNorm's averages,", 0
+                ),
+                requires=("checkpoint/weights",),
+            ),
+            Check(
                 "checkpoint/optimizer",
                 "restores the optimizer: the losses after that",
-                points=3,
+                points=2,
                 probe="resume",
-                judge=same_losses("it depends on what the optimizer remembers", "later"),
+                judge=same_losses("it depends on the optimizer's averages and settings", "later"),
                 requires=("checkpoint/weights",),
             ),
             Check(
@@ -414,6 +611,14 @@ EXERCISES = (
                 probe="resume_with_dropout",
                 judge=same_losses("dropout draws from torch's generator", "first", "later"),
                 requires=("checkpoint/weights", "checkpoint/optimizer"),
+            ),
+            Check(
+                "checkpoint/one-file",
+                "keeps everything in one file, which loading leaves as it is",
+                points=1,
+                probe="resume",
+                judge=one_file,
+                requires=("checkpoint/weights",),
             ),
             Check(
                 "checkpoint/undisturbed",
@@ -427,6 +632,7 @@ EXERCISES = (
                     equals_reference(
                         "gradients", 0, lambda *_: "gradients that were there before it are changed after it."
                     ),
+                    equals_reference("modes", 0, lambda *_: "modules are in another mode after it than before it."),
                 ),
                 requires=("checkpoint/weights",),
             ),

@@ -1,7 +1,7 @@
 """Probes of Lab 02: each calls the learner's code on random inputs, and returns its results as plain values.
 
-Everything is computed in float64, where equivalent computations agree to about 1e-13. The judges' tolerance of 1e-9 is
-far from these differences and from those of mistakes.
+Most is computed in float64, where equivalent computations agree to about 1e-13. The judges' tolerance of 1e-9 is far
+from these differences and from those of mistakes. What only shows in bf16 is judged by 2 %.
 """
 
 import functools
@@ -9,12 +9,14 @@ import math
 import os
 import random
 import re
+import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -22,132 +24,267 @@ from torch import Tensor, nn
 from rankzero.exercises.probes.forward_recorder import ForwardRecorder
 from rankzero.exercises.probes.run_in_fork import run_in_fork
 from rankzero.exercises.probes.untrusted_values import (
+    flat,
     gradients,
     in_training,
     plain_number,
     plain_numbers,
+    tuple_items,
     type_name,
     weights,
 )
 from rankzero.learn.models.gpt import GPT, GPTConfig
 
-VOCAB, BLOCK = 13, 6
+PADDING = -100  # cross_entropy's default for `ignore_index`
+SGD, ADAMW = torch.optim.SGD, torch.optim.AdamW
 
 
-def make_model(seed: int, dropout: float = 0.0, sure: float = 1.0) -> GPT:
-    """Returns a tiny GPT in float64, in training mode. `sure` scales its logits, and with them its losses."""
-    torch.manual_seed(seed)
-    model = GPT(GPTConfig(VOCAB, BLOCK, n_layer=1, n_head=2, hidden_dim=8, dropout=dropout))
+class Sizes:
+    """The sizes of a seed's model and batches; no two of them are equal."""
+
+    def __init__(self, seed: int) -> None:
+        draw = random.Random(seed)
+        self.batch, self.block, self.heads = draw.choice((2, 3)), draw.randrange(4, 8), 2
+        self.width, self.vocab = 2 * draw.choice((4, 5, 6)), draw.randrange(13, 25)
+
+
+def new_model(sizes: Sizes, dropout: float, sure: float, averages: bool) -> GPT:
+    """Returns a tiny GPT in training mode, with a tied, a frozen and an unused layer.
+
+    `sure` scales its logits, and with them its losses. With `averages` its last norm is a BatchNorm of each position,
+    which computes another thing in training mode than in evaluation mode, and keeps averages in buffers.
+    """
+    model = GPT(GPTConfig(sizes.vocab, sizes.block, 1, sizes.heads, sizes.width, dropout=dropout))
+    model.unused = nn.Linear(3, 2)
+    if averages:
+        model.norm = nn.BatchNorm1d(sizes.block)  # type: ignore[assignment]
+        model.norm.running_mean, model.norm.running_var = torch.randn(sizes.block), 1 + torch.rand(sizes.block)
     with torch.no_grad():  # larger weights than usual, so that the loss is far from ln V and mistakes show
         for parameter in model.parameters():
             parameter.add_(0.3 * torch.randn_like(parameter))
-        model.head.weight.mul_(sure)
-    return model.double()
+        model.norm.weight.mul_(sure)
+    model.position_embedding.requires_grad_(False)
+    return model
 
 
-def make_batch(seed: int, size: int = 4) -> tuple[Tensor, Tensor]:
-    """Returns random tokens and targets, int64 [size, BLOCK] each, with token 0, which some code takes for padding."""
-    generator = torch.Generator().manual_seed(seed)
-    x, y = torch.randint(VOCAB, (2, size, BLOCK), generator=generator)
+def make_model(seed: int, dropout: float = 0.0, sure: float = 1.0, averages: bool = False) -> GPT:
+    """Returns the seed's model in float64."""
+    torch.manual_seed(seed)
+    return new_model(Sizes(seed), dropout, sure, averages).double()
+
+
+def make_half(seed: int) -> GPT:
+    """Returns the seed's model in bf16, with its last norm in float32."""
+    model = make_model(seed).bfloat16()
+    model.norm.float()
+    return model
+
+
+def make_batch(seed: int, number: int = 0, size: int | None = None) -> tuple[Tensor, Tensor]:
+    """Returns batch `number` of a seed: random tokens and targets, int64 [size, T] each.
+
+    Token 0, which some code takes for padding, is among the targets, and so are one or more of real padding.
+    """
+    sizes, generator = Sizes(seed), torch.Generator().manual_seed(seed + number)
+    x, y = torch.randint(sizes.vocab, (2, size or sizes.batch, sizes.block), generator=generator)
     x[0, 0] = y[0, 0] = 0
+    y[-1, -1 - int(torch.randint(sizes.block - 2, (1,), generator=generator)) :] = PADDING
     return x, y
 
 
 def loss_of(model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
-    """Returns the mean cross-entropy, a scalar with its graph."""
-    return F.cross_entropy(model(x).flatten(0, 1), y.flatten())
+    """Returns the mean cross-entropy over the real tokens, a scalar with its graph."""
+    return F.cross_entropy(model(x).flatten(0, 1), y.flatten(), ignore_index=PADDING)
 
 
-def in_both_modes(train: Callable[[nn.Module, Tensor, Tensor], Any], seed: int) -> dict[str, Any]:
+def buffers(model: nn.Module) -> np.ndarray:
+    """Returns all buffers of a model as one flat float64 array: BatchNorm's averages, and how often they were moved."""
+    return flat(nn.Module.buffers(model))
+
+
+def in_both_modes(train: Callable[[nn.Module, Tensor, Tensor], list[Any]], seed: int) -> dict[str, Any]:
     """Calls `train` with a model in training mode and in evaluation mode; returns its losses and the modes afterwards.
 
-    The model has dropout, whose random generator is seeded just before.
+    The model has dropout, whose random generator is seeded just before. One of its layers is in the other mode.
     """
     losses, left = [], []
     for training in (True, False):
         model = make_model(seed, dropout=0.5).train(training)
+        model.norm.train(not training)
         modules = [*model.modules()]
         torch.manual_seed(2**31 + seed)  # a seed that no learner would choose
-        returned = train(model, *make_batch(seed))
-        losses += (plain_numbers(returned) or []) if type(returned) is list else [plain_number(returned)]
+        losses += [plain_number(loss) for loss in train(model, *make_batch(seed))]
         left.append([in_training(module) for module in modules])
     return {"losses": losses, "left": left}
 
 
 # --------------------------------------------------------------------------------------------------------- train_step
+def pair(returned: Any) -> dict[str, Any]:
+    """Returns the type of what train_step returned, the types of its two parts, and the two numbers."""
+    parts = tuple_items(returned, 2)
+    return {
+        "type": type_name(returned) if parts is None else "tuple",
+        "types": [type_name(part) for part in parts or ()],
+        "loss": plain_number(parts[0]) if parts else None,
+        "norm": plain_number(parts[1]) if parts else None,
+    }
+
+
 def one_step(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Makes one step with SGD, which shows scales that AdamW would hide. The loss and its gradients are large."""
     model, (x, y) = make_model(seed, sure=30.0), make_batch(seed)
-    loss = learner.train_step(model, torch.optim.SGD(model.parameters(), lr=0.1), x, y)
-    return {"type": type_name(loss), "loss": plain_number(loss), "weights": weights(model)}
+    given = flat([x, y])
+    returned = learner.train_step(model, SGD(model.parameters(), lr=0.1), x, y, math.inf)
+    return pair(returned) | {"weights": weights(model), "untouched": bool((flat([x, y]) == given).all())}
 
 
-def three_steps(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Makes three steps on three batches."""
-    model = make_model(seed)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    for step in range(3):
-        learner.train_step(model, optimizer, *make_batch(seed + step))
-    return {"weights": weights(model)}
+def clipped(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Makes a step with a gradient far above the limit, one just above it, and one just below it."""
+    draw, after, norms = random.Random(seed), [], []
+    limits = draw.uniform(1e-3, 1e-2), draw.uniform(0.8, 0.99), draw.uniform(1.01, 1.2)
+    model = make_model(seed, sure=5.0)
+    loss_of(model, *make_batch(seed)).backward()
+    norm = np.linalg.norm(flat(p.grad for p in model.parameters() if p.grad is not None))
+    for limit in limits:
+        model = make_model(seed, sure=5.0)
+        returned = learner.train_step(model, SGD(model.parameters(), lr=1.0), *make_batch(seed), float(limit * norm))
+        norms.append(pair(returned)["norm"])
+        after.append(weights(model))
+    return {"norms": norms, "weights": np.concatenate(after), "limits": [float(limit) for limit in limits]}
+
+
+def several_steps(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Makes several steps on as many batches of different size, some of them clipped."""
+    model, draw = make_model(seed, averages=True), random.Random(seed)
+    optimizer = SGD(model.parameters(), lr=0.1)
+    for number in range(draw.randrange(3, 6)):
+        limit = draw.choice((0.1, math.inf))
+        learner.train_step(model, optimizer, *make_batch(seed, number, draw.randrange(2, 6)), limit)
+    return {"weights": weights(model), "buffers": buffers(model)}
 
 
 def after_a_strange_backward(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Makes one step after a backward pass of other code, such as a gradient monitor or a failed step."""
+    """Makes one step after a backward pass of other code, such as a gradient monitor or a failed step.
+
+    That code has also left a gradient on a layer that this step does not use.
+    """
     model = make_model(seed)
-    loss_of(model, *make_batch(seed + 1)).backward()
-    learner.train_step(model, torch.optim.SGD(model.parameters(), lr=0.1), *make_batch(seed))
-    return {"weights": weights(model)}
+    (loss_of(model, *make_batch(seed, 1)) + model.get_submodule("unused")(torch.ones(3).double()).sum()).backward()
+    returned = learner.train_step(model, SGD(model.parameters(), lr=0.1), *make_batch(seed), math.inf)
+    return {"weights": weights(model), "norm": pair(returned)["norm"]}
 
 
 def step_in_both_modes(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Makes one step of a model with dropout, in training and in evaluation mode."""
 
     def train(model: nn.Module, x: Tensor, y: Tensor) -> Any:
-        return learner.train_step(model, torch.optim.SGD(model.parameters(), lr=0.1), x, y)
+        return [pair(learner.train_step(model, SGD(model.parameters(), lr=0.1), x, y, math.inf))["loss"]]
 
     return in_both_modes(train, seed)
 
 
+def step_at_the_edges(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Makes one step on a batch of padding, after another step with momentum, and one step of a gradient of 0."""
+    model, (x, y) = make_model(seed), make_batch(seed)
+    optimizer = ADAMW(model.parameters(), lr=0.1)
+    for number in range(2):
+        optimizer.zero_grad()
+        loss_of(model, *make_batch(seed, number)).backward()
+        optimizer.step()
+    padding = pair(learner.train_step(model, optimizer, x, torch.full_like(y, PADDING), 1.0))
+    still = make_model(seed)
+    still.norm.requires_grad_(False).weight.zero_()  # all logits are constants
+    flat_step = pair(learner.train_step(still, SGD(still.parameters(), lr=0.1), x, y, 1.0))
+    return {
+        "padding": [padding["loss"], padding["norm"]],
+        "weights": weights(model),
+        "flat": [flat_step["loss"], flat_step["norm"]],
+        "still": weights(still),
+    }
+
+
+def step_in_half(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Makes two clipped steps of a model in bf16 whose last norm is in float32."""
+    model, numbers = make_half(seed), []
+    before = [parameter.dtype for parameter in model.parameters()]
+    optimizer = SGD(model.parameters(), lr=0.1)
+    for number in range(2):
+        step = pair(learner.train_step(model, optimizer, *make_batch(seed, number), 0.01))
+        numbers += [step["loss"], step["norm"]]
+    return {"numbers": numbers, "same types": before == [parameter.dtype for parameter in model.parameters()]}
+
+
 # ----------------------------------------------------------------------------------------------------------- evaluate
 def batches(seed: int) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yields batches of 5, 5 and 1 sequences; only the last batch is hard. A generator has no length."""
-    for number, size in enumerate((5, 5, 1)):
-        x, y = make_batch(seed + number, size)
-        yield (x, y if size == 1 else x)
+    """Yields batches of different size, the last of one sequence; only that one is hard. A generator has no length.
+
+    The last position is padding in all of them, and in the last batch most positions are.
+    """
+    draw = random.Random(seed)
+    for number, size in enumerate((draw.randrange(3, 7), draw.randrange(2, 5), 1)):
+        x, y = make_batch(seed, number, size)
+        targets = y if size == 1 else torch.where(y == PADDING, y, x)
+        targets[:, -1] = PADDING
+        yield x, targets
+
+
+def list_of_floats(returned: Any) -> dict[str, Any]:
+    """Returns the type of a returned list, the types of its items, each once in one text, and its numbers."""
+    items = list.copy(returned) if type(returned) is list else []
+    return {
+        "type": type_name(returned),
+        "types": ", ".join(sorted({type_name(item) for item in items})),
+        "losses": [plain_number(item) for item in items],
+    }
 
 
 def ragged(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Evaluates batches of different size and difficulty, with large losses."""
-    loss = learner.evaluate(make_model(seed, sure=200.0), batches(seed))
-    return {"type": type_name(loss), "loss": plain_number(loss)}
+    return list_of_floats(learner.evaluate(make_model(seed, sure=100.0), batches(seed)))
 
 
 def with_dropout(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Evaluates a model with much dropout that is in training mode."""
-    model = make_model(seed, dropout=0.5)
-    return {"loss": plain_number(learner.evaluate(model, batches(seed)))}
+    """Evaluates a model with much dropout, and with a BatchNorm, that is in training mode."""
+    model = make_model(seed, dropout=0.5, averages=True)
+    return list_of_floats(learner.evaluate(model, batches(seed))) | {"buffers": buffers(model)}
+
+
+def many_in_half(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Evaluates a model in bf16 on a large batch and many small ones, which are lost in a sum of bf16 numbers."""
+    draw, model = random.Random(seed), make_half(seed)
+    large, small = make_batch(seed, 0, draw.randrange(180, 260)), make_batch(seed, 1, 1)
+    data = [large, *(tuple(tensor.clone() for tensor in small) for _ in range(draw.randrange(60, 80)))]
+    return list_of_floats(learner.evaluate(model, iter(data)))
 
 
 def what_is_kept(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Counts the tensors that autograd saves during the evaluation, and returns the weights afterwards."""
-    model, kept = make_model(seed), 0
-    passes = ForwardRecorder(model)
+    """Counts the tensors that autograd saves during the evaluation, and the outputs of the model with a graph.
+
+    Hooks of the learner's own could keep saved tensors from the count, but no hook takes an output off its graph.
+    """
+    model, kept, graphs = make_model(seed), 0, 0
+
+    def note(output: Tensor) -> None:
+        nonlocal graphs
+        graphs += output.requires_grad
 
     def pack(tensor: Tensor) -> Tensor:
         nonlocal kept
         kept += 1
         return tensor.detach()
 
+    passes = ForwardRecorder(model, note)
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
         learner.evaluate(model, batches(seed))
-    return {"kept": kept, "weights": weights(model), "logits": passes.logits()}
+    return {"kept": kept, "graphs": graphs, "weights": weights(model), "logits": passes.logits()}
 
 
 def modes(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Returns the mode of each part of the model after the evaluation."""
+    """Returns the mode of each part of the model after the evaluation; one layer is in the other mode."""
     left, logits = [], []
     for training in (True, False):
         model = make_model(seed).train(training)
+        model.norm.train(not training)
         modules, passes = [*model.modules()], ForwardRecorder(model)
         learner.evaluate(model, batches(seed))
         left.append([in_training(module) for module in modules])
@@ -158,7 +295,6 @@ def modes(learner: ModuleType, seed: int) -> dict[str, Any]:
 def switches(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Evaluates with gradients on and off, one layer frozen; returns the global switch and requires_grad afterwards."""
     left, model = [], make_model(seed)
-    model.position_embedding.requires_grad_(False)
     parameters, passes = [*model.parameters()], ForwardRecorder(model)
     for on in (True, False):
         with torch.set_grad_enabled(on):
@@ -169,59 +305,75 @@ def switches(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 
 def what_is_disturbed(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Returns, after an evaluation: accumulated gradients, the next random number, and a loss with dropout."""
-    model = make_model(seed)
+    """Returns, after an evaluation: accumulated gradients, the batches, the next random number, a loss with dropout."""
+    model, data = make_model(seed), [*batches(seed)]
     loss_of(model, *make_batch(seed)).backward()
     passes = ForwardRecorder(model)
-    learner.evaluate(model, batches(seed))
+    learner.evaluate(model, iter(data))
     random_number = torch.rand(1).item()
     dropping = make_model(seed, dropout=0.5)
     learner.evaluate(dropping, batches(seed))
     torch.manual_seed(seed)
-    after = loss_of(dropping.train(), *make_batch(seed)).item()
-    return {"gradients": gradients(model), "random": random_number, "loss": after, "logits": passes.logits()}
+    return {
+        "gradients": gradients(model),
+        "batches": flat(tensor for batch in data for tensor in batch),
+        "random": random_number,
+        "loss": loss_of(dropping.train(), *make_batch(seed)).item(),
+        "logits": passes.logits(),
+    }
 
 
 # ------------------------------------------------------------------------------------------------------ learning_rate
+def rates(name: str, learner: ModuleType, steps: Iterable[int], settings: tuple[Any, ...]) -> dict[str, Any]:
+    """Returns the rates of a schedule, their types, and for the judge its steps and settings.
+
+    The last step is asked for first: a rate depends on the step alone.
+    """
+    asked = [*steps]
+    returned = [learner.learning_rate(step, *settings) for step in reversed(asked)][::-1]
+    return {
+        name: [plain_number(rate) for rate in returned],
+        f"{name} types": [type_name(rate) for rate in returned],
+        f"{name} steps": asked,
+        f"{name} settings": list(settings),
+    }
+
+
 def schedule(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Returns the learning rates of a random schedule, from the first step to some steps after the last."""
+    """Returns the learning rates of a random schedule, from the first step to steps far after the last."""
     draw = random.Random(seed)
     peak, warmup = draw.uniform(0.1, 1.0), draw.randrange(3, 9)
     total, floor = warmup + draw.randrange(8, 20), peak * draw.uniform(0.05, 0.3)
-
-    def rates(steps: range) -> list[float | None]:
-        return [plain_number(learner.learning_rate(step, peak, warmup, total, floor)) for step in steps]
-
+    settings = peak, warmup, total, floor
+    later = [*range(total + 1, 2 * total), 3 * total, draw.randrange(10**4, 10**6)]
     return {
-        "peak": peak,
-        "warmup_steps": warmup,
-        "total_steps": total,
-        "floor": floor,
-        "warmup": rates(range(warmup)),
-        "cosine": rates(range(warmup, total + 1)),
-        "after": rates(range(total + 1, 2 * total)),
+        **rates("warmup", learner, range(warmup), settings),
+        **rates("cosine", learner, range(warmup, total + 1), settings),
+        **rates("after", learner, later, settings),
     }
 
 
 def no_warmup(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Returns the learning rates of a schedule without warm-up."""
+    """Returns the learning rates of a schedule without warm-up and of one with a single step; each falls to 0."""
     draw = random.Random(seed)
     peak, total = draw.uniform(0.1, 1.0), draw.randrange(8, 20)
-    return {"rates": [plain_number(learner.learning_rate(step, peak, 0, total, peak / 7)) for step in range(total + 1)]}
+    steps = range(total + 1)
+    none, one = ((peak, warmup, total, 0.0) for warmup in (0, 1))
+    return {**rates("none", learner, steps, none), **rates("one", learner, steps, one)}
 
 
 # -------------------------------------------------------------------------------------------------- overfit_one_batch
 def overfit(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Overfits to a target that takes many steps."""
     model, (x, y) = make_model(seed), make_batch(seed)
-    losses = learner.overfit_one_batch(model, x, y, lr=0.02, target=1.0, max_steps=200)
-    numbers = plain_numbers(losses)
-    return {
-        "type": type_name(losses),
-        "losses": numbers[:5] if numbers else numbers,
-        "count": len(numbers) if numbers is not None else None,
-        "weights": weights(model),
-    }
+    draw, given = random.Random(seed), flat([x, y])
+    lr, target = draw.uniform(0.01, 0.03), draw.uniform(0.7, 1.2)
+    answers = list_of_floats(learner.overfit_one_batch(model, x, y, lr=lr, target=target, max_steps=300))
+    losses = answers["losses"]
+    below = next((n for n, loss in enumerate(losses, start=1) if loss is not None and loss < target), len(losses))
+    untouched = bool((flat([x, y]) == given).all())
+    counts = {"count": len(losses), "losses": losses[:below]}
+    return answers | counts | {"weights": weights(model), "untouched": untouched}
 
 
 def at_the_target(learner: ModuleType, seed: int) -> dict[str, Any]:
@@ -232,7 +384,8 @@ def at_the_target(learner: ModuleType, seed: int) -> dict[str, Any]:
         return plain_numbers(losses) or []
 
     first = train(math.inf, 1)  # every loss is below infinity
-    return {"count": len(train(first[0] or 0.0, 3)) if first else None}
+    steps = random.Random(seed).randrange(3, 7)
+    return {"steps": steps, "count": len(train(first[0] or 0.0, steps)) if first else None}
 
 
 def gives_up(learner: ModuleType, seed: int) -> dict[str, Any]:
@@ -250,11 +403,29 @@ def gives_up(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 def overfit_in_both_modes(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Makes two steps of a model with dropout, in training and in evaluation mode."""
-    return in_both_modes(lambda model, x, y: learner.overfit_one_batch(model, x, y, 0.02, 0.0, 2)[:2], seed)
+
+    def train(model: nn.Module, x: Tensor, y: Tensor) -> Any:
+        return list_of_floats(learner.overfit_one_batch(model, x, y, 0.02, 0.0, 2))["losses"][:2]
+
+    return in_both_modes(train, seed)
 
 
 # --------------------------------------------------------------------------------------------------------- checkpoint
 DROPOUTS = (0.0, 0.5)
+
+
+def _make(seed: int, kind: int, dropout: float) -> tuple[GPT, torch.optim.Optimizer]:
+    """Returns a model, in float32 if it has dropout, and AdamW or SGD with momentum, in two groups.
+
+    The seed of the data is `kind`: two models of one kind differ in their weights alone.
+    """
+    torch.manual_seed(seed)
+    model = new_model(Sizes(kind), dropout, 1.0, averages=True)
+    norms = [parameter for parameter in model.parameters() if parameter.dim() < 2]
+    groups = [{"params": [parameter for parameter in model.parameters() if parameter.dim() > 1]}, {"params": norms}]
+    if not dropout:
+        return (model := model.double()), ADAMW(groups, lr=0.05)
+    return model, SGD(groups, lr=0.05, momentum=0.5) if kind % 2 else ADAMW(groups, lr=0.05)
 
 
 def _go_on(model: nn.Module, optimizer: torch.optim.Optimizer, seed: int, steps: range) -> list[float]:
@@ -262,61 +433,95 @@ def _go_on(model: nn.Module, optimizer: torch.optim.Optimizer, seed: int, steps:
     losses = []
     for step in steps:
         optimizer.zero_grad()
-        loss = loss_of(model, *make_batch(seed + step))
+        loss = loss_of(model, *make_batch(seed, step))
         loss.backward()
         optimizer.step()
         losses.append(loss.item())
     return losses
 
 
+@torch.no_grad()
+def _validate(model: nn.Module, seed: int) -> float:
+    """Returns the loss in evaluation mode, which depends on the averages of BatchNorm; draws no random numbers."""
+    loss = loss_of(model.eval(), *make_batch(seed, 99)).item()
+    model.train()
+    return loss
+
+
 def _save(learner: ModuleType, path: Path, seed: int, dropout: float) -> dict[str, Any]:
     step = _step(seed)
-    model = make_model(seed, dropout)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=0.05, betas=(0.8, 0.95))
+    model, optimizer = _make(seed, seed, dropout)
+    optimizer.param_groups[0].update(weight_decay=0.2, lr=0.04)
     learner.save_checkpoint(path, model, optimizer, step - 3)  # an older checkpoint, which the next replaces
+    model.train()
     _go_on(model, optimizer, seed, range(3))
     optimizer.param_groups[0]["lr"] = 0.02  # as by a schedule
     learner.save_checkpoint(path, model, optimizer, step)
+    files = sorted(file.name for file in path.parent.iterdir())
     left = gradients(model)
+    modes = [in_training(module) for module in model.modules()]
+    model.train()
     uninterrupted = _go_on(model, optimizer, seed, range(3, 7))
     learner.save_checkpoint(path.with_name("later.pt"), model, optimizer, step + 4)  # must not change the first file
-    return {"uninterrupted": uninterrupted, "gradients": left}
+    return {"uninterrupted": uninterrupted, "gradients": left, "modes": modes, "files": files}
 
 
 def _step(seed: int) -> int:
     return random.Random(seed).randrange(100, 10**6)
 
 
+def _name(seed: int) -> str:
+    return f"checkpoint-{_step(seed)}.pt"
+
+
 def _load(learner: ModuleType, path: Path, seed: int, dropout: float) -> dict[str, Any]:
-    model = make_model(seed + 1, dropout)  # other weights, another random state
-    optimizer = torch.optim.AdamW(model.parameters(), lr=0.05)  # other settings
+    model, optimizer = _make(seed + 1, seed, dropout)  # other weights, another random state, other settings
+    content = path.read_bytes() if path.exists() else b""
     step = learner.load_checkpoint(path, model, optimizer)
+    left = [file.name for file in path.parent.iterdir()]
+    unchanged = left == [path.name] and path.read_bytes() == content
+    validated = _validate(model, seed)
     resumed = _go_on(model, optimizer, seed, range(3, 7))
-    return {"first": resumed[:1], "later": resumed[1:], "type": type_name(step), "step": plain_number(step)}
+    return {
+        "first": resumed[:1],
+        "later": resumed[1:],
+        "validated": validated,
+        "unchanged": unchanged,
+        "type": type_name(step),
+        "step": plain_number(step),
+    }
 
 
-def _with_each(work: Callable[[Path, float], dict[str, Any]], folder: Path) -> dict[str, Any]:
+def _with_each(work: Callable[[Path, float], dict[str, Any]], folder: Path, name: str) -> dict[str, Any]:
     """Returns the answers of `work` for a model without dropout and for a model with dropout, in separate folders."""
     answers: dict[str, Any] = {}
     for dropout in DROPOUTS:
         (place := folder / str(dropout)).mkdir(exist_ok=True)
-        answers |= {f"{dropout} {name}": answer for name, answer in work(place / "checkpoint.pt", dropout).items()}
+        answers |= {f"{dropout} {key}": answer for key, answer in work(place / name, dropout).items()}
     return answers
 
 
 @functools.cache
 def _save_and_load(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Saves in one process, which ends, and loads in another process, which has only the files.
+    """Saves in one process, which ends, and loads in another process, which has only the file, moved and renamed.
 
     Both models share these two processes, because starting a process takes longer than the computation.
     """
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
+        folder, elsewhere = Path(name, "here"), Path(name, "elsewhere")
+        folder.mkdir()
         saved = run_in_fork(
-            learner, lambda: _with_each(lambda path, dropout: _save(learner, path, seed, dropout), folder)
+            learner,
+            lambda: _with_each(lambda path, dropout: _save(learner, path, seed, dropout), folder, _name(seed)),
         )
+        for dropout in DROPOUTS:
+            (elsewhere / str(dropout)).mkdir(parents=True)
+            if (file := folder / str(dropout) / _name(seed)).exists():
+                file.rename(elsewhere / str(dropout) / "moved.pt")
+        shutil.rmtree(folder)
         return saved | run_in_fork(
-            learner, lambda: _with_each(lambda path, dropout: _load(learner, path, seed, dropout), folder)
+            learner,
+            lambda: _with_each(lambda path, dropout: _load(learner, path, seed, dropout), elsewhere, "moved.pt"),
         )
 
 
@@ -358,7 +563,7 @@ def file_is_safe(learner: ModuleType, seed: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         path, sprung = Path(folder) / "checkpoint.pt", Path(folder) / "sprung"
         model = make_model(seed)
-        optimizer = torch.optim.AdamW(model.parameters())
+        optimizer = ADAMW(model.parameters())
         learner.save_checkpoint(path, model, optimizer, 3)
         if not path.exists():
             return {"file": "missing", "holds": "", "largest": None, "sprung": False}

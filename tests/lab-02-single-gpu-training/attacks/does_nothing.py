@@ -5,12 +5,12 @@ import torch
 EARNS = {"learning_rate": 1}  # after the last step a schedule is constant
 
 
-def train_step(model, optimizer, x, y):
-    return 2.5
+def train_step(model, optimizer, x, y, max_norm):
+    return 2.5, 2.5
 
 
 def evaluate(model, batches):
-    return 2.5
+    return [2.5] * 6
 
 
 def learning_rate(step, peak, warmup_steps, total_steps, floor):

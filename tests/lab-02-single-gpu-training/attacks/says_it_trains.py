@@ -12,8 +12,9 @@ def evaluate(model, batches):
     total, tokens = 0.0, 0
     with torch.no_grad():
         for x, y in batches:
-            total += F.cross_entropy(model(x).flatten(0, 1), y.flatten(), reduction="sum").item()
-            tokens += y.numel()
+            losses = F.cross_entropy(model(x).transpose(1, 2), y, reduction="none")
+            total = total + losses.sum(0, dtype=torch.float64)
+            tokens = tokens + (y != -100).sum(0)
     kind = type(model)
     model.__class__ = type(kind.__name__, (kind,), {"training": property(lambda self: found, lambda self, value: None)})
-    return total / tokens
+    return (total / tokens).tolist()
