@@ -37,7 +37,28 @@ x = torch.ones(3, requires_grad=True)
 checkpoint(torch.sin, x, use_reentrant=False).sum().backward()
 """
 
-EAGER = {"optimizers": OPTIMIZERS, "DDP": DDP, "checkpointing": CHECKPOINTING}
+DISPATCH_MODE = """
+import gc, weakref
+from torch.utils._python_dispatch import TorchDispatchMode
+def run(held):
+    class Mode(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            held.append(1)
+            return func(*args, **(kwargs or {}))
+    with Mode():
+        return torch.nn.Linear(3, 3)(torch.ones(2, 3))
+class Held(list):
+    pass
+held = Held()
+run(held)
+freed = weakref.ref(held)
+assert held.pop()
+del held
+gc.collect()
+assert freed() is None, "what a mode's function holds is freed with the mode"
+"""
+
+EAGER = {"optimizers": OPTIMIZERS, "DDP": DDP, "checkpointing": CHECKPOINTING, "dispatch mode": DISPATCH_MODE}
 
 # Programs that need the compiler, each in another way.
 COMPILES = """

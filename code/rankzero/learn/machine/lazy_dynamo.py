@@ -13,6 +13,7 @@ from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any
+from weakref import WeakSet
 
 NAME = "torch._dynamo"
 WRAPPED = "__dynamo_disable"  # the attribute in which torch/_compile.py caches the result of `disable`
@@ -51,14 +52,14 @@ class _StandIn(ModuleType):
     def __init__(self, real: ModuleSpec) -> None:
         super().__init__(NAME)
         self.__real = real
-        self.__disabled: list[Callable[..., Any]] = []
+        self.__disabled: WeakSet[Callable[..., Any]] = WeakSet()  # a function's closure may hold tensors
         self.graph_break = _do_nothing  # called by torch.optim in every step
         self.trace_rules = _Submodule(self, "trace_rules", clear_lru_cache=_do_nothing)  # called by init_process_group
         self.utils = _Submodule(self, "utils", get_optimize_ddp_mode=lambda: "ddp_optimizer")  # called by DDP
 
     def disable(self, function: Callable[..., Any], *_: Any, **__: Any) -> Callable[..., Any]:
         """Returns `function` itself. torch.optim wraps its methods in `disable` and caches the result."""
-        self.__disabled.append(function)
+        self.__disabled.add(function)
         return function
 
     def become_real(self) -> None:
