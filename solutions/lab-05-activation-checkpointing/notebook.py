@@ -23,7 +23,7 @@ from rankzero.learn.machine.device import choose_device
 from rankzero.learn.models.gpt import GPTConfig
 from rankzero.learn.profiling.memory import MIB, PhaseMemory
 from rankzero.learn.runs import plots
-from rankzero.learn.runs.predictions import compare
+from rankzero.learn.runs.predictions import answered, compare
 
 lab = find_lab("05")
 starter = lab.import_starter()  # the functions of train_checkpointing.py, not copies of them
@@ -145,8 +145,8 @@ compare(mlp_runs, runs("selective", "blocks.3.mlp"), "runs", of="MLP")
 # ## 4. The fullest moment
 #
 # With each block recomputed the model keeps 2.55 MiB after forward, nine inputs among it. Then backward begins, and
-# the last block runs again. **Predict** the most that is kept at any moment of the step, in MiB. An input is 0.19 MiB,
-# a block's inside 30 times that.
+# the last block runs again. **Predict** the most that is kept at any moment of the step, in MiB. An input is 0.19 MiB;
+# a block's inside you measured in experiment 1.
 
 # %%
 peak = 8 * 0.1875 + 30 * 0.1875  # predict: MiB
@@ -184,13 +184,13 @@ axes.bar([at - 0.2 for at in places], [sizes[n][0] / MIB for n in lengths], 0.4,
 axes.bar([at + 0.2 for at in places], [sizes[n][1] / MIB for n in lengths], 0.4, label="at most", color=plots.TRAIN)
 axes.set_xticks(places, [str(n) for n in lengths])
 axes.set(xlabel="blocks a segment, of 16", ylabel="activations (MiB)")
-axes.set_title("Longer segments keep less and peak higher")
+axes.set_title("Longer segments keep less")
 axes.legend(frameon=False)
 axes.spines[["top", "right"]].set_visible(False)
-figure
+figure if answered(best_length) else None
 
 # %% [markdown]
-# **Explain**: a segment's input takes b bytes, a block's inside a = 30 b. Write the peak of 16 / n segments of n
+# **Explain**: a segment's input takes b bytes, a block's inside a bytes. Write the peak of 16 / n segments of n
 # blocks. For which a would the root be right?
 
 # %% [markdown] tags=["answer"]
@@ -215,7 +215,8 @@ def flops(policy):
 
 plain_flops = flops("none")
 compare(factor, flops("blocks") / plain_flops, "times the FLOPs", of="each block recomputed")
-print(f"attention alone: {flops('selective') / plain_flops:.3f} times")
+if answered(factor):
+    print(f"attention alone: {flops('selective') / plain_flops:.3f} times")
 
 # %% [markdown]
 # ## 7. Time against bytes
@@ -231,7 +232,7 @@ points = charts.measure(model, x, y, [*starter.POLICIES, "9"], repeats=4)
 compare(slower, charts.ratio(points[1], points[0]), "times as long")
 
 # %%
-charts.draw(points, f"9 blocks, 64 wide, dropout 0.1, {device.type}")
+charts.draw(points, f"9 blocks, 64 wide, dropout 0.1, {device.type}") if answered(slower) else None
 
 # %% [markdown]
 # **Explain**: which point would you choose if 30 MiB were free, and which if 10? Why is the step slower by more, or
@@ -287,7 +288,7 @@ axes.plot(rates, errors, "o-", color=plots.VALIDATION)
 axes.set(xlabel="dropout", ylabel="gradient off by (its own length)", ylim=(0, None))
 axes.set_title("The loss is equal throughout")
 axes.spines[["top", "right"]].set_visible(False)
-figure
+figure if answered(off_by) else None
 
 # %% [markdown]
 # **Explain**: why does training go on all the same, and what would you have looked at to find the bug?
@@ -300,8 +301,7 @@ figure
 # %% [markdown]
 # ## 9. The last block
 #
-# Recompute one block of nine: the last one, and then the first. **Predict** by how many MiB each lowers the peak. A
-# block keeps 30 tensors of 0.1875 MiB, or its input alone.
+# Recompute one block of nine: the last one, and then the first. **Predict** by how many MiB each lowers the peak.
 
 # %%
 last_saves = 0.0  # predict: MiB
@@ -328,7 +328,8 @@ compare(last_saves, peak_with(None) - peak_with(8), "MiB", of="the last block re
 compare(first_saves, peak_with(None) - peak_with(0), "MiB", of="the first block recomputed")
 
 # %% [markdown]
-# **Explain**: the last block's number is not exactly 0 here. What does backward free before it reaches that block?
+# **Explain**: what does backward free before it reaches the last block, and what does that do to the last block's
+# number?
 
 # %% [markdown] tags=["answer"]
 # What the loss and the output layer keep. The plain step is fullest when forward ends, with those still there; when the

@@ -29,7 +29,7 @@ from rankzero.learn.data.corpus import load_corpus
 from rankzero.learn.machine.device import seed_everything
 from rankzero.learn.models.gpt import GPT, GPTConfig
 from rankzero.learn.profiling import traces
-from rankzero.learn.runs.predictions import compare
+from rankzero.learn.runs.predictions import answered, compare
 
 lab = find_lab("06")
 starter = lab.import_starter()  # the functions of profile_step.py, not copies of them
@@ -75,7 +75,7 @@ compare(idle, fractions["idle"], "of the step", of="idle")
 print(f"all five: {sum(fractions.values()):.6f}")
 
 # %%
-traces.plot_timeline(healthy)
+traces.plot_timeline(healthy) if answered(forward, idle) else None
 
 # %% [markdown]
 # **Explain**: what runs in the thin green bars at the left of each step, and what in the idle time?
@@ -99,7 +99,7 @@ compare(all_calls, calls(healthy), "calls a step", of="all operations")
 compare(products, calls(healthy, "aten::mm"), "calls a step", of="products of matrices")
 
 # %% [markdown]
-# **Explain**: where does 51 come from?
+# **Explain**: where does the number of products come from?
 
 # %% [markdown] tags=["answer"]
 # A block has four linear layers, and four blocks and the output layer make 17. Each is one product forward and two
@@ -122,7 +122,8 @@ model = GPT(config)
 tokens = torch.randint(96, (2, 12, 64))
 counted = sum(starter.count_flops(model, *tokens))
 compare(gflops, counted / 1e9, "GFLOPs")
-print(f"{counted:,} counted")
+if answered(gflops):
+    print(f"{counted:,} counted")
 
 # %% [markdown]
 # ## 4. The first step
@@ -157,7 +158,8 @@ compare(new_tensors, calls(first, "aten::zeros_like"), "calls of aten::zeros_lik
 reads_of_a = 162  # predict: numbers a step
 calls_of_b = 16  # predict: times the healthy step's
 
-patients = {name: profiled("--script", f"patient_{name}.py") for name in "abc"}
+short = ("--warmup", "1", "--active", "2")
+patients = {name: profiled("--script", f"patient_{name}.py", *short) for name in "abc"}
 compare(reads_of_a, calls(patients["a"], "aten::_local_scalar_dense"), "numbers a step", of="patient A")
 compare(calls_of_b, calls(patients["b"]) / calls(healthy), "times", of="patient B")
 
@@ -173,7 +175,7 @@ for name, events in cases.items():
 axes.invert_yaxis()
 axes.set(xlabel="fraction of the step", xlim=(0, 1))
 figure.legend(loc="outside lower center", ncols=5, frameon=False)
-figure
+figure if answered(reads_of_a, calls_of_b) else None
 
 # %% [markdown]
 # **Explain**: name each patient's illness by the marks. Then read the scripts.
@@ -185,7 +187,7 @@ figure
 # each batch.
 
 # %%
-traces.plot_timeline(patients["a"], steps=2)
+traces.plot_timeline(patients["a"], steps=2) if answered(reads_of_a) else None
 
 # %% [markdown]
 # ## 6. What a fix could gain
@@ -221,10 +223,13 @@ activations, gradients = by_depth(0.5)
 compare(power, torch.tensor(gradients[0] / gradients[-1]).log10().item(), "power of ten")
 
 # %%
-traces.plot_by_depth({f"gain {gain}": by_depth(gain)[1] for gain in (0.5, 0.9, 1.2, 3.0)}, "gradient, root mean square")
+curves = {f"gain {gain}": by_depth(gain) for gain in (0.5, 0.9, 1.2, 3.0)}
+backward = {name: gradients for name, (_, gradients) in curves.items()}
+traces.plot_by_depth(backward, "gradient, root mean square") if answered(power) else None
 
 # %%
-traces.plot_by_depth({f"gain {gain}": by_depth(gain)[0] for gain in (0.5, 0.9, 1.2, 3.0)}, "output, root mean square")
+outputs = {name: activations for name, (activations, _) in curves.items()}
+traces.plot_by_depth(outputs, "output, root mean square") if answered(power) else None
 
 # %% [markdown]
 # **Explain**: with a gain of 3 the outputs look healthy. Why do the gradients explode? And with 0.5: a weight's
@@ -270,6 +275,6 @@ compare(events_of_a_step, len(profiler.events()), "events")
 #
 # - Fractions that add up to 1, from warm steps, with idle measured.
 # - Counts (calls, reads, FLOPs) are the same on every machine; milliseconds are not.
-# - A phase that looks healthy can be 16 times as many calls: look at both.
+# - A phase that looks healthy can make many times the calls: look at both.
 # - MFU needs a formula, a dense peak and a time without the profiler.
 # - Watch activations and gradients together, and take the hooks away.
