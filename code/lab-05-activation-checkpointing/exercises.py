@@ -1,7 +1,7 @@
 """Lab 05, exercises: activation checkpointing, written by hand.
 
-Five exercises, in the order of the page. Replace each line that raises NotImplementedError; keep the signatures. The
-class `Recompute` and the tuple `Layer` are given; you may write other classes and functions beside them.
+Nine exercises, in the order of the page; later ones call earlier ones. Replace each line that raises
+NotImplementedError; keep the signatures. The tuple `Layer` is given; you may write other classes and functions.
 
     rankzero check 05                  # all of them
     rankzero check 05 checkpoint       # one
@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.graph import saved_tensors_hooks
 from torch.utils._python_dispatch import TorchDispatchMode
 
 
@@ -27,72 +28,66 @@ def runs_per_block(blocks: Sequence[nn.Module], step: Callable[[], object]) -> l
     raise NotImplementedError("runs_per_block is not written yet. A hint: rankzero hint 05 runs_per_block")
 
 
+# ------------------------------------------------------------------------------------------------------ the second run
+def repeatable(function: Callable[..., Any], inputs: tuple[Any, ...]) -> Callable[[], Any]:
+    """Notes what `function(*inputs)` depends on now, and returns a function that runs it later as it would run now.
+
+    `repeatable` itself does not call `function`. The returned function takes no arguments, calls `function` once,
+    returns its result, and
+
+    - hands it the inputs in their places: each tensor detached from the graph that made it, requiring a gradient if
+      the input does; everything else (numbers, lists, None) unchanged. The caller's tensors stay as they are.
+    - runs it with gradients on, even where they are off, as they are in backward.
+    - runs it under the autocast of the CPU as it was when `repeatable` was called: on or off, and its dtype.
+    - lets it draw the random numbers that torch's CPU generator would have drawn when `repeatable` was called.
+      Afterwards the generator is where it was, also if `function` raises an error.
+    - raises RuntimeError instead if a tensor among the inputs was overwritten in place since `repeatable` was called:
+      every in-place operation adds 1 to the tensor's `_version`.
+
+    Read: handbook/memory.md, "What the second run needs"
+    """
+    raise NotImplementedError("repeatable is not written yet. A hint: rankzero hint 05 repeatable")
+
+
 # ---------------------------------------------------------------------------------------------------------- checkpoint
-class Recompute(torch.autograd.Function):
-    """One node of autograd's graph in the place of all those that `function` would make. Given; you write its parts.
-
-    Autograd calls `forward` with gradients off, so nothing inside keeps activations.
-    """
-
-    @staticmethod
-    def forward(ctx: Any, function: Callable[..., Tensor], asks: Tensor, *inputs: Any) -> Tensor:
-        """What `checkpoint` passes to `Recompute.apply`; `ctx` is the node, and goes to `backward` later."""
-        return checkpoint_forward(ctx, function, inputs)
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> Any:
-        """One gradient for each argument of `forward`: None for `function` and `asks`, then one for each input."""
-        return None, None, *checkpoint_backward(ctx, gradients[0])
-
-
-def checkpoint_forward(ctx: Any, function: Callable[..., Tensor], inputs: tuple[Any, ...]) -> Tensor:
-    """Runs `function(*inputs)`, notes in `ctx` what `checkpoint_backward` needs, and returns the output.
-
-    Tensors among the inputs go into `ctx.save_for_backward`, which may be called once. An attribute of `ctx` would keep
-    them as long as the loss lives, and autograd could not tell when somebody overwrites one. Everything else may become
-    an attribute: the function, inputs that are no tensors, the state of torch's CPU generator, and what autocast is set
-    to on the CPU.
-    """
-    raise NotImplementedError("checkpoint_forward is not written yet. A hint: rankzero hint 05 checkpoint_forward")
-
-
-def checkpoint_backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-    """Runs the function again, this time with gradients on, and backpropagates `gradient` through it.
-
-    `gradient` is the loss's gradient by the output of `checkpoint_forward`. The weights that the function uses get
-    theirs in `.grad`. Returned is one gradient for each input: None for one that is no tensor or asks for none
-    (`ctx.needs_input_grad[2:]` says which ask).
-
-    The second run draws the random numbers of the first and runs under the same autocast. Afterwards the generator is
-    where it was before this function.
-    """
-    raise NotImplementedError("checkpoint_backward is not written yet. A hint: rankzero hint 05 checkpoint_backward")
-
-
-def checkpoint(function: Callable[..., Tensor], *inputs: Any) -> Tensor:
+def checkpoint(function: Callable[..., Any], *inputs: Any) -> Any:
     """`function(*inputs)`, of which autograd keeps the tensors among the inputs only; it runs again in backward.
 
-    Output and gradients equal those of a plain `function(*inputs)`, in every bit, with dropout too. So do the random
-    numbers that are drawn later. `function` returns one tensor and may use weights, which get their gradients even if
-    no input asks for one: autograd runs a node's backward only if one of its tensors does, so hand `Recompute.apply` an
-    empty tensor, `asks`, that does. Without torch.utils.checkpoint: that is PyTorch's answer to this exercise. Read:
-    handbook/memory.md, "Recompute what, and when"
+    Output and gradients equal those of a plain `function(*inputs)` in every bit, with dropout and under autocast too,
+    and so do the random numbers that are drawn later. `function` returns a tensor or a tuple of tensors and may use
+    weights. The graph is that of a plain call: torch.autograd.grad works through it, and weights get their gradients
+    even if no input requires one. The starter's class does neither.
+
+    While `with saved_tensors_hooks(pack, unpack):` is active, autograd calls `pack(tensor)` for each tensor that it
+    would keep, and keeps what `pack` returns. In backward it calls `unpack` with that value, once for each, and takes
+    what comes back for the tensor. A second run hands the same tensors to its own hooks in the same order. Keep them
+    there detached, and only until backward has taken them: after backward nothing of them exists, nor of the inputs
+    that nobody else holds. Use your `repeatable`. Without torch.utils.checkpoint: that is PyTorch's answer to this
+    exercise. Read: handbook/memory.md, "What the second run needs"
     """
     raise NotImplementedError("checkpoint is not written yet. A hint: rankzero hint 05 checkpoint")
 
 
 # ------------------------------------------------------------------------------------------------------------ segments
-def checkpoint_segments(blocks: Sequence[nn.Module], x: Tensor, segments: int) -> Tensor:
-    """Runs `blocks` one after another on `x`, cut into `segments` runs of blocks, each under your `checkpoint`.
+def segment_lengths(blocks: int, segments: int) -> list[int]:
+    """The lengths of `segments` segments that `blocks` blocks are cut into: 7 blocks in 3 segments are 3, 2 and 2.
 
-    1 <= segments <= len(blocks). Lengths differ by at most one, and longer segments come first: 7 blocks in 3 segments
-    are 3, 2 and 2. Autograd keeps the input of each segment, and each block runs twice in a training step.
+    1 <= segments <= blocks. Lengths differ by at most one, and longer segments come first.
+    """
+    raise NotImplementedError("segment_lengths is not written yet. A hint: rankzero hint 05 segment_lengths")
+
+
+def checkpoint_segments(blocks: Sequence[nn.Module], x: Tensor, segments: int) -> Tensor:
+    """Runs `blocks` one after another on `x`, cut as `segment_lengths` says, each segment under your `checkpoint`.
+
+    1 <= segments <= len(blocks). Autograd keeps the input of each segment, and each block runs twice in a training
+    step.
     """
     raise NotImplementedError("checkpoint_segments is not written yet. A hint: rankzero hint 05 checkpoint_segments")
 
 
 def best_segments(layers: int, boundary: int, inside: int) -> int:
-    """How many segments, cut as in `checkpoint_segments`, make the peak of `layers` equal blocks the lowest.
+    """How many segments, cut as in `segment_lengths`, make the peak of `layers` equal blocks the lowest.
 
     A segment's input takes `boundary` bytes. A block that runs with gradients on keeps `inside` bytes, its input
     included. While a segment runs again, what it keeps is there, and the inputs of all segments before it; those after
@@ -103,16 +98,27 @@ def best_segments(layers: int, boundary: int, inside: int) -> int:
 
 
 # ----------------------------------------------------------------------------------------------------------- selective
-def checkpoint_selective(function: Callable[..., Tensor], *inputs: Any, keep: Collection[Any]) -> Tensor:
-    """As `checkpoint`, but operations in `keep` run once: their outputs are kept, and handed out in the second run.
+def keep_or_reuse(function: Callable[..., Any], keep: Collection[Any]) -> Callable[..., Any]:
+    """Returns a function to call twice with equal inputs: operations in `keep` run in the first call only.
+
+    The first call returns `function(*inputs)` and keeps the output of each operation in `keep`. In the second call
+    such an operation does not run: it gets its kept output, in the order of the first call. Everything else runs twice.
+    After the second call nothing is kept any more.
 
     `keep` holds operators as a `TorchDispatchMode` sees them, such as `torch.ops.aten.mm.default`, a matrix product.
-    Each returns one tensor and draws no random numbers. Everything else runs again. Use your `checkpoint`. When
-    backward has passed, the outputs are gone. Without torch.utils.checkpoint here too.
+    Each returns one tensor and draws no random numbers. In a mode's `__torch_dispatch__`, `func(*args, **kwargs)` runs
+    the operation, and what you return is what the program gets. Autograd writes the graph of the first run on that
+    tensor: keep `output.detach()`, or the kept tensors and the graph hold each other. Read: handbook/memory.md,
+    "Recompute what, and when"
+    """
+    raise NotImplementedError("keep_or_reuse is not written yet. A hint: rankzero hint 05 keep_or_reuse")
 
-    In a mode's `__torch_dispatch__`, `func(*args, **kwargs)` runs the operation, and what you return is what the
-    program gets. Autograd writes on what it gets: in the second run hand out `kept.detach()`, not the tensor itself.
-    Read: handbook/memory.md, "Recompute what, and when"
+
+def checkpoint_selective(function: Callable[..., Any], *inputs: Any, keep: Collection[Any]) -> Any:
+    """As `checkpoint`, but operations in `keep` run once: their outputs are kept, and handed out in the second run.
+
+    When backward has passed, the outputs are gone. Use your `checkpoint` and `keep_or_reuse`. Without
+    torch.utils.checkpoint here too.
     """
     raise NotImplementedError("checkpoint_selective is not written yet. A hint: rankzero hint 05 checkpoint_selective")
 

@@ -1,7 +1,7 @@
 """Lab 05, exercises: activation checkpointing, written by hand.
 
-Five exercises, in the order of the page. Replace each line that raises NotImplementedError; keep the signatures. The
-class `Recompute` and the tuple `Layer` are given; you may write other classes and functions beside them.
+Nine exercises, in the order of the page; later ones call earlier ones. Replace each line that raises
+NotImplementedError; keep the signatures. The tuple `Layer` is given; you may write other classes and functions.
 
     rankzero check 05                  # all of them
     rankzero check 05 checkpoint       # one
@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.graph import saved_tensors_hooks
 from torch.utils._python_dispatch import TorchDispatchMode
 
 
@@ -43,90 +44,105 @@ def runs_per_block(blocks: Sequence[nn.Module], step: Callable[[], object]) -> l
     ### END SOLUTION
 
 
+# ------------------------------------------------------------------------------------------------------ the second run
+def repeatable(function: Callable[..., Any], inputs: tuple[Any, ...]) -> Callable[[], Any]:
+    """Notes what `function(*inputs)` depends on now, and returns a function that runs it later as it would run now.
+
+    `repeatable` itself does not call `function`. The returned function takes no arguments, calls `function` once,
+    returns its result, and
+
+    - hands it the inputs in their places: each tensor detached from the graph that made it, requiring a gradient if
+      the input does; everything else (numbers, lists, None) unchanged. The caller's tensors stay as they are.
+    - runs it with gradients on, even where they are off, as they are in backward.
+    - runs it under the autocast of the CPU as it was when `repeatable` was called: on or off, and its dtype.
+    - lets it draw the random numbers that torch's CPU generator would have drawn when `repeatable` was called.
+      Afterwards the generator is where it was, also if `function` raises an error.
+    - raises RuntimeError instead if a tensor among the inputs was overwritten in place since `repeatable` was called:
+      every in-place operation adds 1 to the tensor's `_version`.
+
+    Read: handbook/memory.md, "What the second run needs"
+    """
+    ### BEGIN SOLUTION
+    random_state = torch.get_rng_state()
+    autocast = {"enabled": torch.is_autocast_enabled("cpu"), "dtype": torch.get_autocast_dtype("cpu")}
+    versions = [value._version if isinstance(value, Tensor) else 0 for value in inputs]
+
+    def again() -> Any:
+        fresh = list(inputs)
+        for place, value in enumerate(inputs):
+            if isinstance(value, Tensor):
+                if value._version != versions[place]:
+                    raise RuntimeError(f"input {place} was overwritten by an inplace operation before its second run")
+                fresh[place] = value.detach().requires_grad_(value.requires_grad)
+        now = torch.get_rng_state()
+        torch.set_rng_state(random_state)
+        try:
+            with torch.enable_grad(), torch.autocast("cpu", **autocast):
+                return function(*fresh)
+        finally:
+            torch.set_rng_state(now)
+
+    return again
+    ### END SOLUTION
+
+
 # ---------------------------------------------------------------------------------------------------------- checkpoint
-class Recompute(torch.autograd.Function):
-    """One node of autograd's graph in the place of all those that `function` would make. Given; you write its parts.
-
-    Autograd calls `forward` with gradients off, so nothing inside keeps activations.
-    """
-
-    @staticmethod
-    def forward(ctx: Any, function: Callable[..., Tensor], asks: Tensor, *inputs: Any) -> Tensor:
-        """What `checkpoint` passes to `Recompute.apply`; `ctx` is the node, and goes to `backward` later."""
-        return checkpoint_forward(ctx, function, inputs)
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> Any:
-        """One gradient for each argument of `forward`: None for `function` and `asks`, then one for each input."""
-        return None, None, *checkpoint_backward(ctx, gradients[0])
-
-
-def checkpoint_forward(ctx: Any, function: Callable[..., Tensor], inputs: tuple[Any, ...]) -> Tensor:
-    """Runs `function(*inputs)`, notes in `ctx` what `checkpoint_backward` needs, and returns the output.
-
-    Tensors among the inputs go into `ctx.save_for_backward`, which may be called once. An attribute of `ctx` would keep
-    them as long as the loss lives, and autograd could not tell when somebody overwrites one. Everything else may become
-    an attribute: the function, inputs that are no tensors, the state of torch's CPU generator, and what autocast is set
-    to on the CPU.
-    """
-    ### BEGIN SOLUTION
-    ctx.function = function
-    ctx.others = [None if isinstance(one, Tensor) else (one,) for one in inputs]  # None: a tensor's place
-    ctx.save_for_backward(*[one for one in inputs if isinstance(one, Tensor)])
-    ctx.random_state = torch.get_rng_state()
-    ctx.autocast = {"enabled": torch.is_autocast_enabled("cpu"), "dtype": torch.get_autocast_dtype("cpu")}
-    return function(*inputs)
-    ### END SOLUTION
-
-
-def checkpoint_backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-    """Runs the function again, this time with gradients on, and backpropagates `gradient` through it.
-
-    `gradient` is the loss's gradient by the output of `checkpoint_forward`. The weights that the function uses get
-    theirs in `.grad`. Returned is one gradient for each input: None for one that is no tensor or asks for none
-    (`ctx.needs_input_grad[2:]` says which ask).
-
-    The second run draws the random numbers of the first and runs under the same autocast. Afterwards the generator is
-    where it was before this function.
-    """
-    ### BEGIN SOLUTION
-    tensors = iter(ctx.saved_tensors)
-    inputs = [
-        next(tensors).detach().requires_grad_(asks) if other is None else other[0]
-        for other, asks in zip(ctx.others, ctx.needs_input_grad[2:], strict=True)
-    ]
-    now = torch.get_rng_state()
-    torch.set_rng_state(ctx.random_state)
-    with torch.enable_grad(), torch.autocast("cpu", **ctx.autocast):
-        output = ctx.function(*inputs)
-    torch.set_rng_state(now)
-    if output.requires_grad:
-        torch.autograd.backward(output, gradient)
-    return tuple(one.grad if isinstance(one, Tensor) else None for one in inputs)
-    ### END SOLUTION
-
-
-def checkpoint(function: Callable[..., Tensor], *inputs: Any) -> Tensor:
+def checkpoint(function: Callable[..., Any], *inputs: Any) -> Any:
     """`function(*inputs)`, of which autograd keeps the tensors among the inputs only; it runs again in backward.
 
-    Output and gradients equal those of a plain `function(*inputs)`, in every bit, with dropout too. So do the random
-    numbers that are drawn later. `function` returns one tensor and may use weights, which get their gradients even if
-    no input asks for one: autograd runs a node's backward only if one of its tensors does, so hand `Recompute.apply` an
-    empty tensor, `asks`, that does. Without torch.utils.checkpoint: that is PyTorch's answer to this exercise. Read:
-    handbook/memory.md, "Recompute what, and when"
+    Output and gradients equal those of a plain `function(*inputs)` in every bit, with dropout and under autocast too,
+    and so do the random numbers that are drawn later. `function` returns a tensor or a tuple of tensors and may use
+    weights. The graph is that of a plain call: torch.autograd.grad works through it, and weights get their gradients
+    even if no input requires one. The starter's class does neither.
+
+    While `with saved_tensors_hooks(pack, unpack):` is active, autograd calls `pack(tensor)` for each tensor that it
+    would keep, and keeps what `pack` returns. In backward it calls `unpack` with that value, once for each, and takes
+    what comes back for the tensor. A second run hands the same tensors to its own hooks in the same order. Keep them
+    there detached, and only until backward has taken them: after backward nothing of them exists, nor of the inputs
+    that nobody else holds. Use your `repeatable`. Without torch.utils.checkpoint: that is PyTorch's answer to this
+    exercise. Read: handbook/memory.md, "What the second run needs"
     """
     ### BEGIN SOLUTION
-    asks = torch.empty(0, requires_grad=True)
-    return Recompute.apply(function, asks, *inputs)  # type: ignore[no-any-return]
+    again = repeatable(function, inputs)
+    count = 0  # tensors that the first run did not keep
+    remade: dict[int, Tensor] = {}  # those of the second run that backward has not taken yet, by their number
+
+    def number_instead(tensor: Tensor) -> int:
+        nonlocal count
+        count += 1
+        return count - 1
+
+    def remake(tensor: Tensor) -> None:
+        remade[len(remade)] = tensor.detach()
+
+    def take(number: int) -> Tensor:
+        if not remade:
+            with saved_tensors_hooks(remake, lambda nothing: nothing):
+                again()
+        return remade.pop(number)
+
+    with saved_tensors_hooks(number_instead, take):
+        return function(*inputs)
     ### END SOLUTION
 
 
 # ------------------------------------------------------------------------------------------------------------ segments
-def checkpoint_segments(blocks: Sequence[nn.Module], x: Tensor, segments: int) -> Tensor:
-    """Runs `blocks` one after another on `x`, cut into `segments` runs of blocks, each under your `checkpoint`.
+def segment_lengths(blocks: int, segments: int) -> list[int]:
+    """The lengths of `segments` segments that `blocks` blocks are cut into: 7 blocks in 3 segments are 3, 2 and 2.
 
-    1 <= segments <= len(blocks). Lengths differ by at most one, and longer segments come first: 7 blocks in 3 segments
-    are 3, 2 and 2. Autograd keeps the input of each segment, and each block runs twice in a training step.
+    1 <= segments <= blocks. Lengths differ by at most one, and longer segments come first.
+    """
+    ### BEGIN SOLUTION
+    short, longer = divmod(blocks, segments)
+    return [short + 1] * longer + [short] * (segments - longer)
+    ### END SOLUTION
+
+
+def checkpoint_segments(blocks: Sequence[nn.Module], x: Tensor, segments: int) -> Tensor:
+    """Runs `blocks` one after another on `x`, cut as `segment_lengths` says, each segment under your `checkpoint`.
+
+    1 <= segments <= len(blocks). Autograd keeps the input of each segment, and each block runs twice in a training
+    step.
     """
     ### BEGIN SOLUTION
 
@@ -138,18 +154,16 @@ def checkpoint_segments(blocks: Sequence[nn.Module], x: Tensor, segments: int) -
 
         return segment
 
-    short, longer = divmod(len(blocks), segments)
     start = 0
-    for place in range(segments):
-        end = start + short + (place < longer)
-        x = checkpoint(run(start, end), x)
-        start = end
+    for length in segment_lengths(len(blocks), segments):
+        x = checkpoint(run(start, start + length), x)
+        start += length
     return x
     ### END SOLUTION
 
 
 def best_segments(layers: int, boundary: int, inside: int) -> int:
-    """How many segments, cut as in `checkpoint_segments`, make the peak of `layers` equal blocks the lowest.
+    """How many segments, cut as in `segment_lengths`, make the peak of `layers` equal blocks the lowest.
 
     A segment's input takes `boundary` bytes. A block that runs with gradients on keeps `inside` bytes, its input
     included. While a segment runs again, what it keeps is there, and the inputs of all segments before it; those after
@@ -159,24 +173,26 @@ def best_segments(layers: int, boundary: int, inside: int) -> int:
     ### BEGIN SOLUTION
 
     def peak(segments: int) -> int:
-        short, longer = divmod(layers, segments)
-        return max(before * boundary + (short + (before < longer)) * inside for before in range(segments))
+        lengths = segment_lengths(layers, segments)
+        return max(before * boundary + length * inside for before, length in enumerate(lengths))
 
     return min(range(1, layers + 1), key=peak)
     ### END SOLUTION
 
 
 # ----------------------------------------------------------------------------------------------------------- selective
-def checkpoint_selective(function: Callable[..., Tensor], *inputs: Any, keep: Collection[Any]) -> Tensor:
-    """As `checkpoint`, but operations in `keep` run once: their outputs are kept, and handed out in the second run.
+def keep_or_reuse(function: Callable[..., Any], keep: Collection[Any]) -> Callable[..., Any]:
+    """Returns a function to call twice with equal inputs: operations in `keep` run in the first call only.
+
+    The first call returns `function(*inputs)` and keeps the output of each operation in `keep`. In the second call
+    such an operation does not run: it gets its kept output, in the order of the first call. Everything else runs twice.
+    After the second call nothing is kept any more.
 
     `keep` holds operators as a `TorchDispatchMode` sees them, such as `torch.ops.aten.mm.default`, a matrix product.
-    Each returns one tensor and draws no random numbers. Everything else runs again. Use your `checkpoint`. When
-    backward has passed, the outputs are gone. Without torch.utils.checkpoint here too.
-
-    In a mode's `__torch_dispatch__`, `func(*args, **kwargs)` runs the operation, and what you return is what the
-    program gets. Autograd writes on what it gets: in the second run hand out `kept.detach()`, not the tensor itself.
-    Read: handbook/memory.md, "Recompute what, and when"
+    Each returns one tensor and draws no random numbers. In a mode's `__torch_dispatch__`, `func(*args, **kwargs)` runs
+    the operation, and what you return is what the program gets. Autograd writes the graph of the first run on that
+    tensor: keep `output.detach()`, or the kept tensors and the graph hold each other. Read: handbook/memory.md,
+    "Recompute what, and when"
     """
     ### BEGIN SOLUTION
     kept: list[Tensor] = []
@@ -187,18 +203,30 @@ def checkpoint_selective(function: Callable[..., Tensor], *inputs: Any, keep: Co
             if func not in keep:
                 return func(*args, **(kwargs or {}))
             if again:
-                return kept.pop(0).detach()
-            kept.append(func(*args, **(kwargs or {})))
-            return kept[-1]
+                return kept.pop(0)
+            output = func(*args, **(kwargs or {}))
+            kept.append(output.detach())
+            return output
 
-    def run(*inputs: Any) -> Tensor:
+    def run(*inputs: Any) -> Any:
         nonlocal again
         with KeepOrReuse():
             output = function(*inputs)
         again = True
         return output
 
-    return checkpoint(run, *inputs)
+    return run
+    ### END SOLUTION
+
+
+def checkpoint_selective(function: Callable[..., Any], *inputs: Any, keep: Collection[Any]) -> Any:
+    """As `checkpoint`, but operations in `keep` run once: their outputs are kept, and handed out in the second run.
+
+    When backward has passed, the outputs are gone. Use your `checkpoint` and `keep_or_reuse`. Without
+    torch.utils.checkpoint here too.
+    """
+    ### BEGIN SOLUTION
+    return checkpoint(keep_or_reuse(function, keep), *inputs)
     ### END SOLUTION
 
 

@@ -7,8 +7,9 @@ KNOWN_WRONG = (
         "backward_counted",
         fails=("runs_per_block/counts",),
         read="handbook/memory.md#recompute-what-and-when",
-        explanation="""A backward hook counts backward passes. A recomputed block runs forward twice and backward once,
-        so this number is the same with and without checkpointing, and the recomputation stays invisible.""",
+        explanation="""The number is that of backward passes. A recomputed block runs forward twice and
+        backward once, so this number is the same with and without checkpointing, and the recomputation stays
+        invisible.""",
         change="""
 -        def count(module: nn.Module, inputs: Any) -> None:
 +        def count(module, before, after):
@@ -21,8 +22,8 @@ KNOWN_WRONG = (
         "last_place_counted",
         fails=("runs_per_block/counts",),
         read="handbook/memory.md#how-many-segments",
-        explanation="""One hook for all, made in a loop. A function looks up the loop's variable when it runs, and by
-        then it is the last one: every run is counted for the last block.""",
+        explanation="""Every run is counted for the last block. A function made in a loop looks up the
+        loop's variable when it runs, and by then the variable has its last value.""",
         change="""
 -    counts = [0] * len(blocks)
 +    counts, handles = [0] * len(blocks), []
@@ -40,9 +41,9 @@ KNOWN_WRONG = (
         "forward_replaced",
         fails=("runs_per_block/removed",),
         read="labs/lab-05-activation-checkpointing.md#exercises",
-        explanation="""Each block's forward is replaced by one that counts, and the old one is put back as an attribute
-        of the block. That shadows the method of its class for good: the block is not what it was, and a change of the
-        class no longer reaches it.""",
+        explanation="""After the call, each block has a method of its own that hides the method of its
+        class: a later change of the class no longer reaches the block. Whoever replaces a method must delete the
+        attribute again; a hook's handle removes the hook completely.""",
         change="""
 -    def counter(place: int) -> Callable[..., None]:
 -        def count(module: nn.Module, inputs: Any) -> None:
@@ -69,8 +70,8 @@ KNOWN_WRONG = (
         "hooks_left",
         fails=("runs_per_block/removed",),
         read="labs/lab-05-activation-checkpointing.md#exercises",
-        explanation="""The hooks are never removed. Each later step goes on counting into a list that nobody reads, and
-        each measurement adds more hooks: a slow leak in a long run.""",
+        explanation="""Something that counts stays on the blocks after every call. Each later step goes on
+        counting into a list that nobody reads, and each measurement adds more: a slow leak in a long run.""",
         change="""
 -    handles = [block.register_forward_pre_hook(counter(place)) for place, block in enumerate(blocks)]
 -    try:
@@ -87,8 +88,8 @@ KNOWN_WRONG = (
         "hooks_left_after_an_error",
         fails=("runs_per_block/removed",),
         read="labs/lab-05-activation-checkpointing.md#exercises",
-        explanation="""The hooks are removed after the step, and a step that raises never gets there. Out of memory is
-        an error like any other, and it is the one that people catch and go on from.""",
+        explanation="""Everything is removed after a step that works, and nothing after a step
+        that raises an error. Out of memory is an error like any other, and people catch it and go on in a notebook.""",
         change="""
 -    try:
 -        step()
@@ -101,29 +102,241 @@ KNOWN_WRONG = (
 """,
     ),
     KnownWrong(
-        "gradient_ignored",
-        fails=("checkpoint/gradients", "checkpoint/frozen", "checkpoint/autocast"),
-        read="handbook/backpropagation.md#slopes-multiply-along-a-path",
-        explanation="""The second run is backpropagated from its sum, as if the loss's gradient by this output were 1
-        everywhere. What arrives from the layers behind is thrown away: the chain rule is cut.""",
+        "graph_of_the_caller",
+        fails=(
+            "repeatable/graph",
+            "repeatable/inputs",
+        ),
+        read="handbook/memory.md#what-the-second-run-needs",
+        explanation="""The second run uses the inputs as they are, still
+        attached to the graph of the layers before. Its backward runs on through those layers, inside the backward
+        that is already under way.""",
         change="""
--        torch.autograd.backward(output, gradient)
-+        torch.autograd.backward(output, torch.ones_like(output))
+-                fresh[place] = value.detach().requires_grad_(value.requires_grad)
++                fresh[place] = value
 """,
     ),
     KnownWrong(
-        "inputs_not_detached",
-        fails=("checkpoint/gradients", "checkpoint/memory", "checkpoint/saved"),
+        "detached_in_place",
+        fails=("repeatable/graph",),
         read="handbook/memory.md#what-the-second-run-needs",
-        explanation="""The saved inputs are used as they are, still attached to the graph of the layers before. The
-        second backward runs on through those, so they get their gradients there, and the inputs' own gradient is
-        missing: the two passes trip over each other.""",
+        explanation="""The caller's own input is detached from its graph. The layers before it
+        then get no gradient, silently: in a stack of checkpointed blocks only the last one trains.""",
         change="""
--    inputs = [
--        next(tensors).detach().requires_grad_(asks) if other is None else other[0]
--        for other, asks in zip(ctx.others, ctx.needs_input_grad[2:], strict=True)
--    ]
-+    inputs = [next(tensors) if other is None else other[0] for other in ctx.others]
++                    raise RuntimeError(f"input {place} was overwritten by an inplace operation before its second run")
++                required = value.requires_grad
++                fresh[place] = value.detach_().requires_grad_(required)
+-                    raise RuntimeError(f"input {place} was overwritten by an inplace operation before its second run")
+-                fresh[place] = value.detach().requires_grad_(value.requires_grad)
+""",
+    ),
+    KnownWrong(
+        "no_grad_in_the_second_run",
+        fails=("repeatable/graph",),
+        read="handbook/memory.md#what-the-second-run-needs",
+        explanation="""Autograd runs backward with gradients off, and the second run
+        takes place in that mode. It makes no graph, so autograd keeps nothing and there is nothing to
+        backpropagate through.""",
+        change="""
+-            with torch.enable_grad(), torch.autocast("cpu", **autocast):
++            with torch.autocast("cpu", **autocast):
+""",
+    ),
+    KnownWrong(
+        "runs_at_once",
+        fails=("repeatable/graph", "repeatable/random"),
+        read="handbook/memory.md#what-the-second-run-needs",
+        explanation="""The function already runs when
+        the second run is noted. That run costs a forward pass and draws random numbers, so the first run that follows
+        gets others.""",
+        change="""
+     versions = [value._version if isinstance(value, Tensor) else 0 for value in inputs]
++    function(*inputs)
+""",
+    ),
+    KnownWrong(
+        "another_mask",
+        fails=("repeatable/random",),
+        read="handbook/memory.md#what-the-second-run-needs",
+        explanation="""The second run draws from wherever the generator is by then, so dropout
+        drops other numbers. The loss that was reported belongs to one network and the gradient to another: training
+        goes on, only worse, and nothing says so.""",
+        change="""
+-        now = torch.get_rng_state()
+-        torch.set_rng_state(random_state)
+-        try:
+-            with torch.enable_grad(), torch.autocast("cpu", **autocast):
+-                return function(*fresh)
+-        finally:
+-            torch.set_rng_state(now)
++        with torch.enable_grad(), torch.autocast("cpu", **autocast):
++            return function(*fresh)
+""",
+    ),
+    KnownWrong(
+        "state_taken_too_late",
+        fails=("repeatable/random",),
+        read="handbook/memory.md#what-the-second-run-needs",
+        explanation="""The second run leaves the generator as it was and still drops other
+        numbers than the first: it starts from the state at the time of the second run. The state that counts is the
+        one before the first run, when the run is noted.""",
+        change="""
+-        torch.set_rng_state(random_state)
+""",
+    ),
+    KnownWrong(
+        "generator_left_behind",
+        fails=("repeatable/random",),
+        read="handbook/memory.md#what-the-second-run-needs",
+        explanation="""The generator is set back for the second run and stays there.
+        Whatever draws next repeats numbers that were used before: the masks of later layers, or of the next step, are
+        no longer independent.""",
+        change="""
+-        now = torch.get_rng_state()
+@@
+-        try:
+-            with torch.enable_grad(), torch.autocast("cpu", **autocast):
+-                return function(*fresh)
+-        finally:
+-            torch.set_rng_state(now)
++        with torch.enable_grad(), torch.autocast("cpu", **autocast):
++            return function(*fresh)
+""",
+    ),
+    KnownWrong(
+        "generator_left_behind_after_an_error",
+        fails=("repeatable/random",),
+        read="handbook/memory.md#what-the-second-run-needs",
+        explanation="""Where the second run works, the generator ends
+        where it was. Where it raises an error, the generator stays at the state that was set back, and what is drawn
+        after the error is caught repeats old numbers.""",
+        change="""
+-        try:
+-            with torch.enable_grad(), torch.autocast("cpu", **autocast):
+-                return function(*fresh)
+-        finally:
+-            torch.set_rng_state(now)
++        with torch.enable_grad(), torch.autocast("cpu", **autocast):
++            output = function(*fresh)
++        torch.set_rng_state(now)
++        return output
+""",
+    ),
+    KnownWrong(
+        "seeded_for_both_runs",
+        fails=("repeatable/random",),
+        read="handbook/memory.md#what-the-second-run-needs",
+        explanation="""Both runs start from a random state of the exercise's own instead
+        of the program's. Their masks agree, and are the same in every step and every layer; every other draw of the
+        program repeats too.""",
+        change="""
++    torch.manual_seed(0)
+     random_state = torch.get_rng_state()
+""",
+    ),
+    KnownWrong(
+        "autocast_forgotten",
+        fails=("repeatable/autocast",),
+        read="handbook/memory.md#what-the-second-run-needs",
+        explanation="""The second run takes place under whatever autocast is on at the
+        time. Backward is called outside autocast, as it should be, so a run that was in bf16 is repeated in fp32: other
+        numbers, and the memory and time of fp32.""",
+        change="""
+-            with torch.enable_grad(), torch.autocast("cpu", **autocast):
++            with torch.enable_grad():
+""",
+    ),
+    KnownWrong(
+        "autocast_only_switched_on",
+        fails=("repeatable/autocast",),
+        read="handbook/memory.md#what-the-second-run-needs",
+        explanation="""A run that was noted under autocast is repeated under it. A
+        run that was noted without autocast is repeated under whatever autocast backward is called in: it must be
+        switched off there.""",
+        change="""
+-            with torch.enable_grad(), torch.autocast("cpu", **autocast):
++            noted = torch.autocast("cpu", **autocast) if autocast["enabled"] else torch.enable_grad()
++            with torch.enable_grad(), noted:
+""",
+    ),
+    KnownWrong(
+        "autocast_without_its_dtype",
+        fails=("repeatable/autocast",),
+        read="handbook/memory.md#what-the-second-run-needs",
+        explanation="""Whether autocast was on is noted, but not its dtype. On the
+        CPU the default is bfloat16, so a run in float16 is repeated in bfloat16: other numbers, and other
+        gradients.""",
+        change="""
+-    autocast = {"enabled": torch.is_autocast_enabled("cpu"), "dtype": torch.get_autocast_dtype("cpu")}
++    autocast = {"enabled": torch.is_autocast_enabled("cpu"), "dtype": torch.bfloat16}
+""",
+    ),
+    KnownWrong(
+        "everything_asks",
+        fails=("repeatable/inputs",),
+        read="handbook/memory.md#what-the-second-run-needs",
+        explanation="""Every tensor is made to require a gradient in the second run. Indices
+        and masks are no floating-point numbers and cannot, so the first block that takes one raises an error.""",
+        change="""
+-                fresh[place] = value.detach().requires_grad_(value.requires_grad)
++                fresh[place] = value.detach().requires_grad_()
+""",
+    ),
+    KnownWrong(
+        "nothing_asks",
+        fails=("repeatable/inputs",),
+        read="handbook/memory.md#what-the-second-run-needs",
+        explanation="""No input requires a gradient in the second run. What the function's
+        operations keep depends on what their inputs require, so this run keeps fewer tensors than the first, and those
+        of the first have no match.""",
+        change="""
+-                fresh[place] = value.detach().requires_grad_(value.requires_grad)
++                fresh[place] = value.detach()
+""",
+    ),
+    KnownWrong(
+        "tensors_first",
+        fails=("repeatable/inputs",),
+        read="handbook/memory.md#what-the-second-run-needs",
+        explanation="""The second run gets the tensors first and then the other inputs. A function
+        that takes a number before a tensor gets them swapped.""",
+        change="""
+-                return function(*fresh)
++                return function(*sorted(fresh, key=lambda value: not isinstance(value, Tensor)))
+""",
+    ),
+    KnownWrong(
+        "tensors_only",
+        fails=("repeatable/inputs",),
+        read="handbook/memory.md#what-the-second-run-needs",
+        explanation="""The second run gets the tensors among the inputs and nothing else: numbers,
+        lists and None are missing from its arguments.""",
+        change="""
+-                return function(*fresh)
++                return function(*[value for value in fresh if isinstance(value, Tensor)])
+""",
+    ),
+    KnownWrong(
+        "overwriting_unnoticed",
+        fails=("repeatable/overwritten",),
+        read="handbook/memory.md#what-the-second-run-needs",
+        explanation="""An input that was overwritten in place before the second run
+        goes unnoticed. The second run computes from the new numbers, and the gradient is wrong without an error.
+        Autograd itself compares `_version` for every tensor that it keeps.""",
+        change="""
+-                if value._version != versions[place]:
+-                    raise RuntimeError(f"input {place} was overwritten by an inplace operation before its second run")
+""",
+    ),
+    KnownWrong(
+        "frozen_inputs_unguarded",
+        fails=("repeatable/overwritten",),
+        read="handbook/memory.md#what-the-second-run-needs",
+        explanation="""Only inputs that require a gradient are guarded against
+        being overwritten. The weights' gradients are computed from an input whether it requires one or not.""",
+        change="""
+-                if value._version != versions[place]:
++                if value._version != versions[place] and value.requires_grad:
 """,
     ),
     KnownWrong(
@@ -136,318 +349,369 @@ KNOWN_WRONG = (
             "checkpoint/autocast",
         ),
         read="handbook/memory.md#what-the-second-run-needs",
-        explanation="""PyTorch's own checkpoint is called. It is right, and on the job it is what you should call. Here
-        it would prove that you can import: what a second run needs is what these three functions are to show.""",
+        explanation="""PyTorch's own checkpoint is called. It is right, and on the job it is what you should
+        call. Here it is switched off: this exercise is to show how it works.""",
         definitions="""
 def checkpoint(function, *inputs):
     return torch.utils.checkpoint.checkpoint(function, *inputs, use_reentrant=False)
 """,
     ),
     KnownWrong(
-        "no_grad_in_backward",
+        "first_kept_first_used",
         fails=(
             "checkpoint/gradients",
             "checkpoint/memory",
-            "checkpoint/saved",
             "checkpoint/frozen",
+            "checkpoint/saved",
             "checkpoint/autocast",
         ),
         read="handbook/memory.md#what-the-second-run-needs",
-        explanation="""Autograd runs backward with gradients off, and the second run is left in that mode. It makes no
-        graph, so there is nothing to backpropagate through.""",
+        explanation="""Backward gets the tensors of the second run in the order in which the run made
+        them. Backward takes them from the last operation to the first, and of several in one operation in any order:
+        only a number, or another name for each, tells which tensor is asked for.""",
         change="""
--    with torch.enable_grad(), torch.autocast("cpu", **ctx.autocast):
-+    with torch.autocast("cpu", **ctx.autocast):
-@@
--    if output.requires_grad:
--        torch.autograd.backward(output, gradient)
-+    torch.autograd.backward(output, gradient)
+-        return remade.pop(number)
++        return remade.pop(min(remade))
 """,
     ),
     KnownWrong(
-        "no_input_gradient",
-        fails=("checkpoint/gradients",),
+        "nothing_kept_again",
+        fails=(
+            "checkpoint/gradients",
+            "checkpoint/memory",
+            "checkpoint/frozen",
+            "checkpoint/saved",
+            "checkpoint/autocast",
+        ),
         read="handbook/memory.md#what-the-second-run-needs",
-        explanation="""Backward fills the gradients of the weights and returns None for the inputs. The layers before
-        this one then get none, silently: in a stack of checkpointed blocks only the last one trains.""",
+        explanation="""The tensor that backward asks for is not there: nothing was kept of the second run. The
+        hooks around the first run are not active in backward. The second run needs hooks of its own, which keep its
+        tensors until backward takes them.""",
         change="""
--    return tuple(one.grad if isinstance(one, Tensor) else None for one in inputs)
-+    return (None,) * len(inputs)
+-            with saved_tensors_hooks(remake, lambda nothing: nothing):
+-                again()
++            again()
 """,
     ),
     KnownWrong(
-        "weights_forgotten",
-        fails=("checkpoint/gradients", "checkpoint/frozen", "checkpoint/autocast"),
+        "computed_ahead",
+        fails=(
+            "checkpoint/memory",
+            "checkpoint/frozen",
+            "checkpoint/saved",
+        ),
         read="handbook/memory.md#what-the-second-run-needs",
-        explanation="""torch.autograd.grad returns the gradients of what it is asked for, here the inputs, and touches
-        no .grad. The weights of every checkpointed block go without, and the optimizer skips them.""",
+        explanation="""The second run takes place in forward, and its tensors
+        wait for backward. All that checkpointing was to save is kept, in another place.""",
         change="""
--    if output.requires_grad:
--        torch.autograd.backward(output, gradient)
--    return tuple(one.grad if isinstance(one, Tensor) else None for one in inputs)
-+    asking = [one for one in inputs if isinstance(one, Tensor) and one.requires_grad]
-+    found = iter(torch.autograd.grad(output, asking, gradient) if asking else ())
-+    return tuple(next(found) if isinstance(one, Tensor) and one.requires_grad else None for one in inputs)
-""",
-    ),
-    KnownWrong(
-        "weights_of_a_module",
-        fails=("checkpoint/gradients",),
-        read="handbook/memory.md#what-the-second-run-needs",
-        explanation="""Gradients are asked for by name: of the inputs, and of function.parameters() if there are any. A
-        lambda or a closure over several blocks has no parameters(), and the weights that it uses get nothing. Let
-        torch.autograd.backward find them: it follows the graph.""",
-        change="""
--    if output.requires_grad:
--        torch.autograd.backward(output, gradient)
--    return tuple(one.grad if isinstance(one, Tensor) else None for one in inputs)
-+    weights = list(ctx.function.parameters()) if isinstance(ctx.function, nn.Module) else []
-+    asking = [one for one in inputs if isinstance(one, Tensor) and one.requires_grad]
-+    found = iter(torch.autograd.grad(output, [*asking, *weights], gradient))
-+    answer = tuple(next(found) if isinstance(one, Tensor) and one.requires_grad else None for one in inputs)
-+    for weight in weights:
-+        gradient = next(found)
-+        weight.grad = gradient if weight.grad is None else weight.grad + gradient
-+    return answer
-""",
-    ),
-    KnownWrong(
-        "graph_kept",
-        fails=("checkpoint/autocast", "checkpoint/frozen", "checkpoint/memory", "checkpoint/saved"),
-        read="handbook/memory.md#recompute-what-and-when",
-        explanation="""Forward runs with gradients on and its graph is kept for backward. Gradients are right, nothing
-        runs twice, and every activation is still there: the memory that was to be saved is not.""",
-        definitions="""
-def checkpoint_forward(ctx, function, inputs):
-    with torch.enable_grad():
-        ctx.inputs = [
-            one.detach().requires_grad_(one.requires_grad) if isinstance(one, torch.Tensor) else one for one in inputs
-        ]
-        ctx.output = function(*ctx.inputs)
-    return ctx.output.detach()
-
-
-def checkpoint_backward(ctx, gradient):
-    if ctx.output.requires_grad:
-        torch.autograd.backward(ctx.output, gradient)
-    return tuple(one.grad if isinstance(one, torch.Tensor) else None for one in ctx.inputs)
-""",
-    ),
-    KnownWrong(
-        "plain_call",
-        fails=("checkpoint/autocast", "checkpoint/frozen", "checkpoint/memory"),
-        read="handbook/memory.md#recompute-what-and-when",
-        explanation="""The function is called as it is. Everything is right except the one thing that was asked for:
-        autograd keeps all activations, and the block runs once.""",
-        change="""
--    asks = torch.empty(0, requires_grad=True)
--    return Recompute.apply(function, asks, *inputs)  # type: ignore[no-any-return]
-+    return function(*inputs)
-""",
-    ),
-    KnownWrong(
-        "runs_three_times",
-        fails=("checkpoint/autocast", "checkpoint/frozen", "checkpoint/memory"),
-        read="handbook/memory.md#recompute-what-and-when",
-        explanation="""The second run keeps nothing either, so that it needs a third. Each level of nesting adds a run
-        of everything inside it: memory falls no further, since the input is all that is kept already, and the time is
-        paid twice.""",
-        change="""
-     torch.set_rng_state(ctx.random_state)
-+    with torch.no_grad(), torch.autocast("cpu", **ctx.autocast):
-+        ctx.function(*inputs)
-+    torch.set_rng_state(ctx.random_state)
-""",
-    ),
-    KnownWrong(
-        "another_mask",
-        fails=("checkpoint/dropout", "checkpoint/generator"),
-        read="handbook/memory.md#what-the-second-run-needs",
-        explanation="""The second run does not put the random generator back, so dropout draws another mask. The loss
-        that was reported belongs to one network and the gradient to another: training goes on, only worse, and nothing
-        says so.""",
-        change="""
--    now = torch.get_rng_state()
--    torch.set_rng_state(ctx.random_state)
-@@
--    torch.set_rng_state(now)
-""",
-    ),
-    KnownWrong(
-        "first_run_in_evaluation_mode",
-        fails=("checkpoint/dropout", "checkpoint/generator"),
-        read="handbook/forward-pass.md#two-switches-that-look-like-one",
-        explanation="""The first run is taken for inference, since it keeps nothing, and switched to evaluation mode.
-        Its loss is that of the model without dropout; the gradient is that of the model with it.""",
-        change="""
--    return function(*inputs)
-+    training = getattr(function, "training", None)
-+    if training:
-+        function.eval()
-+    output = function(*inputs)
-+    if training:
-+        function.train()
+     with saved_tensors_hooks(number_instead, take):
+-        return function(*inputs)
++        output = function(*inputs)
++    with saved_tensors_hooks(remake, lambda nothing: nothing):
++        again()
 +    return output
 """,
     ),
     KnownWrong(
+        "kept_by_autograd",
+        fails=(
+            "checkpoint/memory",
+            "checkpoint/frozen",
+            "checkpoint/autocast",
+        ),
+        read="handbook/memory.md#what-the-second-run-needs",
+        explanation="""The function runs once, and
+        autograd keeps all activations. Gradients are right, and no memory is saved.""",
+        change="""
+-    with saved_tensors_hooks(number_instead, take):
+-        return function(*inputs)
++    return function(*inputs)
+""",
+    ),
+    KnownWrong(
+        "moved_to_the_host",
+        fails=(
+            "checkpoint/memory",
+            "checkpoint/frozen",
+            "checkpoint/saved",
+            "checkpoint/autocast",
+        ),
+        read="handbook/memory.md#what-the-second-run-needs",
+        explanation="""The
+        function runs once, and what autograd would keep is kept as copies. That is offloading: on a GPU it moves the
+        bytes to the host's memory, on the CPU it saves none. Recomputation keeps no copy; it runs the function
+        again.""",
+        definitions="""
+def checkpoint(function, *inputs):
+    with torch.autograd.graph.save_on_cpu():
+        return function(*inputs)
+""",
+    ),
+    KnownWrong(
+        "input_copied",
+        fails=(
+            "checkpoint/memory",
+            "checkpoint/saved",
+        ),
+        read="handbook/memory.md#what-the-second-run-needs",
+        explanation="""A copy of the input is kept. It takes the bytes of the input
+        a second time for each checkpointed block, and an input that is overwritten afterwards goes unnoticed. The
+        input itself can be kept: nobody else needs it to be elsewhere.""",
+        change="""
+-    again = repeatable(function, inputs)
++    again = repeatable(function, tuple(value.clone() if isinstance(value, Tensor) else value for value in inputs))
+""",
+    ),
+    KnownWrong(
+        "runs_for_every_tensor",
+        fails=(
+            "checkpoint/memory",
+            "checkpoint/frozen",
+            "checkpoint/autocast",
+        ),
+        read="handbook/memory.md#what-the-second-run-needs",
+        explanation="""The function runs again for
+        every tensor that backward asks for. One second run makes them all: keep the others until backward takes
+        them.""",
+        change="""
+-        if not remade:
+-            with saved_tensors_hooks(remake, lambda nothing: nothing):
+-                again()
+-        return remade.pop(number)
++        remade.clear()
++        with saved_tensors_hooks(remake, lambda nothing: nothing):
++            again()
++        return remade[number]
+""",
+    ),
+    KnownWrong(
+        "noted_after_the_run",
+        fails=("checkpoint/dropout",),
+        read="handbook/memory.md#what-the-second-run-needs",
+        explanation="""The random state is noted after the first run
+        instead of before it. The second run then draws the numbers that follow, and dropout drops other
+        places.""",
+        change="""
+-    again = repeatable(function, inputs)
+     count = 0  # tensors that the first run did not keep
+@@
+     with saved_tensors_hooks(number_instead, take):
+-        return function(*inputs)
++        output = function(*inputs)
++    again = repeatable(function, inputs)
++    return output
+""",
+    ),
+    KnownWrong(
+        "first_run_in_evaluation_mode",
+        fails=(
+            "checkpoint/dropout",
+            "checkpoint/generator",
+        ),
+        read="handbook/forward-pass.md#two-switches-that-look-like-one",
+        explanation="""The first run takes place in evaluation
+        mode. Its loss is that of the model without dropout; the gradient is that of the model with it.""",
+        change="""
+     with saved_tensors_hooks(number_instead, take):
+-        return function(*inputs)
++        training = getattr(function, "training", None)
++        if training:
++            function.eval()
++        output = function(*inputs)
++        if training:
++            function.train()
++        return output
+""",
+    ),
+    KnownWrong(
         "forked_in_forward",
-        fails=("checkpoint/dropout", "checkpoint/generator"),
+        fails=(
+            "checkpoint/dropout",
+            "checkpoint/generator",
+        ),
         read="handbook/memory.md#what-the-second-run-needs",
-        explanation="""torch.random.fork_rng() surrounds the first run too. It puts the generator back when it ends, so
-        what follows draws the numbers that this block has drawn: layers one after another drop the same places.""",
+        explanation="""After the first run the generator is where it was
+        before it. What follows draws the numbers that this block has drawn: layers one after another drop the same
+        places. Only the second run must leave the generator where it was.""",
         change="""
--    return function(*inputs)
-+    with torch.random.fork_rng(devices=[]):
-+        return function(*inputs)
+     with saved_tensors_hooks(number_instead, take):
+-        return function(*inputs)
++        with torch.random.fork_rng(devices=[]):
++            return function(*inputs)
 """,
     ),
     KnownWrong(
-        "generator_left_behind",
-        fails=("checkpoint/dropout", "checkpoint/generator"),
+        "inside_the_graph_of_a_node",
+        fails=(
+            "checkpoint/inputs",
+            "checkpoint/autograd-grad",
+        ),
         read="handbook/memory.md#what-the-second-run-needs",
-        explanation="""The generator is put back for the second run and then stays there. Whatever draws next repeats
-        numbers that were used before: the masks of later layers in the same step, or of the next step, are no longer
-        independent.""",
-        change="""
--    now = torch.get_rng_state()
-@@
--    torch.set_rng_state(now)
+        explanation="""The gradients are right after
+        loss.backward(), but torch.autograd.grad does not get them: backward is called inside backward, and writes the
+        weights' gradients into .grad. PyTorch's reentrant checkpoint has this limit. Hooks on saved tensors leave the
+        graph of a plain call in place.""",
+        definitions="""
+class Node(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, function, asks, *inputs):
+        ctx.others = [None if isinstance(value, Tensor) else (value,) for value in inputs]
+        ctx.save_for_backward(*[value for value in inputs if isinstance(value, Tensor)])
+        ctx.function, ctx.state = function, torch.get_rng_state()
+        ctx.autocast = {"enabled": torch.is_autocast_enabled("cpu"), "dtype": torch.get_autocast_dtype("cpu")}
+        return function(*inputs)
+
+    @staticmethod
+    def backward(ctx, *gradients):
+        tensors = iter(ctx.saved_tensors)
+        inputs = [
+            next(tensors).detach().requires_grad_(asks) if other is None else other[0]
+            for other, asks in zip(ctx.others, ctx.needs_input_grad[2:], strict=True)
+        ]
+        now = torch.get_rng_state()
+        torch.set_rng_state(ctx.state)
+        with torch.enable_grad(), torch.autocast("cpu", **ctx.autocast):
+            output = ctx.function(*inputs)
+        torch.set_rng_state(now)
+        torch.autograd.backward(output, gradients[0])
+        return None, None, *[value.grad if isinstance(value, Tensor) else None for value in inputs]
+
+
+def checkpoint(function, *inputs):
+    return Node.apply(function, torch.empty(0, requires_grad=True), *inputs)
 """,
     ),
     KnownWrong(
-        "seeded_for_both_runs",
-        fails=("checkpoint/dropout", "checkpoint/generator"),
-        read="handbook/memory.md#what-the-second-run-needs",
-        explanation="""Both runs are seeded with the same number, so their masks agree, and are the same in every step
-        and every layer. Dropout that always drops the same places trains a smaller network, and every other draw of the
-        program repeats too.""",
-        change="""
-     ctx.autocast = {"enabled": torch.is_autocast_enabled("cpu"), "dtype": torch.get_autocast_dtype("cpu")}
-+    torch.manual_seed(0)
-@@
--    torch.set_rng_state(ctx.random_state)
-+    torch.manual_seed(0)
-""",
-    ),
-    KnownWrong(
-        "everything_asks",
+        "first_output_only",
         fails=("checkpoint/inputs",),
         read="handbook/memory.md#what-the-second-run-needs",
-        explanation="""Every tensor is made to ask for a gradient in the second run. Indices and masks are no
-        floating-point numbers and cannot, so the first block that takes one raises an error.""",
+        explanation="""Of a function that returns several tensors only the first comes back. A
+        block that returns its keys and values beside its output loses them.""",
         change="""
--    inputs = [
--        next(tensors).detach().requires_grad_(asks) if other is None else other[0]
--        for other, asks in zip(ctx.others, ctx.needs_input_grad[2:], strict=True)
--    ]
-+    inputs = [next(tensors).detach().requires_grad_() if other is None else other[0] for other in ctx.others]
-""",
-    ),
-    KnownWrong(
-        "first_input_only",
-        fails=("checkpoint/inputs",),
-        read="handbook/memory.md#what-the-second-run-needs",
-        explanation="""Only the first input gets its gradient. It works for blocks of one tensor, and fails silently for
-        the first block that takes two: cross-attention, a skip connection, rotary tables that are learned.""",
-        change="""
--    return tuple(one.grad if isinstance(one, Tensor) else None for one in inputs)
-+    tensors = [place for place, one in enumerate(inputs) if isinstance(one, Tensor) and one.requires_grad]
-+    return tuple(one.grad if place in tensors[:1] else None for place, one in enumerate(inputs))
-""",
-    ),
-    KnownWrong(
-        "tensors_first",
-        fails=("checkpoint/inputs",),
-        read="handbook/memory.md#what-the-second-run-needs",
-        explanation="""Inputs are sorted into tensors and others, and handed to the second run in that order. A function
-        that takes a number before a tensor gets them swapped.""",
-        change="""
--        next(tensors).detach().requires_grad_(asks) if other is None else other[0]
-+        next(tensors).detach().requires_grad_(asks)
-         for other, asks in zip(ctx.others, ctx.needs_input_grad[2:], strict=True)
-+        if other is None
-     ]
-+    inputs += [other[0] for other in ctx.others if other is not None]
-""",
-    ),
-    KnownWrong(
-        "nobody_asks",
-        fails=("checkpoint/frozen",),
-        read="labs/lab-05-activation-checkpointing.md#break-it",
-        explanation="""Nothing is handed to Recompute.apply that asks for a gradient when the input does not. Behind a
-        frozen embedding autograd then leaves the node out, and the weights inside never get a gradient. The loss simply
-        stops falling.""",
-        change="""
--    asks = torch.empty(0, requires_grad=True)
-+    asks = torch.empty(0)
+     with saved_tensors_hooks(number_instead, take):
+-        return function(*inputs)
++        output = function(*inputs)
++    return output if isinstance(output, Tensor) else output[0]
 """,
     ),
     KnownWrong(
         "plain_when_nobody_asks",
         fails=("checkpoint/frozen",),
         read="labs/lab-05-activation-checkpointing.md#break-it",
-        explanation="""When no input asks for a gradient, the function is called plainly. The gradients are right, since
-        its weights ask, and so everything inside is kept: behind a frozen embedding the first block, or the whole
-        model, saves nothing.""",
+        explanation="""When no input requires a gradient, the function runs once and everything
+        inside is kept. The gradients are right, since its weights require them; but behind a frozen embedding the first
+        block, or the whole model, saves nothing.""",
         change="""
-+    if not any(isinstance(one, Tensor) and one.requires_grad for one in inputs):
+     again = repeatable(function, inputs)
++    if not any(isinstance(value, Tensor) and value.requires_grad for value in inputs):
 +        return function(*inputs)
-     asks = torch.empty(0, requires_grad=True)
 """,
     ),
     KnownWrong(
-        "kept_on_ctx",
+        "nobody_asks",
+        fails=("checkpoint/frozen",),
+        read="labs/lab-05-activation-checkpointing.md#break-it",
+        explanation="""Behind a frozen embedding no input requires a gradient, and the weights inside
+        get none either: the block runs once, without a graph. The loss simply stops falling.""",
+        change="""
+     again = repeatable(function, inputs)
++    if not any(isinstance(value, Tensor) and value.requires_grad for value in inputs):
++        with torch.no_grad():
++            return function(*inputs)
+""",
+    ),
+    KnownWrong(
+        "kept_past_backward",
         fails=("checkpoint/saved",),
         read="handbook/backpropagation.md#who-holds-the-graph",
-        explanation="""The inputs become attributes of ctx and never pass through save_for_backward. They live as long
-        as the loss does, hooks that offload or count saved tensors do not see them, and an input that is overwritten in
-        place gives wrong gradients without an error.""",
+        explanation="""After backward the input, or what the second run made, still exists. As
+        long as something holds it, each step's memory stays until then: a list, a dictionary or the module of the
+        function outlives the graph.""",
         change="""
--    ctx.save_for_backward(*[one for one in inputs if isinstance(one, Tensor)])
-+    ctx.tensors = [one for one in inputs if isinstance(one, Tensor)]
-@@
--    tensors = iter(ctx.saved_tensors)
-+    tensors = iter(ctx.tensors)
+     again = repeatable(function, inputs)
++    function.__dict__["again"] = again
 """,
     ),
     KnownWrong(
-        "autocast_forgotten",
-        fails=("checkpoint/autocast",),
-        read="handbook/memory.md#what-the-second-run-needs",
-        explanation="""Backward is called outside autocast, as it should be, so the second run is in fp32 although the
-        first was in bf16. The gradient is that of another computation, and the second run takes the memory and time of
-        fp32.""",
+        "longer_segments_last",
+        fails=("segment_lengths/lengths",),
+        read="handbook/memory.md#how-many-segments",
+        explanation="""The lengths are right and their order is not. The last segment
+        peaks on top of the inputs of all others, so it should be a short one.""",
         change="""
--    with torch.enable_grad(), torch.autocast("cpu", **ctx.autocast):
-+    with torch.enable_grad():
+-    return [short + 1] * longer + [short] * (segments - longer)
++    return [short] * (segments - longer) + [short + 1] * longer
 """,
     ),
     KnownWrong(
-        "autocast_without_its_dtype",
-        fails=("checkpoint/autocast",),
-        read="handbook/memory.md#what-the-second-run-needs",
-        explanation="""Whether autocast was on is kept, but not what to. On the CPU it then takes bfloat16, so a forward
-        pass in float16 gets a second run in bfloat16: other numbers, and other gradients.""",
+        "remainder_in_the_last",
+        fails=("segment_lengths/lengths",),
+        read="handbook/memory.md#how-many-segments",
+        explanation="""The last segment takes all that is left over. It can be nearly
+        twice as long as the others, and it runs again when the inputs of all segments are still there: the peak is the
+        highest possible.""",
         change="""
--    ctx.autocast = {"enabled": torch.is_autocast_enabled("cpu"), "dtype": torch.get_autocast_dtype("cpu")}
-+    ctx.autocast = {"enabled": torch.is_autocast_enabled("cpu")}
+-    return [short + 1] * longer + [short] * (segments - longer)
++    return [short] * (segments - 1) + [short + longer]
+""",
+    ),
+    KnownWrong(
+        "remainder_in_the_first",
+        fails=("segment_lengths/lengths",),
+        read="handbook/memory.md#how-many-segments",
+        explanation="""The first segment takes all that is left over. Lengths then
+        differ by more than one where more than one block is left over.""",
+        change="""
+-    return [short + 1] * longer + [short] * (segments - longer)
++    return [short + longer] + [short] * (segments - 1)
+""",
+    ),
+    KnownWrong(
+        "remainder_dropped",
+        fails=("segment_lengths/lengths",),
+        read="handbook/memory.md#how-many-segments",
+        explanation="""Every segment gets len(blocks) // segments blocks, and the blocks that
+        are left over are in none. The model is shallower than its configuration says.""",
+        change="""
+-    return [short + 1] * longer + [short] * (segments - longer)
++    return [short] * segments
+""",
+    ),
+    KnownWrong(
+        "remainder_in_one_more",
+        fails=("segment_lengths/lengths",),
+        read="handbook/memory.md#how-many-segments",
+        explanation="""What is left over becomes one more segment. The number of
+        segments was asked for because so many inputs fit; this keeps another.""",
+        change="""
+-    return [short + 1] * longer + [short] * (segments - longer)
++    return [short] * segments + [longer] * (longer > 0)
+""",
+    ),
+    KnownWrong(
+        "all_rounded_up",
+        fails=("segment_lengths/lengths",),
+        read="handbook/memory.md#how-many-segments",
+        explanation="""Every length is rounded up until the blocks are used up. 9 blocks in 4
+        segments are then 3, 3 and 3: fewer segments than asked for, or a last one that is much shorter.""",
+        change="""
+-    return [short + 1] * longer + [short] * (segments - longer)
++    size = short + (longer > 0)
++    return [min(size, blocks - start) for start in range(0, blocks, size)]
 """,
     ),
     KnownWrong(
         "blocks_of_the_last_segment",
-        fails=("segments/cut", "segments/gradients", "segments/ends"),
+        fails=("segments/cut", "segments/gradients", "segments/memory", "segments/ends"),
         read="handbook/memory.md#how-many-segments",
-        explanation="""The function made in the loop looks up `part` when it runs. In forward that is its own segment,
-        but in backward the loop is over and `part` is the last: every segment recomputes the last one's blocks. The
-        loss is right and nearly all gradients are wrong.""",
+        explanation="""In forward each segment runs its own blocks, in backward every segment runs the
+        last one's again. A function that is made in a loop looks up the loop's variables when it runs, and in backward
+        the loop is over.""",
         definitions="""
 def checkpoint_segments(blocks, x, segments):
-    short, longer = divmod(len(blocks), segments)
     start = 0
-    for place in range(segments):
-        end = start + short + (place < longer)
-        part = blocks[start:end]
+    for length in segment_lengths(len(blocks), segments):
+        part = blocks[start : start + length]
 
         def segment(x):
             for block in part:  # noqa: B023
@@ -455,23 +719,27 @@ def checkpoint_segments(blocks, x, segments):
             return x
 
         x = checkpoint(segment, x)
-        start = end
+        start += length
     return x
 """,
     ),
     KnownWrong(
         "closure_sees_the_end",
-        fails=("segments/cut", "segments/gradients", "segments/ends"),
+        fails=(
+            "segments/cut",
+            "segments/gradients",
+            "segments/memory",
+            "segments/ends",
+        ),
         read="labs/lab-05-activation-checkpointing.md#segments",
-        explanation="""The function made in the loop looks start and end up when it runs. In backward it runs after the
-        loop, where both are the number of blocks: no block runs again, and the gradient passes each segment as if it
-        were not there.""",
+        explanation="""In backward no block runs again. A function that is made in a loop looks up the start
+        and the end of its segment when it runs; in backward the loop is over, and both are the number of
+        blocks.""",
         definitions="""
 def checkpoint_segments(blocks, x, segments):
-    short, longer = divmod(len(blocks), segments)
     start = 0
-    for place in range(segments):
-        end = start + short + (place < longer)
+    for length in segment_lengths(len(blocks), segments):
+        end = start + length
 
         def segment(y):
             for block in blocks[start:end]:  # noqa: B023
@@ -487,8 +755,8 @@ def checkpoint_segments(blocks, x, segments):
         "each_block_alone",
         fails=("segments/cut", "segments/memory", "segments/ends"),
         read="handbook/memory.md#how-many-segments",
-        explanation="""Each block is checkpointed alone, whatever number of segments was asked for. That is one good
-        policy among several, and it keeps one input a block.""",
+        explanation="""Each block runs again by itself, whatever number of segments was asked for. That is one
+        good policy among several, and it keeps one input per block.""",
         definitions="""
 def checkpoint_segments(blocks, x, segments):
     for block in blocks:
@@ -500,108 +768,43 @@ def checkpoint_segments(blocks, x, segments):
         "last_segment_kept",
         fails=("segments/cut", "segments/memory", "segments/ends"),
         read="handbook/memory.md#how-many-segments",
-        explanation="""The last segment runs plainly, because backward begins there and would recompute it at once.
-        PyTorch's checkpoint_sequential does so. But between the two runs backward frees what the loss keeps, and in a
-        language model that is a lot: keeping the last segment holds both at once.""",
+        explanation="""The last segment runs once and keeps everything inside. Backward begins there and would
+        recompute it at once, and PyTorch's checkpoint_sequential keeps it too. But between the two runs backward frees
+        what the loss keeps, and in a language model that is a lot: keeping the last segment holds both at once.""",
         change="""
--        x = checkpoint(run(start, end), x)
-+        x = checkpoint(run(start, end), x) if place < segments - 1 else run(start, end)(x)
-""",
-    ),
-    KnownWrong(
-        "longer_segments_last",
-        fails=("segments/cut",),
-        read="handbook/memory.md#how-many-segments",
-        explanation="""The lengths are right and their order is not. The last segment peaks on top of the inputs of all
-        others, so it should be a short one.""",
-        change="""
--        end = start + short + (place < longer)
-+        end = start + short + (place >= segments - longer)
-""",
-    ),
-    KnownWrong(
-        "nested_twice",
-        fails=("segments/cut", "segments/ends"),
-        read="handbook/memory.md#how-many-segments",
-        explanation="""The segments are checkpointed, and each block inside as well. A block then runs three times: for
-        the loss, for the segment's second run, and for its own. The peak is lower, the price twice as high, and two
-        runs were agreed on.""",
-        change="""
--                x = block(x)
-+                x = checkpoint(block, x)
+-    for length in segment_lengths(len(blocks), segments):
+-        x = checkpoint(run(start, start + length), x)
+-        start += length
++    for place, length in enumerate(segment_lengths(len(blocks), segments)):
++        segment = run(start, start + length)
++        x = checkpoint(segment, x) if place < segments - 1 else segment(x)
++        start += length
 """,
     ),
     KnownWrong(
         "only_the_last_recomputed",
         fails=("segments/cut", "segments/memory", "segments/ends"),
         read="handbook/memory.md#down-to-a-budget",
-        explanation="""Only the last segment is checkpointed, the one next to the loss. It is the one place where
-        nothing is saved at the peak: backward begins there, and recomputes it while everything before it is still
-        kept.""",
+        explanation="""Only the last segment runs again, the one next to the loss. It is the one place
+        where nothing is saved at the peak: backward begins there, and recomputes it while everything before it is
+        still kept.""",
         change="""
--        x = checkpoint(run(start, end), x)
+-    for length in segment_lengths(len(blocks), segments):
+-        x = checkpoint(run(start, start + length), x)
+-        start += length
++    for place, length in enumerate(segment_lengths(len(blocks), segments)):
 +        last = place == segments - 1 and segments > 1
-+        x = checkpoint(run(start, end), x) if last else run(start, end)(x)
-""",
-    ),
-    KnownWrong(
-        "remainder_dropped",
-        fails=("segments/cut", "segments/gradients"),
-        read="handbook/memory.md#how-many-segments",
-        explanation="""Every segment gets len(blocks) // segments blocks, and the blocks that are left over never run.
-        The model is shallower than its configuration says, and those weights have no gradient.""",
-        change="""
--    short, longer = divmod(len(blocks), segments)
--    start = 0
-+    size = len(blocks) // segments
-     for place in range(segments):
--        end = start + short + (place < longer)
--        x = checkpoint(run(start, end), x)
--        start = end
-+        x = checkpoint(run(place * size, (place + 1) * size), x)
-""",
-    ),
-    KnownWrong(
-        "remainder_in_one_more",
-        fails=("segments/cut", "segments/memory"),
-        read="handbook/memory.md#how-many-segments",
-        explanation="""Segments of len(blocks) // segments blocks, and what is left over becomes one more segment.
-        Somebody asked for so many segments because so many inputs fit; this keeps another.""",
-        change="""
--    short, longer = divmod(len(blocks), segments)
--    start = 0
--    for place in range(segments):
--        end = start + short + (place < longer)
--        x = checkpoint(run(start, end), x)
--        start = end
-+    size = len(blocks) // segments
-+    for start in range(0, len(blocks), size):
-+        x = checkpoint(run(start, start + size), x)
-""",
-    ),
-    KnownWrong(
-        "remainder_in_the_last",
-        fails=("segments/cut",),
-        read="handbook/memory.md#how-many-segments",
-        explanation="""The last segment takes all that is left over. It can be nearly twice as long as the others, and
-        it runs again when the inputs of all segments are still there: the peak is the highest possible.""",
-        change="""
--    short, longer = divmod(len(blocks), segments)
--    start = 0
-+    size = len(blocks) // segments
-     for place in range(segments):
--        end = start + short + (place < longer)
--        x = checkpoint(run(start, end), x)
--        start = end
-+        x = checkpoint(run(place * size, len(blocks) if place == segments - 1 else (place + 1) * size), x)
++        x = checkpoint(run(start, start + length), x) if last else run(start, start + length)(x)
++        start += length
 """,
     ),
     KnownWrong(
         "all_inputs_at_the_peak",
         fails=("segments/best",),
         read="handbook/memory.md#how-many-segments",
-        explanation="""The peak is taken as all segments' inputs and the longest segment's inside. They never meet: the
-        longest comes first, and when it runs again the inputs of those behind it are gone.""",
+        explanation="""The result fits a peak of all segments' inputs and the longest segment's inside. These
+        are never in memory at once: the longest segment comes first, and when it runs again the inputs of those after
+        it are gone.""",
         definitions="""
 def best_segments(layers, boundary, inside):
     return min(range(1, layers + 1), key=lambda segments: segments * boundary + -(-layers // segments) * inside)
@@ -611,8 +814,9 @@ def best_segments(layers, boundary, inside):
         "always_the_root",
         fails=("segments/best",),
         read="handbook/memory.md#how-many-segments",
-        explanation="""The square root of the number of layers is best only where a block keeps as much as its input. A
-        transformer block keeps about 16 times its input, and then more, shorter segments have the lower peak.""",
+        explanation="""The square root of the number of layers is best only where a block keeps as much as its
+        input. A transformer block keeps about 16 times its input, and then more, shorter segments have the lower
+        peak.""",
         definitions="""
 import math
 
@@ -625,8 +829,8 @@ def best_segments(layers, boundary, inside):
         "as_many_as_layers",
         fails=("segments/best",),
         read="handbook/memory.md#how-many-segments",
-        explanation="""A segment a layer, because a block keeps so much more than its input. True of short models. In a
-        deep one the inputs add up, and segments of two or three have the lower peak.""",
+        explanation="""One segment per layer, because a block keeps so much more than its input. True of short
+        models. In a deep one the inputs add up, and segments of two or three blocks have the lower peak.""",
         definitions="""
 def best_segments(layers, boundary, inside):
     return layers
@@ -636,8 +840,8 @@ def best_segments(layers, boundary, inside):
         "largest_of_equals",
         fails=("segments/best",),
         read="handbook/memory.md#how-many-segments",
-        explanation="""Of several numbers of segments with the same peak this takes the largest. Each segment is one
-        more node and one more input between forward and backward, for nothing.""",
+        explanation="""Of several numbers of segments with the same peak this is the largest; the smallest was
+        asked for. Each segment is one more input between forward and backward, for nothing.""",
         change="""
 -    return min(range(1, layers + 1), key=peak)
 +    return min(range(layers, 0, -1), key=peak)
@@ -647,9 +851,9 @@ def best_segments(layers, boundary, inside):
         "root_with_the_constant",
         fails=("segments/best",),
         read="handbook/memory.md#how-many-segments",
-        explanation="""The formula that sets boundary * s equal to inside * L / s and rounds. It is the right idea and a
-        few segments off: lengths are whole numbers, the inputs behind a segment are gone, and its own input counts as
-        its inside.""",
+        explanation="""The result is that of the formula that sets boundary * s equal to inside * L / s. It
+        is the right idea and a few segments off: lengths are whole numbers, the inputs after a segment are gone, and a
+        segment's own input counts as its inside.""",
         definitions="""
 import math
 
@@ -660,92 +864,162 @@ def best_segments(layers, boundary, inside):
     ),
     KnownWrong(
         "last_kept_first_used",
-        fails=("checkpoint_selective/gradients", "checkpoint_selective/runs", "checkpoint_selective/memory"),
+        fails=(
+            "keep_or_reuse/values",
+            "keep_or_reuse/runs",
+            "keep_or_reuse/memory",
+        ),
         read="handbook/memory.md#keep-what-is-dear",
-        explanation="""The kept outputs are taken from the end of the list. Backward goes from the last operation to the
-        first, but the second run is a forward pass: it asks for the first output first.""",
+        explanation="""The second call
+        gets the kept outputs from the last to the first. Backward goes that way, but the second call is a forward
+        pass: it needs the first output first.""",
         change="""
--                return kept.pop(0).detach()
-+                return kept.pop().detach()
+-                return kept.pop(0)
++                return kept.pop()
+""",
+    ),
+    KnownWrong(
+        "one_list_for_all",
+        fails=("keep_or_reuse/values",),
+        read="handbook/memory.md#keep-what-is-dear",
+        explanation="""All functions share what is kept: where two take turns, one gets
+        the outputs of the other. A model has many blocks, and all run forward before the first runs again.""",
+        change="""
+-    kept: list[Tensor] = []
++    kept = globals().setdefault("KEPT", [])
+""",
+    ),
+    KnownWrong(
+        "everything_again",
+        fails=(
+            "keep_or_reuse/values",
+            "keep_or_reuse/runs",
+            "keep_or_reuse/memory",
+        ),
+        read="handbook/memory.md#keep-what-is-dear",
+        explanation="""Every operation runs in both calls, whatever
+        `keep` says. That is full recomputation, with the matrix products, which are nearly all of the FLOPs, done
+        twice.""",
+        definitions="""
+def keep_or_reuse(function, keep):
+    return function
 """,
     ),
     KnownWrong(
         "computed_all_the_same",
-        fails=("checkpoint_selective/runs",),
+        fails=("keep_or_reuse/runs",),
         read="handbook/memory.md#keep-what-is-dear",
-        explanation="""The second run takes the kept output off the list, and computes it as well. The memory is spent
-        and the time is too.""",
+        explanation="""In the second call an operation in keep gets its kept output and runs as
+        well. The memory is spent, and so is the time.""",
         change="""
              if again:
 +                func(*args, **(kwargs or {}))
 """,
     ),
     KnownWrong(
-        "every_output_kept",
-        fails=("checkpoint_selective/runs", "checkpoint_selective/memory"),
-        read="handbook/memory.md#keep-what-is-dear",
-        explanation="""Every operation's output is kept, whatever `keep` says. Nothing is computed twice, and more is
-        kept than without checkpointing: outputs that no derivative reads, too.""",
-        change="""
--            if func not in keep:
--                return func(*args, **(kwargs or {}))
--            if again:
--                return kept.pop(0).detach()
--            kept.append(func(*args, **(kwargs or {})))
--            return kept[-1]
-+            if func is torch.ops.aten.addmm.default or func is torch.ops.aten.gelu.default:
-+                if again:
-+                    return kept.pop(0).detach()
-+                kept.append(func(*args, **(kwargs or {})))
-+                return kept[-1]
-+            return func(*args, **(kwargs or {}))
-""",
-    ),
-    KnownWrong(
-        "everything_again",
-        fails=("checkpoint_selective/runs", "checkpoint_selective/memory"),
-        read="handbook/memory.md#keep-what-is-dear",
-        explanation="""`keep` is not looked at: everything runs again. That is full recomputation, with the matrix
-        products, which are nearly all of the FLOPs, done twice.""",
-        definitions="""
-def checkpoint_selective(function, *inputs, keep):
-    return checkpoint(function, *inputs)
-""",
-    ),
-    KnownWrong(
         "others_kept",
-        fails=("checkpoint_selective/runs", "checkpoint_selective/memory"),
+        fails=("keep_or_reuse/runs", "keep_or_reuse/memory"),
         read="handbook/memory.md#keep-what-is-dear",
-        explanation="""The condition is the wrong way round: what is not in `keep` is kept, and what is in it runs
-        again. The policy is turned into its opposite, with the dear operations done twice.""",
+        explanation="""Operations in `keep` run twice and others once: the
+        condition is the wrong way round. The expensive operations are done twice.""",
         change="""
 -            if func not in keep:
 +            if func in keep or func not in (torch.ops.aten.addmm.default, torch.ops.aten.gelu.default):
 """,
     ),
     KnownWrong(
+        "every_output_kept",
+        fails=("keep_or_reuse/runs", "keep_or_reuse/memory"),
+        read="handbook/memory.md#keep-what-is-dear",
+        explanation="""Matrix products and GELUs are kept alike, whatever
+        `keep` says. Nothing of them is computed twice, and more is kept than was asked for.""",
+        change="""
+-            if func not in keep:
++            if func not in (torch.ops.aten.addmm.default, torch.ops.aten.gelu.default):
+""",
+    ),
+    KnownWrong(
         "kept_for_good",
-        fails=("checkpoint_selective/released",),
+        fails=("keep_or_reuse/memory",),
         read="handbook/backpropagation.md#who-holds-the-graph",
-        explanation="""The kept outputs are read by their number and stay in the list. The list lives in the function,
-        the function in the node, and the node as long as somebody holds the loss: backward has passed and frees
+        explanation="""After the second call the kept outputs still exist. The function holds them,
+        and the graph holds the function as long as somebody holds the loss: backward has passed and frees
         nothing.""",
         change="""
      again = False
 +    reused = 0
 @@
--                return kept.pop(0).detach()
+-                return kept.pop(0)
 +                nonlocal reused
 +                reused += 1
-+                return kept[reused - 1].detach()
++                return kept[reused - 1]
+""",
+    ),
+    KnownWrong(
+        "keep_ignored",
+        fails=(
+            "checkpoint_selective/runs",
+            "checkpoint_selective/memory",
+        ),
+        read="handbook/memory.md#keep-what-is-dear",
+        explanation="""Everything runs again, whatever `keep`
+        says. That is full recomputation, with the matrix products, which are nearly all of the FLOPs, done
+        twice.""",
+        definitions="""
+def checkpoint_selective(function, *inputs, keep):
+    return checkpoint(function, *inputs)
+""",
+    ),
+    KnownWrong(
+        "kept_by_autograd_too",
+        fails=(
+            "checkpoint_selective/runs",
+            "checkpoint_selective/memory",
+        ),
+        read="handbook/memory.md#keep-what-is-dear",
+        explanation="""Each operation runs once, and
+        autograd keeps all activations: nothing is recomputed. Operations that are not in `keep` must run
+        again.""",
+        definitions="""
+def checkpoint_selective(function, *inputs, keep):
+    return keep_or_reuse(function, keep)(*inputs)
+""",
+    ),
+    KnownWrong(
+        "graph_in_the_kept_outputs",
+        fails=("checkpoint_selective/released",),
+        read="handbook/backpropagation.md#who-holds-the-graph",
+        explanation="""Where no backward follows, the kept outputs are never
+        freed: autograd writes the graph of the first run on a kept output, and the graph holds the function that holds
+        the output. Python's garbage collector does not see into the graph. Keep outputs detached.""",
+        definitions="""
+def checkpoint_selective(function, *inputs, keep):
+    kept, again = [], []
+
+    class KeepOrReuse(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            if func not in keep:
+                return func(*args, **(kwargs or {}))
+            if again:
+                return kept.pop(0).detach()
+            kept.append(func(*args, **(kwargs or {})))
+            return kept[-1]
+
+    def run(*inputs):
+        with KeepOrReuse():
+            output = function(*inputs)
+        again.append(True)
+        return output
+
+    return checkpoint(run, *inputs)
 """,
     ),
     KnownWrong(
         "input_counted_twice",
-        fails=("plan/peak",),
+        fails=("peak_bytes/peak",),
         read="handbook/memory.md#down-to-a-budget",
-        explanation="""A recomputed layer at work is charged its inside and its boundary. Its input is part of its
-        inside, and the same memory: it is counted twice.""",
+        explanation="""A recomputed layer at work counts with its inside and its boundary. Its input is part
+        of its inside, and the same memory: it is counted twice.""",
         change="""
 -        peak = max(peak, before + layer.inside)
 +        peak = max(peak, before + layer.inside + (layer.boundary if place in recomputed else 0))
@@ -753,10 +1027,10 @@ def checkpoint_selective(function, *inputs, keep):
     ),
     KnownWrong(
         "inputs_cost_nothing",
-        fails=("plan/peak",),
+        fails=("peak_bytes/peak",),
         read="handbook/memory.md#down-to-a-budget",
-        explanation="""A recomputed layer is taken to keep nothing. It keeps its input: of many layers that adds up, and
-        is all there is between forward and backward when everything is recomputed.""",
+        explanation="""A recomputed layer counts as if it kept nothing. It keeps its input: over many layers
+        that adds up, and is all there is between forward and backward when everything is recomputed.""",
         change="""
 -        before += layer.boundary if place in recomputed else layer.inside
 +        before += 0 if place in recomputed else layer.inside
@@ -764,11 +1038,11 @@ def checkpoint_selective(function, *inputs, keep):
     ),
     KnownWrong(
         "largest_always_comes_back",
-        fails=("plan/peak",),
+        fails=("peak_bytes/peak",),
         read="handbook/memory.md#down-to-a-budget",
-        explanation="""What all layers keep, and the largest recomputed inside on top. The largest may be an early
-        layer: when backward reaches it, those behind it are gone, and its own input counts twice. Too careful a bound
-        recomputes layers that would fit.""",
+        explanation="""The result is what all layers keep, and the largest recomputed inside on top. The
+        largest may be an early layer: when backward reaches it, those after it are gone, and its own input counts
+        twice. A bound that is too high recomputes layers that would fit.""",
         definitions="""
 def peak_bytes(layers, recomputed):
     kept = sum(layer.boundary if place in recomputed else layer.inside for place, layer in enumerate(layers))
@@ -777,10 +1051,10 @@ def peak_bytes(layers, recomputed):
     ),
     KnownWrong(
         "last_layer_missed",
-        fails=("plan/peak",),
+        fails=("peak_bytes/peak",),
         read="handbook/memory.md#down-to-a-budget",
-        explanation="""The peak is looked for before each layer and not after the last. That is where backward begins:
-        the last layer at work, and everything before it still there.""",
+        explanation="""The last layer does not count. Backward begins there: the last layer at work, and
+        everything before it still there.""",
         change="""
 -    for place, layer in enumerate(layers):
 +    for place, layer in enumerate(layers[:-1]):
@@ -788,9 +1062,9 @@ def peak_bytes(layers, recomputed):
     ),
     KnownWrong(
         "nothing_comes_back",
-        fails=("plan/peak",),
+        fails=("peak_bytes/peak",),
         read="handbook/memory.md#down-to-a-budget",
-        explanation="""The peak is taken as what the layers keep between forward and backward. In backward a recomputed
+        explanation="""The result is what the layers keep between forward and backward. In backward a recomputed
         layer's inside comes back while it works, on top of all that is kept before it.""",
         definitions="""
 def peak_bytes(layers, recomputed):
@@ -801,8 +1075,7 @@ def peak_bytes(layers, recomputed):
         "below_the_budget",
         fails=("plan/fits", "plan/cheapest"),
         read="handbook/memory.md#down-to-a-budget",
-        explanation="""A plan whose peak is exactly the budget is turned down. At most means that it fits; the last
-        choice that does is lost, and with it a budget that only this choice meets.""",
+        explanation="""A plan whose peak is exactly the budget is turned down. At most means that it fits.""",
         change="""
 -        if (best is None or flops < least) and peak_bytes(layers, places) <= budget:
 +        if (best is None or flops < least) and peak_bytes(layers, places) < budget:
@@ -812,7 +1085,7 @@ def peak_bytes(layers, recomputed):
         "all_or_nothing",
         fails=("plan/cheapest",),
         read="handbook/memory.md#down-to-a-budget",
-        explanation="""If it does not fit, everything is recomputed: one switch, as many trainers have it. Nearly every
+        explanation="""Either nothing is recomputed or everything: one switch, as many trainers have it. Nearly every
         budget between the two is met by fewer FLOPs.""",
         definitions="""
 def plan(layers, budget):
@@ -826,8 +1099,9 @@ def plan(layers, budget):
         "best_ratio_first",
         fails=("plan/cheapest",),
         read="handbook/memory.md#down-to-a-budget",
-        explanation="""Greedy: the most bytes a FLOP first, until it fits. Close, and not the least: the last layer
-        taken may save far more than was still needed, and a layer's saving counts only where the peak is behind it.""",
+        explanation="""The plan is that of a greedy rule: the most bytes per FLOP first, until it fits. Close, and
+        not the least: the last layer taken may save far more than was still needed, and a layer's saving counts only
+        where the peak is after it.""",
         definitions="""
 def ratio(layer):
     return layer.flops / (layer.inside - layer.boundary)
@@ -848,8 +1122,8 @@ def plan(layers, budget):
         "cheapest_first",
         fails=("plan/cheapest",),
         read="handbook/memory.md#down-to-a-budget",
-        explanation="""Greedy: the layer with the fewest FLOPs first, until it fits. Cheap layers often save little, so
-        many of them are recomputed where one would have done.""",
+        explanation="""The plan is that of a greedy rule: the layer with the fewest FLOPs first, until it fits. Cheap
+        layers often save little, so many of them are recomputed where one would do.""",
         definitions="""
 def plan(layers, budget):
     places = []
@@ -866,8 +1140,8 @@ def plan(layers, budget):
         "fewest_layers",
         fails=("plan/cheapest",),
         read="handbook/memory.md#down-to-a-budget",
-        explanation="""The fewest layers that fit, instead of the fewest FLOPs. One dear layer may cost more than three
-        cheap ones.""",
+        explanation="""The plan has the fewest layers that fit, not the fewest FLOPs. One expensive layer may cost
+        more than three cheap ones.""",
         change="""
 -        flops = sum(layers[place].flops for place in places)
 -        if (best is None or flops < least) and peak_bytes(layers, places) <= budget:
@@ -880,8 +1154,8 @@ def plan(layers, budget):
         "largest_first",
         fails=("plan/cheapest",),
         read="handbook/memory.md#down-to-a-budget",
-        explanation="""Greedy: the layer that saves the most bytes first, until it fits. It overlooks what the layer
-        costs, and that several small savings may be cheaper.""",
+        explanation="""The plan is that of a greedy rule: the layer that saves the most bytes first, until it fits. It
+        leaves out what the layer costs, and that several small savings may be cheaper.""",
         definitions="""
 def plan(layers, budget):
     places = []
@@ -916,8 +1190,8 @@ def plan(layers, budget):
         "leanest_anyway",
         fails=("plan/refuses",),
         read="handbook/memory.md#down-to-a-budget",
-        explanation="""When nothing fits, the leanest choice comes back as if it did. The run starts, and dies an hour
-        later where a sentence now would have said so.""",
+        explanation="""When nothing fits, a plan comes back as if it did. The run starts, and fails an hour later for
+        lack of memory, where a sentence now would have said so.""",
         definitions="""
 def plan(layers, budget):
     choices = [[p for p in range(len(layers)) if choice >> p & 1] for choice in range(2 ** len(layers))]
@@ -961,69 +1235,101 @@ HURRIED = {
 +    return [max(1, count) for count in counts]
 """,
     },
+    "repeatable": {
+        "keeps copies of the inputs": """
+     random_state = torch.get_rng_state()
++    inputs = tuple(value.clone() if isinstance(value, Tensor) else value for value in inputs)
+""",
+        "state of an autocast for a GPU": """
+-    autocast = {"enabled": torch.is_autocast_enabled("cpu"), "dtype": torch.get_autocast_dtype("cpu")}
++    autocast = {"enabled": torch.is_autocast_enabled(), "dtype": torch.get_autocast_dtype("cpu")}
+""",
+        "second run in training mode": """
+-                return function(*fresh)
++                return function.train()(*fresh)
+""",
+        "state noted after a draw": """
+     random_state = torch.get_rng_state()
++    torch.rand(1)
+""",
+        "second run in float64": """
+-                fresh[place] = value.detach().requires_grad_(value.requires_grad)
++                fresh[place] = value.detach().double().requires_grad_(value.requires_grad)
+""",
+        "leaves gradients on": """
+-            with torch.enable_grad(), torch.autocast("cpu", **autocast):
+-                return function(*fresh)
++            torch.set_grad_enabled(True)
++            with torch.autocast("cpu", **autocast):
++                return function(*fresh)
+""",
+        "any error for an overwritten input": """
+-                    raise RuntimeError(f"input {place} was overwritten by an inplace operation before its second run")
++                    raise ValueError(f"input {place} was overwritten by an inplace operation before its second run")
+""",
+        "weights are guarded too": """
+     versions = [value._version if isinstance(value, Tensor) else 0 for value in inputs]
++    weights = list(function.parameters()) if isinstance(function, nn.Module) else []
++    before = [weight._version for weight in weights]
+@@
+         fresh = list(inputs)
++        if [weight._version for weight in weights] != before:
++            raise RuntimeError("a weight was overwritten")
+""",
+    },
     "checkpoint": {
-        "keeps the first tensor": """
--    ctx.save_for_backward(*[one for one in inputs if isinstance(one, Tensor)])
-+    ctx.save_for_backward(*[one for one in inputs if isinstance(one, Tensor)][:1])
+        "hooks of the second run keep its graph in place": """
+-        remade[len(remade)] = tensor.detach()
++        remade[len(remade)] = tensor.clone().double()
 """,
-        "clones the inputs": """
--    ctx.save_for_backward(*[one for one in inputs if isinstance(one, Tensor)])
-+    ctx.save_for_backward(*[one.clone() for one in inputs if isinstance(one, Tensor)])
-""",
-        "clears gradients before it backpropagates": """
-     if output.requires_grad:
-+        if isinstance(ctx.function, nn.Module):
-+            ctx.function.zero_grad()
-""",
-        "autocast of a GPU": """
--    ctx.autocast = {"enabled": torch.is_autocast_enabled("cpu"), "dtype": torch.get_autocast_dtype("cpu")}
-+    ctx.autocast = {"enabled": torch.is_autocast_enabled(), "dtype": torch.get_autocast_dtype("cpu")}
-""",
-        "state taken after the run": """
-+    first = function(*inputs)
-     ctx.random_state = torch.get_rng_state()
-+    return first
-""",
-        "scales by the mean": """
--        torch.autograd.backward(output, gradient)
-+        torch.autograd.backward(output, gradient / gradient.numel())
-""",
-        "second run in float32": """
--        output = ctx.function(*inputs)
-+        output = ctx.function(*inputs).float().double()
-""",
-        "always under bf16": """
--    with torch.enable_grad(), torch.autocast("cpu", **ctx.autocast):
-+    with torch.enable_grad(), torch.autocast("cpu", dtype=torch.bfloat16):
-""",
-        "returns gradients of tensors only": """
--    return tuple(one.grad if isinstance(one, Tensor) else None for one in inputs)
-+    return tuple(one.grad for one in inputs if isinstance(one, Tensor))
-""",
-        "the first input gets none": """
--    return tuple(one.grad if isinstance(one, Tensor) else None for one in inputs)
-+    return tuple(None if not isinstance(one, Tensor) or one is inputs[0] else one.grad for one in inputs)
+        "only modules are recomputed": """
+     again = repeatable(function, inputs)
++    if not isinstance(function, nn.Module):
++        return function(*inputs)
 """,
         "the output is kept": """
--    return function(*inputs)
-+    ctx.output = function(*inputs) * 1
-+    return ctx.output
+     with saved_tensors_hooks(number_instead, take):
+-        return function(*inputs)
++        output = function(*inputs)
++    remade[-1] = (output[0] if isinstance(output, tuple) else output).detach().clone()
++    return output
 """,
-        "checkpoints when the input asks only": """
-+    if not any(isinstance(one, Tensor) and one.requires_grad for one in inputs):
-+        with torch.no_grad():
-+            return function(*inputs)
-     asks = torch.empty(0, requires_grad=True)
+        "evaluation mode is not recomputed": """
+     again = repeatable(function, inputs)
++    if getattr(function, "training", True):
++        return function(*inputs)
+""",
+        "a scaled output": """
+     with saved_tensors_hooks(number_instead, take):
+-        return function(*inputs)
++        return function(*inputs) * 1.0
+""",
+        "the second run comes one step late": """
+-            with saved_tensors_hooks(remake, lambda nothing: nothing):
+-                again()
++            with saved_tensors_hooks(remake, lambda nothing: nothing):
++                function(*inputs)
+""",
+    },
+    "segment_lengths": {
+        "one longer segment only": """
+-    return [short + 1] * longer + [short] * (segments - longer)
++    return [short + 1] * min(1, longer) + [short] * (segments - min(1, longer))
+""",
+        "a tuple": """
+-    return [short + 1] * longer + [short] * (segments - longer)
++    return tuple([short + 1] * longer + [short] * (segments - longer))
+""",
+        "floats": """
+-    short, longer = divmod(blocks, segments)
+-    return [short + 1] * longer + [short] * (segments - longer)
++    return [blocks / segments] * segments
 """,
     },
     "segments": {
         "first segment is plain": """
--        x = checkpoint(run(start, end), x)
-+        x = run(start, end)(x) if place == 0 else checkpoint(run(start, end), x)
-""",
-        "rounds the length up": """
--        end = start + short + (place < longer)
-+        end = start + short + (longer > 0)
+-        x = checkpoint(run(start, start + length), x)
++        x = run(start, start + length)(x) if start == 0 else checkpoint(run(start, start + length), x)
 """,
         "blocks are checkpointed inside": """
 -                x = block(x)
@@ -1034,46 +1340,60 @@ HURRIED = {
 +            for block in reversed(blocks[start:end]):
 """,
         "first segment is the fullest": """
--        return max(before * boundary + (short + (before < longer)) * inside for before in range(segments))
-+        return max(before * boundary + (short + (before < longer)) * inside for before in range(1))
+-        return max(before * boundary + length * inside for before, length in enumerate(lengths))
++        return lengths[0] * inside
 """,
         "last segment is the fullest": """
--        return max(before * boundary + (short + (before < longer)) * inside for before in range(segments))
-+        return max(before * boundary + (short + (before < longer)) * inside for before in [segments - 1])
+-        return max(before * boundary + length * inside for before, length in enumerate(lengths))
++        return (segments - 1) * boundary + lengths[-1] * inside
 """,
         "one of two segments at most": """
 -    return min(range(1, layers + 1), key=peak)
 +    return min(range(1, layers // 2 + 2), key=peak)
 """,
-    },
-    "checkpoint_selective": {
-        "hands out the first one again": """
--                return kept.pop(0).detach()
-+                return kept[0].detach()
+        "the sum for the peak": """
+-        return max(before * boundary + length * inside for before, length in enumerate(lengths))
++        return sum(before * boundary + length * inside for before, length in enumerate(lengths))
 """,
-        "one list for all calls": """
--    kept: list[Tensor] = []
-+    kept = globals().setdefault('KEPT', [])
+    },
+    "keep_or_reuse": {
+        "hands out the first one again": """
+-                return kept.pop(0)
++                return kept[0]
 """,
         "first operation of a kind only": """
 -            if func not in keep:
-+            if func not in keep or (not again and len(kept) > 2):
++            if func not in keep or (not again and len(kept) > 0):
 """,
-        "stays under no_grad": """
--            output = function(*inputs)
-+            output = function(*inputs).detach()
+        "keeps copies": """
+-            kept.append(output.detach())
++            kept.append(output.detach().float())
+""",
+        "without keyword arguments": """
+-                return func(*args, **(kwargs or {}))
++                return func(*args)
+""",
+        "compares names": """
+-            if func not in keep:
++            if str(func) not in map(str, keep) or "gelu" in str(func):
 """,
     },
-    "plan": {
-        "leaves out the dearest while it fits": """
-     best: list[int] | None = None
-+    chosen = list(range(len(layers)))
-+    for place in sorted(chosen, key=lambda place: -layers[place].flops):
-+        if peak_bytes(layers, [one for one in chosen if one != place]) <= budget:
-+            chosen.remove(place)
-+    if peak_bytes(layers, chosen) <= budget:
-+        return chosen
+    "checkpoint_selective": {
+        "stays under no_grad": """
+-    return checkpoint(keep_or_reuse(function, keep), *inputs)
++    return checkpoint(lambda *values: keep_or_reuse(function, keep)(*values).detach(), *inputs)
 """,
+        "a new memory for each run": """
+-    return checkpoint(keep_or_reuse(function, keep), *inputs)
++    return checkpoint(lambda *values: keep_or_reuse(function, keep)(*values), *inputs)
+""",
+        "the other way round": """
+-    return checkpoint(keep_or_reuse(function, keep), *inputs)
++    again = keep_or_reuse(lambda *values: checkpoint(function, *values), keep)
++    return again(*inputs)
+""",
+    },
+    "peak_bytes": {
         "peak of the last layer": """
 -        peak = max(peak, before + layer.inside)
 +        peak = before + layer.inside
@@ -1081,6 +1401,17 @@ HURRIED = {
         "saved bytes taken for the peak": """
 -        peak = max(peak, before + layer.inside)
 +        peak = before + layer.boundary
+""",
+    },
+    "plan": {
+        "leaves out the most expensive while it fits": """
+     best: list[int] | None = None
++    chosen = list(range(len(layers)))
++    for place in sorted(chosen, key=lambda place: -layers[place].flops):
++        if peak_bytes(layers, [one for one in chosen if one != place]) <= budget:
++            chosen.remove(place)
++    if peak_bytes(layers, chosen) <= budget:
++        return chosen
 """,
         "never the first layer": """
 -    for choice in range(2 ** len(layers)):

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from rankzero.exercises.checks.check import Check, Exercise, Judge
-from rankzero.exercises.checks.judges import all_of, equals_reference, number_equals, shorten
+from rankzero.exercises.checks.judges import all_of, equals_reference, mismatch_text, number_equals, shorten
 from rankzero.exercises.probes.answers import Answers, equal
 
 
 def same_bits(name: str, what: str) -> Judge:
-    """The array `name` is the reference's, bit for bit; says whether numbers are missing, or how far off they are."""
+    """The array `name` is the reference's, bit for bit; otherwise says what is missing, or how far off it is."""
 
     def judge(got: Answers, expected: Answers) -> str | None:
         mine, wanted = got[name], expected[name]
@@ -23,15 +23,20 @@ def same_bits(name: str, what: str) -> Judge:
             return None
         if not isinstance(mine, np.ndarray) or mine.dtype != wanted.dtype:
             return f"{what} is no array of float64 numbers."
-        if mine.shape == wanted.shape and np.array_equal(np.isnan(mine), np.isnan(wanted)):
-            with np.errstate(all="ignore"):
-                worst = np.nanmax(np.abs(mine - wanted))
-            return f"{what} differs from that of a plain call by up to {worst:.2g}; expected no difference in any bit."
-        if np.isnan(mine).all():
-            return f"{what} is missing (None)."
-        if np.isnan(wanted).all():
-            return f"{what} is there; expected none, since nobody asked for it."
-        return f"{what} has other parts than that of a plain call: {np.isnan(mine).sum()} numbers are missing."
+        if mine.shape != wanted.shape:
+            shapes = f"{shorten(list(mine.shape))}; expected {list(wanted.shape)}"
+            return f"{what} is missing (None)." if np.isnan(mine).all() else f"{what} has the shape {shapes}."
+        missing, surplus = (np.isnan(one) & ~np.isnan(other) for one, other in ((mine, wanted), (wanted, mine)))
+        if missing.any():
+            return f"{what} is missing (None): {missing.sum()} of its {missing.size} numbers."
+        if surplus.any():
+            there = f"{what} is there for {surplus.sum()} numbers that a plain call leaves at None"
+            return f"{there}: those that require no gradient or are unused."
+        with np.errstate(all="ignore"):
+            worst, largest = (float(np.nanmax(np.abs(one))) for one in (mine - wanted, wanted))
+        so_small = ": rounding, as by a narrower dtype or another order of additions" if worst < 1e-5 * largest else ""
+        differs = f"{what} differs from that of a plain call by up to {worst:.2g}"
+        return f"{differs}; expected no difference in any bit{so_small}."
 
     return judge
 
@@ -56,7 +61,8 @@ def counts_are_right(got: Answers, expected: Answers) -> str | None:
     """Each block's count."""
     if equal(got["counts"], expected["counts"]):
         return None
-    return f"the counts of 4 blocks are {shorten(got['counts'])}; expected {expected['counts']}."
+    blocks = len(expected["counts"])
+    return f"the counts of {blocks} blocks are {shorten(got['counts'])}; expected the list {expected['counts']}."
 
 
 def nothing_left(got: Answers, expected: Answers) -> str | None:
@@ -69,9 +75,111 @@ def nothing_left(got: Answers, expected: Answers) -> str | None:
             continue
         if type(got[when]) is int and got[when] < expected[when]:
             return f"after {words}, a hook is gone that somebody else had put on a block."
-        more = got[when] - expected[when] if type(got[when]) is int else None
-        return f"after {words}, {counted(more)} hooks or replaced methods are left; expected 0."
+        more = counted(got[when] - expected[when] if type(got[when]) is int else None)
+        return f"after {words}, hooks or replaced methods are left: {more}; expected 0."
     return None if got["class"] is True else "a method of the blocks' class is still replaced at the end."
+
+
+# ---------------------------------------------------------------------------------------------------------- repeatable
+def runs_once_when_asked(got: Answers, expected: Answers) -> str | None:
+    """Not when the run is noted, once when it is asked for."""
+    early, later = each(got["runs"], expected["runs"])
+    if not equal(early, 0):
+        return f"repeatable itself ran the function {counted(early)} times; expected 0: it only notes."
+    if not equal(later, 1):
+        return f"the function that repeatable returned ran the block {counted(later)} times; expected 1."
+    return None
+
+
+def has_a_graph_of_its_own(got: Answers, expected: Answers) -> str | None:
+    """The second run makes a graph that ends at its inputs, and leaves the caller's tensors and mode alone."""
+    if got["asks"] is not True:
+        return (
+            "called with gradients off, as in backward, the second run makes no graph: its output requires no gradient."
+        )
+    if got["went on"] is not False:
+        return (
+            "the second run's graph goes on behind its input: the tensor that the input was made from got a gradient."
+        )
+    if got["attached"] is not True:
+        return "the caller's own input is detached from its graph: work on a detached tensor of your own."
+    return None if got["off"] is True else "gradients are on after the second run; they were off before it."
+
+
+def same_draws(got: Answers, expected: Answers) -> str | None:
+    """The masks of both runs, and what is drawn after."""
+    if not equal(got["first"], expected["first"]):
+        return "repeatable changed the random generator: the first run, which comes after it, draws other numbers."
+    if not equal(got["second"], expected["second"]):
+        return "the second run dropped other numbers than the first: it did not draw the same random numbers."
+    moments = ("the first run", "the second run", "a second run that raised an error")
+    for moment, mine, wanted in zip(moments, each(got["drawn"], expected["drawn"]), expected["drawn"], strict=True):
+        if not equal(mine, wanted):
+            return f"the random number that is drawn after {moment} {mismatch_text(mine, wanted)}"
+    return None
+
+
+AUTOCASTS = (
+    "noted under float16, run without autocast",
+    "noted under bfloat16, run without autocast",
+    "noted and run without autocast",
+    "noted under float16, run under bfloat16",
+    "noted without autocast, run under bfloat16",
+    "noted under bfloat16, run under float16",
+)
+
+
+def autocast_is_noted(got: Answers, expected: Answers) -> str | None:
+    """The dtype of a linear layer's output in each case."""
+    for case, mine, wanted in zip(AUTOCASTS, each(got["seen"], expected["seen"]), expected["seen"], strict=True):
+        if not equal(mine, wanted):
+            return f"{case}: a linear layer gives {shorten(mine)}; expected {wanted}."
+    return None if got["left on"] is False else "autocast is on after the second run; it was off before."
+
+
+TENSORS = (
+    "a float64 input that requires a gradient and has a graph",
+    "a float64 input that requires a gradient",
+    "a float32 input that requires no gradient",
+    "a bfloat16 input that requires a gradient",
+    "an int64 input",
+    "a bool input",
+)
+
+
+def inputs_arrive(got: Answers, expected: Answers) -> str | None:
+    """Each input in its place, with its dtype and what it requires; the caller's tensors as they were."""
+    if not equal(got["count"], expected["count"]):
+        return f"the second run gets {counted(got['count'])} inputs; expected {expected['count']}."
+    if not equal(got["same"], expected["same"]):
+        lost = [name for name in expected["same"] if name not in (got["same"] if isinstance(got["same"], list) else [])]
+        kinds = {"scale": "a number", "more": "a list", "nothing": "None"}
+        return f"{', '.join(kinds[name] for name in lost)} did not arrive unchanged in its place among the inputs."
+    for what in ("dtypes", "values", "asks", "attached"):
+        for subject, mine, wanted in zip(TENSORS, each(got[what], expected[what]), expected[what], strict=True):
+            if equal(mine, wanted):
+                continue
+            found, right = (shorten(one, 40) for one in (mine, wanted))
+            words = {
+                "dtypes": f"has the dtype {found}; expected {right}",
+                "values": "arrives with other numbers, or in another place",
+                "asks": f"arrives with requires_grad={found}; expected {right}",
+                "attached": "arrives with the graph that made it; expected a detached tensor",
+            }
+            return f"{subject} {words[what]}."
+    if equal(got["caller"], expected["caller"]):
+        return None
+    return "requires_grad of the caller's own tensors is changed: work on detached tensors of your own."
+
+
+def overwriting_is_noticed(got: Answers, expected: Answers) -> str | None:
+    """A RuntimeError for an overwritten input, and for nothing else."""
+    for change, wanted in expected.items():
+        if not equal(got[change], wanted):
+            return (
+                f"{change} was overwritten in place before the second run: {shorten(got[change])}; expected {wanted}."
+            )
+    return None
 
 
 # ---------------------------------------------------------------------------------------------------------- checkpoint
@@ -80,7 +188,7 @@ def nothing_inside_is_kept(got: Answers, expected: Answers) -> str | None:
     if not equal(got["kept"], 0):
         return f"{counted(got['kept'])} bytes made inside the block are still there after its forward; expected 0."
     if got["copied"] is not False:
-        return "values made inside the block are still there after its forward, copied out of their tensors."
+        return "values made inside the block are still there after its forward, outside of tensors."
     return None
 
 
@@ -114,9 +222,37 @@ def saved_for_backward(got: Answers, expected: Answers) -> str | None:
     if not equal(got["released"], expected["released"]):
         left = counted(got["released"])
         return f"{left} bytes of the input are still there after backward, while the loss lives; expected 0."
-    if got["noticed"] is not True:
-        return "the input was overwritten between forward and backward and no error was raised: gradients are wrong."
+    if not equal(got["noticed"], expected["noticed"]):
+        return (
+            f"the input was overwritten between forward and backward: {shorten(got['noticed'])}; expected RuntimeError."
+        )
     return None
+
+
+def two_outputs(got: Answers, expected: Answers) -> str | None:
+    """A tuple comes back as a tuple."""
+    if equal(got["type"], "tuple"):
+        return None
+    return f"of a function that returns a tuple, {shorten(got['type'])} came back; expected a tuple of two tensors."
+
+
+def same_dtypes(name: str, where: str) -> Judge:
+    """The dtypes of outputs and gradients."""
+
+    def judge(got: Answers, expected: Answers) -> str | None:
+        for mine, wanted in zip(each(got[name], expected[name]), expected[name], strict=True):
+            if not equal(mine, wanted):
+                return f"{where}, an output or a gradient is of {shorten(mine)}; expected {wanted}."
+        return None
+
+    return judge
+
+
+def nothing_filled(got: Answers, expected: Answers) -> str | None:
+    """torch.autograd.grad returns gradients and writes none."""
+    if equal(got["filled"], 0):
+        return None
+    return f"torch.autograd.grad was called, and {counted(got['filled'])} tensors got a .grad; expected 0."
 
 
 def seen_dtypes(got: Answers, expected: Answers) -> str | None:
@@ -196,7 +332,54 @@ def best_counts(got: Answers, expected: Answers) -> str | None:
     return None
 
 
+def lengths_are_right(got: Answers, expected: Answers) -> str | None:
+    """The lengths of each case."""
+    right = expected["lengths"]
+    for (blocks, segments), mine, wanted in zip(expected["cases"], each(got["lengths"], right), right, strict=True):
+        if not equal(mine, wanted):
+            return f"segment_lengths({blocks}, {segments}) is {shorten(mine)}; expected {wanted}."
+    return None
+
+
 # ----------------------------------------------------------------------------------------------------------- selective
+def reused_values(got: Answers, expected: Answers) -> str | None:
+    """What both calls return; a weight changes in between, so that kept outputs differ from new ones."""
+    for kind in ("products", "GELUs"):
+        if not equal(got[f"early, {kind}"], 0):
+            return f"keep_or_reuse itself ran the function {counted(got[f'early, {kind}'])} times; expected 0."
+        if not equal(got[f"first, {kind}"], expected[f"first, {kind}"]):
+            return f"with {kind} kept, the first call returns other numbers than the function."
+        if not equal(got[f"second, {kind}"], expected[f"second, {kind}"]):
+            return f"with {kind} kept, the second call does not go on from the outputs that the first call kept."
+        if not equal(got[f"other, {kind}"], expected[f"other, {kind}"]):
+            return f"with {kind} kept, two functions take turns: one of them gets outputs of the other, or none."
+    return None
+
+
+def reused_counts(got: Answers, expected: Answers) -> str | None:
+    """How often each operation runs in each call, of two functions together."""
+    for kept in ("products", "GELUs", "both", "none"):
+        rows = zip(("products", "GELUs", "additions"), each(got[kept], expected[kept]), expected[kept], strict=True)
+        for kind, mine, wanted in rows:
+            if not equal(mine, wanted):
+                first, second = (counted(one) for one in each(mine, wanted))
+                both = (
+                    f"{first} times in the first calls and {second} in the second; expected {wanted[0]} and {wanted[1]}"
+                )
+                return f"of two functions, with {kept} kept, {kind} ran {both}."
+    return None
+
+
+def reused_memory(got: Answers, expected: Answers) -> str | None:
+    """The kept outputs between the calls, and nothing after."""
+    for when, words in (("held", "between the calls"), ("left", "after the second call")):
+        for kind in ("products", "GELUs"):
+            mine, wanted = got[f"{when}, {kind}"], expected[f"{when}, {kind}"]
+            if not equal(mine, wanted):
+                return f"with {kind} kept, {counted(mine)} bytes from inside exist {words}; expected {wanted:,}."
+    return None
+
+
 def kinds_run(got: Answers, expected: Answers) -> str | None:
     """Kept operations run once, the others twice."""
     for name in (f"{kind}, {kept} kept" for kept in ("products", "GELUs", "none") for kind in ("products", "GELUs")):
@@ -220,6 +403,16 @@ def outputs_are_kept(got: Answers, expected: Answers) -> str | None:
     return (
         "the blocks' last operation, which is not in keep, was changed between forward and backward, and gradients are "
         "what it gave before: it did not run again."
+    )
+
+
+def gone_without_backward(got: Answers, expected: Answers) -> str | None:
+    """Nothing exists of an output that nobody used."""
+    if equal(got["dropped"], expected["dropped"]):
+        return None
+    return (
+        f"the output was dropped and no backward follows: {counted(got['dropped'])} bytes from inside still exist; "
+        "expected 0."
     )
 
 
@@ -271,7 +464,7 @@ def plans_fit(got: Answers, expected: Answers) -> str | None:
 
 def plans_are_cheapest(got: Answers, expected: Answers) -> str | None:
     """Each plan recomputes as little as possible."""
-    budgets, right = (*BUDGETS, "one dear layer or two cheaper ones meet"), expected["plans"]
+    budgets, right = (*BUDGETS, "one expensive layer or two cheaper ones meet"), expected["plans"]
     for budget, layers, plan, best in zip(budgets, expected["layers"], each(got["plans"], right), right, strict=True):
         if said := _no_plan(budget, plan, layers):
             return said
@@ -335,7 +528,7 @@ EXERCISES = (
             ),
             Check(
                 "runs_per_block/removed",
-                "leaves nothing on the blocks, even if the step raises",
+                "leaves nothing on the blocks, even if the step raises an error",
                 points=2,
                 probe="left_behind",
                 judge=nothing_left,
@@ -343,38 +536,104 @@ EXERCISES = (
         ),
     ),
     Exercise(
-        name="checkpoint",
-        functions=("checkpoint_forward", "checkpoint_backward", "checkpoint"),
-        minutes=40,
-        difficulty="hard",
+        name="repeatable",
+        functions=("repeatable",),
+        minutes=20,
+        difficulty="medium",
         proves="you know what a second run needs to be the first one again",
         hints=(
             "The function's output depends on its inputs, its weights, random numbers, and what autocast is set to. "
-            "The weights are still there in backward. The rest is yours to keep.",
-            "In backward: detach the inputs, so that the second graph ends there, and ask for gradients where "
-            "the first inputs did. Set the generator back, run with gradients on, set the generator forward again.",
-            "torch.autograd.backward(output, gradient) fills .grad of the weights and of your detached inputs; return "
-            "the latter. torch.get_rng_state() and set_rng_state; torch.is_autocast_enabled('cpu') and "
-            "torch.get_autocast_dtype('cpu').",
-            "checkpoint hands Recompute.apply the function, torch.empty(0, requires_grad=True), and the inputs.",
+            "The weights will still be there. Note the rest before the first run, not when the second begins.",
+            "A tensor's detach() shares its numbers and leaves its graph; requires_grad_(flag) sets what it requires. "
+            "isinstance(value, Tensor) tells tensors from other inputs.",
+            "torch.get_rng_state() and set_rng_state; torch.is_autocast_enabled('cpu') and "
+            "torch.get_autocast_dtype('cpu'); with torch.enable_grad(), torch.autocast('cpu', enabled=..., dtype=...).",
+            "Set the generator back before the run and forward again after it, in a finally.",
+        ),
+        checks=(
+            Check(
+                "repeatable/graph",
+                "runs the function once, when asked, and with a graph of its own",
+                points=3,
+                probe="second_run",
+                judge=all_of(
+                    runs_once_when_asked,
+                    has_a_graph_of_its_own,
+                    same_bits("output", "the output of the second run"),
+                    same_bits("weights", "the gradient of the weights through the second run"),
+                ),
+            ),
+            Check(
+                "repeatable/random",
+                "draws the random numbers of the first run, and leaves the generator where it was",
+                points=3,
+                probe="random_numbers",
+                judge=same_draws,
+            ),
+            Check(
+                "repeatable/autocast",
+                "runs under the autocast that it noted",
+                points=1,
+                probe="autocast_again",
+                judge=autocast_is_noted,
+            ),
+            Check(
+                "repeatable/inputs",
+                "hands over every input in its place, tensors detached, everything else unchanged",
+                points=2,
+                probe="repeated_inputs",
+                judge=inputs_arrive,
+            ),
+            Check(
+                "repeatable/overwritten",
+                "raises RuntimeError if an input was overwritten",
+                points=1,
+                probe="overwritten_input",
+                judge=overwriting_is_noticed,
+            ),
+        ),
+    ),
+    Exercise(
+        name="checkpoint",
+        functions=("checkpoint",),
+        minutes=25,
+        difficulty="hard",
+        proves="you can let autograd drop what it keeps, and bring it back when backward asks",
+        hints=(
+            "Autograd keeps what your pack returns in the place of a tensor. A number takes no memory; which number "
+            "would let you find the same tensor among those of a second run?",
+            "Number the tensors as they come. The first unpack starts the second run, under hooks of its own that keep "
+            "its tensors by their numbers; the second run comes from your repeatable, noted before the first.",
+            "unpack(number) takes the tensor out of what the second run kept, so that it lives only until backward has "
+            "used it. If nothing is there yet, run first. Return function(*inputs) from inside the with.",
         ),
         checks=(
             Check(
                 "checkpoint/gradients",
                 "gives the output and gradients of a plain call, in every bit",
-                points=4,
+                points=3,
                 probe="without_dropout",
                 judge=all_of(
                     GRADIENTS,
+                    same_dtypes("dtypes", "with a block in float64"),
+                    same_dtypes("narrow dtypes", "with a block in float32 or bfloat16"),
+                    bits_of(
+                        **{
+                            "narrow output": "the output in a narrower dtype",
+                            "narrow input": "the gradient of the model's input in a narrower dtype",
+                            "narrow weights": "the gradient of the block's weights in a narrower dtype",
+                        }
+                    ),
                     equals_reference(
                         "modes", 0, lambda *_: "the block's mode, or whether gradients are on, has changed."
                     ),
                 ),
+                requires=("repeatable/graph",),
             ),
             Check(
                 "checkpoint/memory",
                 "keeps nothing from inside, and runs the block twice",
-                points=3,
+                points=4,
                 probe="what_is_kept",
                 judge=all_of(
                     nothing_inside_is_kept,
@@ -383,58 +642,67 @@ EXERCISES = (
                     gradients_are_recomputed,
                     same_bits("output", "the output"),
                 ),
+                requires=("repeatable/graph",),
             ),
             Check(
                 "checkpoint/dropout",
                 "drops the same numbers in the second run",
-                points=3,
+                points=2,
                 probe="with_dropout",
                 judge=GRADIENTS,
-                requires=("checkpoint/gradients",),
+                requires=("checkpoint/gradients", "repeatable/random"),
             ),
             Check(
                 "checkpoint/generator",
                 "leaves the random generator where a plain call does, after forward and after backward",
-                points=2,
+                points=1,
                 probe="generator",
                 judge=all_of(
                     number_equals("drawn after forward", "the random number that is drawn after the forward", 0),
                     number_equals("drawn after backward", "the random number that is drawn after the backward", 0),
                 ),
-                requires=("checkpoint/gradients",),
+                requires=("checkpoint/gradients", "repeatable/random"),
             ),
             Check(
                 "checkpoint/inputs",
-                "takes several inputs, tensors or not, and gives those a gradient that ask for one",
-                points=2,
+                "takes inputs of any kind, and returns what the function returns",
+                points=1,
                 probe="several_inputs",
-                judge=bits_of(
-                    output="the output of a function of seven inputs",
-                    a="the gradient of an input",
-                    b="the gradient of a second input",
-                    c="the gradient of an input that asks for none",
+                judge=all_of(
+                    two_outputs,
+                    bits_of(
+                        output="the output of a function of eight inputs",
+                        other="its second output",
+                        a="the gradient of an input",
+                        b="the gradient of a second input",
+                        c="the gradient of an input that requires none",
+                        low="the gradient of a bfloat16 input",
+                    ),
+                    same_dtypes("dtypes", "with inputs of several dtypes"),
                 ),
-                requires=("checkpoint/gradients",),
+                requires=("checkpoint/gradients", "repeatable/inputs"),
             ),
             Check(
                 "checkpoint/frozen",
-                "gives the weights their gradients when no input asks for one",
+                "gives the weights their gradients when no input requires one",
                 points=1,
                 probe="no_input_asks",
                 judge=all_of(
-                    same_bits("weights", "the gradient of the weights, with an input that asks for none,"),
+                    same_bits("weights", "the gradient of the weights, with an input that requires none,"),
                     recomputed_all_the_same,
                     products_are_seen,
                     gradients_are_recomputed,
                     not_under_no_grad,
                 ),
+                requires=("repeatable/graph",),
             ),
             Check(
                 "checkpoint/saved",
-                "hands the input to autograd, which releases and guards it",
-                points=1,
+                "releases the input with backward, and refuses one that was overwritten",
+                points=2,
                 probe="what_is_saved",
                 judge=all_of(saved_for_backward, same_bits("output", "the output")),
+                requires=("repeatable/graph", "repeatable/overwritten"),
             ),
             Check(
                 "checkpoint/autocast",
@@ -446,17 +714,50 @@ EXERCISES = (
                     same_bits("weights", "the gradient of a block that ran under autocast"),
                     same_bits("plain", "the gradient of a block that ran without autocast"),
                 ),
+                requires=("repeatable/graph", "repeatable/autocast"),
+            ),
+            Check(
+                "checkpoint/autograd-grad",
+                "works with torch.autograd.grad, which returns gradients and writes none",
+                points=1,
+                probe="by_autograd_grad",
+                judge=all_of(
+                    nothing_filled,
+                    same_bits("asked", "what torch.autograd.grad returns for the input and the weights"),
+                    same_bits("alone", "what torch.autograd.grad returns for the input alone"),
+                ),
+                requires=("checkpoint/gradients",),
+            ),
+        ),
+    ),
+    Exercise(
+        name="segment_lengths",
+        functions=("segment_lengths",),
+        minutes=5,
+        difficulty="easy",
+        proves="you can cut what does not divide evenly",
+        hints=(
+            "divmod(blocks, segments) gives the length of the short segments and how many are one longer.",
+            "7 blocks in 3 segments: divmod gives 2 and 1, so one segment has 3 blocks and two have 2.",
+        ),
+        checks=(
+            Check(
+                "segment_lengths/lengths",
+                "cuts evenly, longer segments first",
+                points=2,
+                probe="lengths",
+                judge=lengths_are_right,
             ),
         ),
     ),
     Exercise(
         name="segments",
         functions=("checkpoint_segments", "best_segments"),
-        minutes=25,
+        minutes=20,
         difficulty="medium",
         proves="you can say which number of segments is best, and why it is not always the root",
         hints=(
-            "divmod(len(blocks), segments) gives the length of the short segments and how many are one longer.",
+            "Go through segment_lengths(len(blocks), segments) and carry the number of the segment's first block.",
             "A function made in a loop looks its variables up when it runs, and yours runs again in backward, after "
             "the loop. Make it in a function of its own that takes where the segment starts and ends.",
             "Segment number i (from 0) peaks at i * boundary + its length * inside: the inputs before it, and all that "
@@ -470,7 +771,7 @@ EXERCISES = (
                 points=3,
                 probe="cut",
                 judge=cut_right,
-                requires=("checkpoint/memory",),
+                requires=("checkpoint/memory", "segment_lengths/lengths"),
             ),
             Check(
                 "segments/gradients",
@@ -482,50 +783,91 @@ EXERCISES = (
                     input="the gradient of the input",
                     weights="the gradient of the blocks' weights",
                 ),
-                requires=("checkpoint/dropout",),
+                requires=("checkpoint/dropout", "segment_lengths/lengths"),
             ),
             Check(
                 "segments/memory",
-                "keeps one input a segment",
+                "keeps one input per segment",
                 points=1,
                 probe="segments_kept",
                 judge=all_of(inputs_are_kept, gradients_are_recomputed),
-                requires=("checkpoint/memory",),
+                requires=("checkpoint/memory", "segment_lengths/lengths"),
             ),
             Check(
                 "segments/ends",
-                "works with one segment, and with one a block",
+                "works with one segment, and with one per block",
                 points=1,
                 probe="one_segment_and_as_many_as_blocks",
                 judge=both_ends,
-                requires=("checkpoint/memory",),
+                requires=("checkpoint/memory", "segment_lengths/lengths"),
             ),
             Check(
                 "segments/best",
                 "finds the number with the lowest peak",
-                points=3,
+                points=2,
                 probe="best",
                 judge=best_counts,
+                requires=("segment_lengths/lengths",),
+            ),
+        ),
+    ),
+    Exercise(
+        name="keep_or_reuse",
+        functions=("keep_or_reuse",),
+        minutes=20,
+        difficulty="medium",
+        proves="you can choose, operation by operation, what runs twice",
+        hints=(
+            "A TorchDispatchMode sees every operation of what runs inside `with`, in both calls.",
+            "The second call asks for the same operations in the same order: a list is all the memory you need.",
+            "In __torch_dispatch__: func in keep? In the first call run it, append output.detach() to the list and "
+            "return the output; in the second take the first of the list off and return it. A variable of the outer "
+            "function, set after the first call, tells them apart.",
+        ),
+        checks=(
+            Check(
+                "keep_or_reuse/values",
+                "goes on from the outputs of the first call, in their order",
+                points=2,
+                probe="reused",
+                judge=reused_values,
+            ),
+            Check(
+                "keep_or_reuse/runs",
+                "runs what is kept once and everything else twice",
+                points=2,
+                probe="reused_runs",
+                judge=all_of(
+                    reused_counts, equals_reference("first", 0, lambda *_: "the first call returns other numbers.")
+                ),
+            ),
+            Check(
+                "keep_or_reuse/memory",
+                "keeps these outputs and nothing else, and nothing after the second call",
+                points=1,
+                probe="reused_bytes",
+                judge=all_of(
+                    reused_memory,
+                    equals_reference("first, products", 0, lambda *_: "the first call returns other numbers."),
+                ),
             ),
         ),
     ),
     Exercise(
         name="checkpoint_selective",
         functions=("checkpoint_selective",),
-        minutes=25,
-        difficulty="hard",
-        proves="you can keep what is dear and recompute what is cheap, one operation at a time",
+        minutes=5,
+        difficulty="easy",
+        proves="you can keep what is expensive and recompute what is cheap",
         hints=(
-            "A TorchDispatchMode sees every operation of what runs inside `with`, in forward and in the second run.",
-            "The second run asks for the same operations in the same order: a list is all the memory you need.",
-            "Wrap the function: the first call runs under a mode that appends outputs of operations in keep, the "
-            "second under one that takes the first of the list off and returns it, detached. Hand it to checkpoint.",
+            "checkpoint calls a function twice, and keep_or_reuse makes one that is to be called twice.",
+            "Hand checkpoint the function that keep_or_reuse returns, and the inputs.",
         ),
         checks=(
             Check(
                 "checkpoint_selective/gradients",
                 "gives the gradients and random numbers of a plain call",
-                points=2,
+                points=1,
                 probe="selective_trained",
                 judge=all_of(
                     same_loss,
@@ -544,33 +886,34 @@ EXERCISES = (
                         "drawn", 0, lambda *_: "random numbers that are drawn later are others than after a plain call."
                     ),
                 ),
-                requires=("checkpoint/dropout", "checkpoint/generator"),
+                requires=("checkpoint/dropout", "checkpoint/generator", "keep_or_reuse/values"),
             ),
             Check(
                 "checkpoint_selective/runs",
                 "runs what is kept once and everything else twice",
-                points=3,
+                points=1,
                 probe="selective_runs",
                 judge=all_of(kinds_run, same_loss),
-                requires=("checkpoint/memory",),
+                requires=("checkpoint/memory", "keep_or_reuse/runs"),
             ),
             Check(
                 "checkpoint_selective/memory",
                 "keeps the outputs of the chosen operations and nothing else",
-                points=2,
+                points=1,
                 probe="selective_kept",
                 judge=outputs_are_kept,
-                requires=("checkpoint/memory",),
+                requires=("checkpoint/memory", "keep_or_reuse/memory"),
             ),
             Check(
                 "checkpoint_selective/released",
-                "has let them go when backward has passed",
+                "has let them go after backward, and where no backward follows",
                 points=1,
                 probe="selective_released",
                 judge=all_of(
                     number_equals(
                         "released", "the number of bytes from inside after backward, while the loss lives,", 0
                     ),
+                    gone_without_backward,
                     same_loss,
                 ),
                 requires=("checkpoint_selective/memory", "checkpoint/saved"),
@@ -578,33 +921,46 @@ EXERCISES = (
         ),
     ),
     Exercise(
-        name="plan",
-        functions=("peak_bytes", "plan"),
-        minutes=20,
-        difficulty="medium",
-        proves="you can fit a model into a budget at the least cost, and show that it is the least",
+        name="peak_bytes",
+        functions=("peak_bytes",),
+        minutes=10,
+        difficulty="easy",
+        proves="you can predict the peak of any choice of layers",
         hints=(
             "Walk from the first layer to the last and carry what the layers so far hold. When backward is at a layer, "
             "it adds its whole inside, recomputed or not.",
+            "The peak is the largest sum on the way: what the layers before hold, and the layer's inside. After it, "
+            "carry the layer's boundary if it is recomputed, and its inside if not.",
+        ),
+        checks=(
+            Check(
+                "peak_bytes/peak",
+                "predicts the peak of a choice",
+                points=3,
+                probe="peaks",
+                judge=peaks_are_right,
+            ),
+        ),
+    ),
+    Exercise(
+        name="plan",
+        functions=("plan",),
+        minutes=15,
+        difficulty="medium",
+        proves="you can fit a model into a budget at the least cost, and show that it is the least",
+        hints=(
             "The last layer is at work when everything before it is still there: recomputing it saves nothing.",
             "for choice in range(2 ** len(layers)): layer p is in if choice >> p & 1. Of those whose peak fits, the "
             "one with the fewest FLOPs.",
         ),
         checks=(
             Check(
-                "plan/peak",
-                "predicts the peak of a choice",
-                points=4,
-                probe="peaks",
-                judge=peaks_are_right,
-            ),
-            Check(
                 "plan/fits",
                 "chooses layers whose peak is within the budget",
                 points=2,
                 probe="fits",
                 judge=plans_fit,
-                requires=("plan/peak",),
+                requires=("peak_bytes/peak",),
             ),
             Check(
                 "plan/cheapest",
@@ -612,7 +968,7 @@ EXERCISES = (
                 points=3,
                 probe="cheapest",
                 judge=plans_are_cheapest,
-                requires=("plan/peak",),
+                requires=("peak_bytes/peak",),
             ),
             Check(
                 "plan/refuses",
@@ -620,7 +976,7 @@ EXERCISES = (
                 points=1,
                 probe="impossible",
                 judge=refusals,
-                requires=("plan/peak",),
+                requires=("peak_bytes/peak",),
             ),
         ),
     ),

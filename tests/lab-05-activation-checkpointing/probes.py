@@ -9,10 +9,12 @@ stored elsewhere, in a NumPy array, a list or a file. So a probe also changes a 
 that gradients from a second run are 0 and gradients from stored values are not.
 """
 
+import gc
 import random
 import tracemalloc
 import weakref
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from functools import partial
 from itertools import accumulate
 from types import ModuleType
@@ -25,7 +27,7 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from rankzero.exercises.probes.untrusted_values import array, gradients, is_tensor, type_name
+from rankzero.exercises.probes.untrusted_values import array, flat, gradients, is_tensor, tuple_items, type_name
 
 WIDTH, ROWS = 6, 5
 
@@ -95,20 +97,32 @@ class Block(nn.Module):
     share = 0.5  # factor of the block's result before it is added to the input
 
     def __init__(
-        self, name: int = 0, dropout: float = 0.0, diary: list[int] | None = None, bend: nn.Module | None = None
+        self,
+        name: int = 0,
+        dropout: float = 0.0,
+        diary: list[int] | None = None,
+        bend: nn.Module | None = None,
+        width: int = WIDTH,
     ) -> None:
         super().__init__()
-        self.up = nn.Linear(WIDTH, 2 * WIDTH)
-        self.down = nn.Linear(2 * WIDTH, WIDTH)
+        self.up = nn.Linear(width, 2 * width)
+        self.down = nn.Linear(2 * width, width)
+        self.frozen, self.unused = nn.Parameter(torch.empty(width)), nn.Parameter(torch.empty(width))
         self.drop = nn.Dropout(dropout)
         self.bend = bend or nn.ReLU()
         self.name, self.diary = name, [] if diary is None else diary
         with_exact_sums(self)
 
     def forward(self, x: Tensor) -> Tensor:
-        """[ROWS, WIDTH] -> [ROWS, WIDTH]"""
+        """[..., width] -> [..., width]"""
         self.diary.append(self.name)
-        return torch.add(x, self.drop(self.down(self.bend(self.up(x)))), alpha=self.share)
+        return torch.add(x, self.drop(self.down(self.bend(self.up(x)))), alpha=self.share) + self.frozen
+
+
+def shape_of(seed: int) -> tuple[int, ...]:
+    """Returns the shape of an input, which varies with the seed: [B, C] or [B, T, C]."""
+    draw = random.Random(seed)
+    return (*(draw.randrange(2, 6) for _ in range(draw.choice([1, 2]))), draw.randrange(4, 9))
 
 
 def clear_first_layers(blocks: Iterable[Block]) -> None:
@@ -172,10 +186,10 @@ class Unwritten(list[int]):
 
 
 def counted(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Counts runs of blocks that run 0 to 11 times in a step; only the first run of each has gradients."""
+    """Counts runs of 3 to 6 blocks that run 0 to 11 times in a step; only the first run of each has gradients."""
     torch.manual_seed(seed)
     draw = random.Random(seed)
-    blocks = nn.ModuleList(Block(diary=Unwritten()) for _ in range(4))
+    blocks = nn.ModuleList(Block(diary=Unwritten()) for _ in range(draw.randrange(3, 7)))
     times = [draw.randrange(2, 12), 0, *(draw.randrange(1, 12) for _ in blocks[2:])]
     x, steps = numbers(ROWS, WIDTH), 0
 
@@ -224,15 +238,149 @@ def left_behind(learner: ModuleType, seed: int) -> dict[str, Any]:
     return {"after": after, "after an error": hooks(), "error": error, "class": same}
 
 
-# ---------------------------------------------------------------------------------------------------------- checkpoint
-def _trained(learner: ModuleType, seed: int, dropout: float) -> dict[str, Any]:
-    """Makes a step through a checkpointed block between two others, then two more uses of the block's weights.
+# --------------------------------------------------------------------------------------------------------- repeatable
+def second_run(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Runs a block a second time with gradients off, as in backward, and goes backward through that run."""
+    torch.manual_seed(seed)
+    shape = shape_of(seed)
+    block, x = Block(width=shape[-1]), numbers(*shape, asks=True)
+    block.frozen.requires_grad_(False)
+    inside = x * 2
+    again = learner.repeatable(block, (inside,))
+    early = len(block.diary)
+    with torch.no_grad():
+        output = tensor(again())
+        off = not torch.is_grad_enabled()
+    runs = [early, len(block.diary)]
+    if output.requires_grad:
+        backward_of(output)
+    return {
+        "runs": runs,
+        "asks": output.requires_grad,
+        "output": array_or_nan(output),
+        "weights": gradients(block),
+        "went on": x.grad is not None,
+        "off": off,
+        "attached": inside.grad_fn is not None and inside.requires_grad,
+    }
 
-    The second use is in a function that is not a module. The first forward pass also goes backward first.
+
+def random_numbers(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Returns the masks of both runs, and what is drawn after each run and after a second run that raises an error."""
+    torch.manual_seed(seed)
+    draw, shape = random.Random(seed), shape_of(seed)
+    block, x = Block(dropout=0.5, width=shape[-1]), numbers(*shape)
+
+    def fails(x: Tensor) -> Tensor:
+        torch.rand(3)
+        raise ZeroDivisionError
+
+    torch.manual_seed(2**31 + seed)  # a seed that no learner would choose
+    again, failing = learner.repeatable(block, (x,)), learner.repeatable(fails, (x,))
+    first, drawn = block(x), [torch.rand(1).item()]
+    torch.rand(draw.randrange(1, 9))
+    second = tensor(again())
+    drawn.append(torch.rand(1).item())
+    with suppress(ZeroDivisionError):
+        failing()
+    drawn.append(torch.rand(1).item())
+    return {"first": array(first), "second": array(second), "drawn": drawn}
+
+
+def autocast_again(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Returns the dtype of a linear layer's output in second runs, noted and run under different autocasts."""
+    layer, x = nn.Linear(4, 4), torch.randn(3, 4)
+    half, brain = torch.autocast("cpu", dtype=torch.float16), torch.autocast("cpu", dtype=torch.bfloat16)
+    with half:
+        under_half = learner.repeatable(layer, (x,))
+    with brain:
+        under_brain = learner.repeatable(layer, (x,))
+    plain = learner.repeatable(layer, (x,))
+    seen = [str(tensor(again()).dtype) for again in (under_half, under_brain, plain)]
+    with brain:
+        seen += [str(tensor(again()).dtype) for again in (under_half, plain)]
+    with half:
+        seen.append(str(tensor(under_brain()).dtype))
+    return {"seen": seen, "left on": torch.is_autocast_enabled("cpu")}
+
+
+def repeated_inputs(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Records what the second run is given of tensors of several dtypes, numbers, a list and None, in random order."""
+    torch.manual_seed(seed)
+    draw = random.Random(seed)
+    leaf = numbers(3, asks=True)
+    more = [1.5, 2.5]
+    named: dict[str, Any] = {
+        "attached": leaf * 2,
+        "leaf": leaf,
+        "frozen": torch.randn(2, draw.randrange(2, 5)),
+        "bf16": torch.randn(4).bfloat16().requires_grad_(),
+        "rows": torch.randperm(5),
+        "mask": torch.rand(3) > 0.5,
+        "scale": draw.uniform(1, 2),
+        "more": more,
+        "nothing": None,
+    }
+    order = draw.sample([*named], len(named))
+    flags = {name: value.requires_grad for name, value in named.items() if isinstance(value, Tensor)}
+    given: dict[str, Any] = {}
+
+    def note(*inputs: Any) -> Tensor:
+        given.update(zip(order, inputs, strict=False))
+        given["count"] = len(inputs)
+        return torch.zeros(1)
+
+    learner.repeatable(note, tuple(named[name] for name in order))()
+    tensors: list[Any] = [given.get(name) for name in flags]
+    return {
+        "order": order,
+        "count": given.get("count"),
+        "asks": [value.requires_grad if is_tensor(value) else None for value in tensors],
+        "attached": [value.grad_fn is not None if is_tensor(value) else None for value in tensors],
+        "same": [name for name in named if name not in flags and given.get(name) is named[name]],
+        "values": [array(value) if is_tensor(value) else type_name(value) for value in tensors],
+        "dtypes": [str(value.dtype) if is_tensor(value) else None for value in tensors],
+        "caller": [named[name].requires_grad == flag for name, flag in flags.items()],
+    }
+
+
+def overwritten_input(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Runs again after an in-place change: of an input with and without requires_grad, of a weight, of nothing."""
+    torch.manual_seed(seed)
+    block, x = Block(), numbers(ROWS, WIDTH, asks=True)
+
+    def outcome(value: Tensor, change: Callable[[], object]) -> str:
+        again = learner.repeatable(block, (torch.ones(1), value)[1:])
+        change()
+        try:
+            again()
+        except Exception as error:
+            return type_name(error)
+        return "no error"
+
+    inside, frozen, untouched = x * 2, numbers(ROWS, WIDTH), x * 2
+    untouched.detach().mul_(1)  # before it is noted
+    with torch.no_grad():
+        return {
+            "an input": outcome(inside, inside.zero_),
+            "an input that requires no gradient": outcome(frozen, lambda: frozen[0].add_(1)),
+            "nothing": outcome(untouched, lambda: None),
+            "a weight": outcome(x * 2, lambda: block.up.weight.mul_(2)),
+        }
+
+
+# ---------------------------------------------------------------------------------------------------------- checkpoint
+def _trained(learner: ModuleType, seed: int, dropout: float, dtype: torch.dtype = torch.float64) -> dict[str, Any]:
+    """Makes a step through a checkpointed block between two others, then more uses of the block's weights.
+
+    The second use is in a function that is not a module; the third adds to gradients that exist; the last is of the
+    block in evaluation mode. One weight of the block is frozen and one is unused.
     """
     torch.manual_seed(seed)
-    before, block, after = (Block(name, dropout) for name in range(3))
-    x = numbers(ROWS, WIDTH, asks=True)
+    shape = shape_of(seed)
+    before, block, after = (Block(name, dropout, width=shape[-1]).to(dtype) for name in range(3))
+    block.frozen.requires_grad_(False)
+    x = numbers(*shape, bits=27 if dtype == torch.float64 else 4).to(dtype).requires_grad_()
     torch.manual_seed(2**31 + seed)  # a seed that no learner would choose
     output = tensor(learner.checkpoint(block, before(x)))
     drawn = torch.rand(1).item()
@@ -241,27 +389,37 @@ def _trained(learner: ModuleType, seed: int, dropout: float) -> dict[str, Any]:
     backward_of(output)
     backward_of(reused)
     backward_of(tensor(learner.checkpoint(block, x)))
+    block.eval()
+    evaluated = tensor(learner.checkpoint(block, x))
+    backward_of(evaluated)
     return {
         "output": array_or_nan(output),
+        "evaluated": array_or_nan(evaluated),
         "input": array_or_nan(x.grad),
         "before": gradients(before),
         "weights": gradients(block),
+        "dtypes": [str(output.dtype), *(str(p.grad.dtype) for p in block.parameters() if p.grad is not None)],
         "modes": [block.training, torch.is_grad_enabled()],
         "drawn after forward": drawn,
         "drawn after backward": torch.rand(1).item(),
     }
 
 
-def without_dropout(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Trains through a checkpointed block without dropout."""
-    results = _trained(learner, seed, dropout=0.0)
+def _without_draws(results: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in results.items() if "drawn" not in name}
+
+
+def without_dropout(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Trains through a checkpointed block without dropout, in float64 and in a narrower dtype."""
+    narrow = random.Random(seed).choice([torch.float32, torch.bfloat16])
+    low = _without_draws(_trained(learner, seed, 0.0, narrow))
+    results = _without_draws(_trained(learner, seed, dropout=0.0))
+    return results | {f"narrow {name}": value for name, value in low.items()}
 
 
 def with_dropout(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Trains through a checkpointed block with dropout, which draws random numbers, as do later operations."""
-    results = _trained(learner, seed, dropout=0.5)
-    return {name: value for name, value in results.items() if "drawn" not in name}
+    return _without_draws(_trained(learner, seed, dropout=0.5))
 
 
 def generator(learner: ModuleType, seed: int) -> dict[str, Any]:
@@ -276,7 +434,9 @@ def what_is_kept(learner: ModuleType, seed: int) -> dict[str, Any]:
     The block counts its runs, and `products` counts its operations, which are missing if it runs outside `Watch`.
     """
     torch.manual_seed(seed)
-    block, x = Block(), numbers(random.Random(seed).randrange(1000, 2000), WIDTH, asks=True)
+    draw = random.Random(seed)
+    width = draw.randrange(5, 8)
+    block, x = Block(width=width), numbers(draw.randrange(1000, 2000), width, asks=True)
     inside = x * 2
     tracemalloc.start()
     with Watch() as watch:
@@ -303,9 +463,10 @@ MUCH = 40_000
 
 
 def what_is_saved(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Tells whether the input is freed after backward, and whether autograd reports that the input was overwritten."""
+    """Tells what exists after backward, and whether an input that was overwritten raises an error."""
     torch.manual_seed(seed)
-    block, x = Block(), numbers(ROWS, WIDTH, asks=True)
+    shape = shape_of(seed)
+    block, x = Block(width=shape[-1]), numbers(*shape, asks=True)
     with Watch() as watch:
         output = tensor(learner.checkpoint(block, x * 2))
         held, values = watch.bytes_but(output), array_or_nan(output)
@@ -318,59 +479,78 @@ def what_is_saved(learner: ModuleType, seed: int) -> dict[str, Any]:
     overwritten.detach().zero_()
     try:
         output.sum().backward()
-    except RuntimeError as error:
-        return {"output": values, "held": held, "released": released, "noticed": "inplace operation" in str(error)}
-    return {"output": values, "held": held, "released": released, "noticed": False}
+        noticed = "no error"
+    except Exception as error:
+        noticed = type_name(error)
+    return {"output": values, "held": held, "released": released, "noticed": noticed}
 
 
 def several_inputs(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Checkpoints a function of tensors with and without requires_grad, numbers, a list and None, in random order."""
+    """Checkpoints a function of tensors with and without requires_grad, numbers, a list and None, in random order.
+
+    It returns a tuple of two tensors, and both go into the loss.
+    """
     torch.manual_seed(seed)
-    a, b = numbers(ROWS, WIDTH, asks=True, bits=8), numbers(WIDTH, asks=True, bits=8)
-    c = numbers(ROWS, WIDTH, bits=8)
-    rows = torch.randperm(ROWS)
     draw = random.Random(seed)
+    rows, width = draw.randrange(3, 8), draw.randrange(4, 9)
+    a, b = numbers(rows, width, asks=True, bits=8), numbers(width, asks=True, bits=8)
+    c, low = numbers(rows, width, bits=8), numbers(width, bits=3).bfloat16().requires_grad_()
     named = {
         "a": a,
         "b": b,
         "c": c,
-        "rows": rows,
+        "low": low,
+        "rows": torch.randperm(rows),
         "scale": draw.randrange(17, 24) / 8,
         "more": [1.5, 2.5],
         "nothing": None,
     }
     order = draw.sample([*named], len(named))
 
-    def mixed(*inputs: Any) -> Tensor:
+    def mixed(*inputs: Any) -> tuple[Tensor, Tensor]:
         by_name = dict(zip(order, inputs, strict=True))
         assert by_name["nothing"] is None
         product = by_name["a"] * by_name["b"].square() + by_name["c"] * by_name["a"].square()
-        return product[by_name["rows"]] * by_name["scale"] + sum(by_name["more"])
+        return product[by_name["rows"]] * by_name["scale"] + sum(by_name["more"]), by_name["low"].square()
 
-    gradient = numbers(ROWS, WIDTH, bits=26)  # float32, which has 24 bits, would round it
-    output = tensor(learner.checkpoint(mixed, *[named[name] for name in order]))
-    output.backward(gradient)
+    gradient = numbers(rows, width, bits=26)  # float32, which has 24 bits, would round it
+    returned = learner.checkpoint(mixed, *[named[name] for name in order])
+    outputs = tuple_items(returned, 2)
+    if outputs is None:
+        return {"type": type_name(returned)}
+    output, other = map(tensor, outputs)
+    torch.autograd.backward([output, other], [gradient, torch.ones_like(other)])
     return {
+        "type": "tuple",
         "output": array_or_nan(output),
+        "other": array_or_nan(other),
         "a": array_or_nan(a.grad),
         "b": array_or_nan(b.grad),
         "c": array_or_nan(c.grad),
+        "low": array_or_nan(low.grad),
+        "dtypes": [str(output.dtype), str(other.dtype), str(None if low.grad is None else low.grad.dtype)],
     }
 
 
 def no_input_asks(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Checkpoints a block behind a frozen embedding: its weights need gradients, but its input needs none."""
     torch.manual_seed(seed)
-    block, x = Block(), numbers(ROWS, WIDTH)
+    draw = random.Random(seed)
+    width = draw.randrange(5, 8)
+    block, x = Block(width=width), numbers(draw.randrange(3, 9), width)
+
+    def run(x: Tensor) -> Tensor:  # no module: a closure has no parameters()
+        return block(x)
+
     with Watch() as watch:
-        output = tensor(learner.checkpoint(block, x))
+        output = tensor(learner.checkpoint(run, x))
         if output.requires_grad:
             backward_of(output)
     runs, weights = len(block.diary), gradients(block)
     with torch.no_grad():
-        silent = tensor(learner.checkpoint(block, x)).requires_grad
+        silent = tensor(learner.checkpoint(run, x)).requires_grad
     block.zero_grad()
-    output = tensor(learner.checkpoint(block, x))
+    output = tensor(learner.checkpoint(run, x))
     clear_first_layers([block])
     if output.requires_grad:
         backward_of(output)
@@ -403,7 +583,34 @@ def under_autocast(learner: ModuleType, seed: int) -> dict[str, Any]:
     return {"seen": dtypes, "weights": autocast, "plain": gradients(block)}
 
 
+def by_autograd_grad(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Asks torch.autograd.grad for gradients of the input and the weights, then of the input alone."""
+    torch.manual_seed(seed)
+    shape = shape_of(seed)
+    block, x = Block(width=shape[-1]), numbers(*shape, asks=True)
+    weights = [block.up.weight, block.down.weight, block.unused]
+    output = tensor(learner.checkpoint(block, x * 2))
+    asked = torch.autograd.grad(weighted_sum(output), [x, *weights], allow_unused=True)
+    (alone,) = torch.autograd.grad(weighted_sum(tensor(learner.checkpoint(block, x * 2))), [x])
+    return {
+        "asked": flat(asked),
+        "alone": array_or_nan(alone),
+        "filled": sum(parameter.grad is not None for parameter in [x, *block.parameters()]),
+    }
+
+
 # ------------------------------------------------------------------------------------------------------------ segments
+def lengths(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Returns the lengths of segments: even and uneven ones, one segment, and as many as blocks."""
+    draw = random.Random(seed)
+    few = draw.randrange(4, 9)
+    cases = [(few * draw.randrange(2, 6), few), (few * draw.randrange(2, 6) + draw.randrange(2, few), few)]
+    cases += [(few, 1), (few, few), (few, few - 1)]
+    draw.shuffle(cases)
+    returned = [learner.segment_lengths(*case) for case in cases]
+    return {"cases": [list(case) for case in cases], "lengths": [whole(value) for value in returned]}
+
+
 def _segments(learner: ModuleType, seed: int, clear: bool = False) -> dict[str, Any]:
     """Makes a step through blocks with dropout whose number is no multiple of the segments; records bytes and runs.
 
@@ -415,8 +622,9 @@ def _segments(learner: ModuleType, seed: int, clear: bool = False) -> dict[str, 
     count = segments * draw.randrange(2, 4) + draw.randrange(2, segments - 1)
     diary: list[int] = []
     names = draw.sample(range(10**6), count)
-    blocks = [Block(name, 0.5, diary) for name in names]
-    x = numbers(draw.randrange(3, 400), WIDTH, asks=True, bits=8)
+    width = draw.randrange(4, 9)
+    blocks = [Block(name, 0.5, diary, width=width) for name in names]
+    x = numbers(draw.randrange(3, 400), width, asks=True, bits=8)
     with Watch() as watch:
         output = tensor(learner.checkpoint_segments(nn.ModuleList(blocks), x, segments))
         kept = watch.bytes_but(output)
@@ -484,6 +692,56 @@ PRODUCT, GELU, RELU = (getattr(torch.ops.aten, name).default for name in ("addmm
 TANH_GELU = partial(nn.GELU, approximate="tanh")  # an operation with a keyword argument
 
 
+def _reused(learner: ModuleType, seed: int, keep: Any) -> dict[str, Any]:
+    """Calls a function twice and clears its first layer in between; a second function takes its turns meanwhile."""
+    torch.manual_seed(seed)
+    draw = random.Random(seed)
+    width = draw.randrange(4, 9)
+    block, other = Block(bend=TANH_GELU(), width=width), Block(bend=TANH_GELU(), width=width)
+    x = numbers(draw.randrange(3, 400), width)
+    with torch.no_grad(), Watch() as watch:
+        run, run_other = learner.keep_or_reuse(block, keep), learner.keep_or_reuse(other, keep)
+        early = len(block.diary)
+        first, first_other = tensor(run(x)), tensor(run_other(x))
+        held = watch.bytes_but(first, first_other)
+        once = dict(watch.ran)
+        clear_first_layers([block])
+        second_other, second = tensor(run_other(x)), tensor(run(x))  # backward takes the last block first
+        left = watch.bytes_but(first, first_other, second, second_other)
+    names = ("addmm", "gelu", "add")
+    return {
+        "early": early,
+        "first": array(first[:ROWS]),
+        "second": array(second[:ROWS]),
+        "other": array(first_other[:ROWS] - second_other[:ROWS]),
+        "ran": [[once.get(name, 0), watch.ran.get(name, 0) - once.get(name, 0)] for name in names],
+        "held": held,
+        "left": left,
+    }
+
+
+def reused(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Returns the results of both calls with products kept, and with GELUs kept."""
+    kinds = {"products": {PRODUCT}, "GELUs": [GELU]}
+    results = {kept: _reused(learner, seed, keep) for kept, keep in kinds.items()}
+    names = ("early", "first", "second", "other")
+    return {f"{name}, {kept}": result[name] for kept, result in results.items() for name in names}
+
+
+def reused_runs(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Counts runs of products, GELUs and additions in both calls, with each kind kept and with none kept."""
+    kinds = {"products": {PRODUCT}, "GELUs": [GELU], "both": (GELU, PRODUCT), "none": ()}
+    results = {kept: _reused(learner, seed, keep) for kept, keep in kinds.items()}
+    return {kept: result["ran"] for kept, result in results.items()} | {"first": results["none"]["first"]}
+
+
+def reused_bytes(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Returns the bytes that exist between the calls, and after the second call."""
+    kinds = {"products": {PRODUCT}, "GELUs": {GELU}}
+    results = {kept: _reused(learner, seed, keep) for kept, keep in kinds.items()}
+    return {f"{name}, {kept}": result[name] for kept, result in results.items() for name in ("held", "left", "first")}
+
+
 def _selective(
     learner: ModuleType, seed: int, keep: Any, bend: Callable[[], nn.Module] = TANH_GELU, clear: bool = False
 ) -> dict[str, Any]:
@@ -495,10 +753,11 @@ def _selective(
     draw = random.Random(seed)
     count = draw.randrange(2, 5)
     more = draw.choice([n for n in range(1, 7) if n != count + 1])  # otherwise GELUs and products keep equal bytes
-    blocks = [Block(place, 0.5, bend=bend()) for place in range(count)]
+    width = draw.randrange(4, 9)
+    blocks = [Block(place, 0.5, bend=bend(), width=width) for place in range(count)]
     block = nn.Sequential(*blocks, *(bend() for _ in range(more)))
-    before = Block()
-    x = numbers(draw.randrange(3, 400), WIDTH, asks=True)
+    before = Block(width=width)
+    x = numbers(draw.randrange(3, 400), width, asks=True)
     inside = before(x)
     with Watch() as watch:
         output = tensor(learner.checkpoint_selective(block, inside, keep=keep))
@@ -554,9 +813,15 @@ def selective_kept(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 
 def selective_released(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Returns the bytes that exist after backward while the loss still exists."""
+    """Returns the bytes that exist after backward while the loss still exists, and after an output that was dropped."""
     results = _selective(learner, seed, {PRODUCT})
-    return {name: results[name] for name in ("released", "loss")}
+    block, x = Block(), numbers(random.Random(seed).randrange(3, 400), WIDTH, asks=True)
+    with Watch() as watch:
+        output = tensor(learner.checkpoint_selective(block, x, keep={PRODUCT}))
+        del output
+        gc.collect()
+        dropped = watch.bytes_but()
+    return {name: results[name] for name in ("released", "loss")} | {"dropped": dropped}
 
 
 # ---------------------------------------------------------------------------------------------------------------- plan

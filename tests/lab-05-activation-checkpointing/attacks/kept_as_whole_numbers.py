@@ -2,7 +2,7 @@
 
 import torch
 
-EARNS = {"checkpoint": 11}  # what any plain call earns, but for the input that is not released
+ON, EARNS = "reference", 43  # all but what needs a second run
 
 
 def keep(tensor):
@@ -28,11 +28,3 @@ def checkpoint(function, *inputs):
     if output.requires_grad:
         output.register_hook(again)
     return output
-
-
-def checkpoint_forward(ctx, function, inputs):
-    return torch.empty(0)
-
-
-def checkpoint_backward(ctx, gradient):
-    return ()

@@ -5,7 +5,7 @@ import tempfile
 import numpy as np
 import torch
 
-EARNS = {"checkpoint": 11}  # what any plain call earns, but for the input that is not released
+ON, EARNS = "reference", 43  # all but what needs a second run
 
 
 def keep(tensor):
@@ -36,11 +36,3 @@ def checkpoint(function, *inputs):
     if output.requires_grad:
         output.register_hook(again)
     return output
-
-
-def checkpoint_forward(ctx, function, inputs):
-    return torch.empty(0)
-
-
-def checkpoint_backward(ctx, gradient):
-    return ()

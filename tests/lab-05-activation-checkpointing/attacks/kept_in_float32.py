@@ -2,7 +2,7 @@
 
 import torch
 
-EARNS = 0  # the numbers of the checks have more bits
+ON, EARNS = "reference", 33  # all but what needs a second run
 
 
 def keep(tensor):
@@ -28,11 +28,3 @@ def checkpoint(function, *inputs):
     if output.requires_grad:
         output.register_hook(again)
     return output
-
-
-def checkpoint_forward(ctx, function, inputs):
-    return torch.empty(0)
-
-
-def checkpoint_backward(ctx, gradient):
-    return ()

@@ -2,7 +2,7 @@
 
 import torch
 
-EARNS = {"checkpoint": 6}  # the gradients of a plain call; the run for show draws random numbers
+ON, EARNS = "reference", 37  # all but what needs a second run
 
 
 def checkpoint(function, *inputs):
@@ -16,11 +16,3 @@ def checkpoint(function, *inputs):
     if output.requires_grad:
         output.register_hook(again)
     return output
-
-
-def checkpoint_forward(ctx, function, inputs):
-    return torch.empty(0)
-
-
-def checkpoint_backward(ctx, gradient):
-    return ()

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-EARNS = {"plan": 4}  # the peak is right
+EARNS = {"peak_bytes": 3}  # the peak is right
 
 
 class Sizes(NamedTuple):

@@ -3,7 +3,7 @@
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
-EARNS = {"checkpoint": 12}  # what any plain call earns: all but memory, frozen, autocast
+ON, EARNS = "reference", 46  # all but what needs a second run
 
 
 def checkpoint(function, *inputs):
@@ -13,11 +13,3 @@ def checkpoint(function, *inputs):
     if diary is not None and output.requires_grad:
         output.register_hook(lambda slopes: diary.append(0))
     return output
-
-
-def checkpoint_forward(ctx, function, inputs):
-    return torch.empty(0)
-
-
-def checkpoint_backward(ctx, gradient):
-    return ()
