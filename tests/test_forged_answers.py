@@ -8,7 +8,7 @@ look right, each with the points of its honest part (`EARNS`: 0, or points by ex
 
 import ast
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -42,10 +42,12 @@ class ReplayingClient(ProbeClient):
     client: LocalProbeClient
     recorded: int
 
-    def ask(self, lab: Lab, file: Path, exercise: Exercise, check: Check, seed: int) -> Reply:
+    def ask(
+        self, lab: Lab, file: Path, exercise: Exercise, check: Check, seed: int, together: Sequence[Check] = ()
+    ) -> Reply:
         if file != lab.reference:
             file, seed = lab.reference, self.recorded
-        return self.client.ask(lab, file, exercise, check, seed)
+        return self.client.ask(lab, file, exercise, check, seed, together)
 
 
 @pytest.mark.parametrize("seed", [SEEDS[0], pytest.param(SEEDS[1], marks=pytest.mark.prove)])

@@ -1,6 +1,6 @@
 """Diagnosis: the known-wrong solutions that give the same answers as a learner's code."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from rankzero.exercises.checks.check import Check
 from rankzero.exercises.checks.known_wrong import KnownWrong
@@ -10,46 +10,55 @@ from rankzero.exercises.probes.answers import equal
 PLACES = "places"  # an answer that holds lines of the learner's file: they say nothing about the mistake
 TOLERANCE = 1e-9  # between float64 results of equal code, also when it adds in another order
 
-# (check, known-wrong solution, `all_answers`) -> whether the learner's code replies to the check's probe as that
-# solution does: in all answers, or only in the answers that the check's judge read.
-SameReply = Callable[[Check, KnownWrong, bool], bool]
+# (checks, known-wrong solution, `all_answers`) -> for each check, whether the learner's code replies to its probe as
+# that solution does: in all answers, or only in the answers that the check's judge read.
+SameReplies = Callable[[Sequence[Check], KnownWrong, bool], Iterator[bool]]
 
 
 def diagnose(
-    failed: Sequence[Check], skipped: Sequence[Check], candidates: Sequence[KnownWrong], same_reply: SameReply
+    failed: Sequence[Check], skipped: Sequence[Check], candidates: Sequence[KnownWrong], same_replies: SameReplies
 ) -> list[KnownWrong]:
     """Returns the known-wrong solutions that explain the failed checks; none if no reply matches.
 
     If a solution replies to every failed or skipped check as the learner's code does, returns it; of several, the
     solution whose `fails` come closest to the failed checks. Otherwise the code combines mistakes, and each failed
-    check is explained by itself.
+    check is explained by itself. Probes are expensive: a solution that differs on one check is asked no other.
     """
     names = {check.name for check in failed}
-    matching = [
-        candidate
-        for candidate in candidates
-        if names <= set(candidate.fails) and all(same_reply(check, candidate, True) for check in [*failed, *skipped])
-    ]
-    if matching:
-        return [min(matching, key=lambda candidate: len(set(candidate.fails) - names))]
+    complete = [candidate for candidate in candidates if names <= set(candidate.fails)]
+    for candidate in sorted(complete, key=lambda candidate: len(candidate.fails)):
+        if all(all(same_replies(checks, candidate, True)) for checks in (failed[:1], [*failed[1:], *skipped])):
+            return [candidate]
     not_passed = names | {check.name for check in skipped}
     possible = [candidate for candidate in candidates if set(candidate.fails) <= not_passed]
-    explains = {
-        candidate.name: {
-            check.name for check in failed if check.name in candidate.fails and same_reply(check, candidate, False)
-        }
-        for candidate in possible
-    }
-    explanations: list[KnownWrong] = []
-    while possible:
-        # The solution that explains the most checks; among equals, the solution that fails the fewest checks.
-        best = max(possible, key=lambda candidate: (len(explains[candidate.name] & names), -len(candidate.fails)))
-        if not explains[best.name] & names:
-            break
-        explanations.append(best)
-        names -= explains[best.name]
-    order = [check.name for check in failed]
-    return sorted(explanations, key=lambda candidate: min(map(order.index, explains[candidate.name])))
+    explanations: dict[str, KnownWrong] = {}
+    while (found := _explains_most(names, failed, possible, same_replies)) and found[1]:
+        explanations |= dict.fromkeys(found[1], found[0])
+        names -= found[1]
+    return list(dict.fromkeys(explanations[check.name] for check in failed if check.name in explanations))
+
+
+def _explains_most(
+    names: set[str], failed: Sequence[Check], possible: Sequence[KnownWrong], same_replies: SameReplies
+) -> tuple[KnownWrong, set[str]] | None:
+    """Returns the solution that explains the most of the checks `names`, and these checks.
+
+    Of several such solutions, the solution with the fewest `fails`.
+    """
+    best: tuple[KnownWrong, set[str]] | None = None
+    for candidate in sorted(possible, key=lambda candidate: (-len(names & set(candidate.fails)), len(candidate.fails))):
+        checks = [check for check in failed if check.name in names & set(candidate.fails)]
+        if not checks or (best and _rank(candidate, len(checks)) <= _rank(best[0], len(best[1]))):
+            continue
+        same = same_replies(checks, candidate, False)
+        explained = {check.name for check, yes in zip(checks, same, strict=True) if yes}
+        if not best or _rank(candidate, len(explained)) > _rank(best[0], len(best[1])):
+            best = candidate, explained
+    return best
+
+
+def _rank(candidate: KnownWrong, explained: int) -> tuple[int, int]:
+    return explained, -len(candidate.fails)
 
 
 def same_answers(reply: Reply, other: Reply, names: set[str] | None = None) -> bool:

@@ -56,12 +56,17 @@ class ProbeClient:
         """Returns what `run_supervised` in supervisor.py returns for the request."""
         raise NotImplementedError
 
-    def ask(self, lab: Lab, file: Path, exercise: Exercise, check: Check, seed: int) -> Reply:
-        """Returns the reply of `file` to `check`'s probe: until `forget`, the same reply for the same arguments."""
+    def ask(
+        self, lab: Lab, file: Path, exercise: Exercise, check: Check, seed: int, together: Sequence[Check] = ()
+    ) -> Reply:
+        """Returns the reply of `file` to `check`'s probe: until `forget`, the same reply for the same arguments.
+
+        The probes of `together`, by default of all checks of the exercise, run in the same process.
+        """
         key = (str(file), seed, check.probe)
         with self._asking:
             if key not in self._known:
-                replies = self._run(lab, file, exercise, seed)
+                replies = self._run(lab, file, exercise, _probes(together or exercise.checks), seed)
                 self._known |= {(str(file), seed, probe): reply for probe, reply in replies.items()}
             return self._known[key]
 
@@ -87,7 +92,7 @@ class ProbeClient:
         functions = exercises[0].functions if len(exercises) == 1 else ()
         together = replace(exercises[0], functions=functions, checks=checks)
         with self._asking:
-            asked = [(probe, seed) for seed in seeds for probe in _probes(together)]
+            asked = [(probe, seed) for seed in seeds for probe in _probes(together.checks)]
             known = {
                 key: self._known[str(file), key[1], key[0]] for key in asked if (str(file), *key[::-1]) in self._known
             }
@@ -99,13 +104,12 @@ class ProbeClient:
         with self._asking:
             self._known |= {(str(file), seed, probe): reply for (probe, seed), reply in replies.items()}
 
-    def _run(self, lab: Lab, file: Path, exercise: Exercise, seed: int) -> dict[str, Reply]:
-        """Returns the replies to all probes of the exercise; those not known run one after another in one process.
+    def _run(self, lab: Lab, file: Path, exercise: Exercise, probes: list[str], seed: int) -> dict[str, Reply]:
+        """Returns the replies to `probes`; those not known run one after another in one process.
 
         After a probe that kills the process, the next probes run in another. After a probe that runs out of time, the
         next probes are skipped: an endless loop would cost its time limit for each probe.
         """
-        probes = _probes(exercise)
         replies = {probe: self._known[key] for probe in probes if (key := (str(file), seed, probe)) in self._known}
         while missing := [(probe, seed) for probe in probes if probe not in replies]:
             if any(reply.status == "timeout" for reply in replies.values()):
@@ -191,8 +195,8 @@ class LocalProbeClient(ProbeClient, AbstractContextManager["LocalProbeClient"]):
             raise ProbeServerError(f"the process that runs probes ended with exit code {code}.") from None
 
 
-def _probes(exercise: Exercise) -> list[str]:
-    return list(dict.fromkeys(check.probe for check in exercise.checks))
+def _probes(checks: Sequence[Check]) -> list[str]:
+    return list(dict.fromkeys(check.probe for check in checks))
 
 
 def _reply(raw: dict[str, Any], printed: str) -> Reply:

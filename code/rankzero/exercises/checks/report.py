@@ -15,6 +15,7 @@ class Result:
     max_points: int
     text: str = ""  # a sentence about the mistake
     printed: str = ""  # the beginning of the output of the learner's code
+    todo: bool = False  # whether it failed because a function is not written yet
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,7 @@ class Diagnosis:
     name: str
     explanation: str
     read: str
+    fails: tuple[str, ...] = ()  # the checks that this misconception fails
 
 
 @dataclass(frozen=True)
@@ -36,7 +38,7 @@ class Report:
     seed: int
     results: tuple[Result, ...]
     diagnoses: tuple[Diagnosis, ...]
-    unusable: str = ""  # the error, if the file does not load
+    unusable: str = ""  # the error, if the file does not load; its source line may follow on lines of their own
 
     @property
     def points(self) -> int:

@@ -1,7 +1,7 @@
 """Runner: the verdicts of an exercise's checks on a learner's file, and the diagnosis of the failed checks."""
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -34,16 +34,17 @@ def check_file(
     """Judges `file` on the checks of `exercises`. `progress` is called with the name of each check.
 
     `client` runs the probes of `file`; `trusted_client`, by default the same, those of the curriculum's own files. With
-    `explain` a failure is compared with every known-wrong solution, which takes longer than the checks.
+    `explain` a failure is compared with known-wrong solutions, and checks that others require run even if they are of
+    exercises that are not in `exercises`.
     """
-    run = _Run(lab, file, seed, client, trusted_client or client, progress)
+    run = _Run(lab, file, seed, client, trusted_client or client, progress, explain)
     results: list[Result] = []
     diagnoses: list[Diagnosis] = []
     for exercise in exercises:
         results += run.results(exercise)
         if explain:
             known = run.explain(exercise)
-            diagnoses += [Diagnosis(exercise.name, wrong.name, wrong.text, wrong.read) for wrong in known]
+            diagnoses += [Diagnosis(exercise.name, wrong.name, wrong.text, wrong.read, wrong.fails) for wrong in known]
     return Report(lab.number, str(file), seed, tuple(results), tuple(diagnoses), run.unusable)
 
 
@@ -72,16 +73,16 @@ class _Run:
     client: ProbeClient  # for `file`, and for nothing else
     trusted_client: ProbeClient  # for the curriculum's own files
     progress: Callable[[str], None]
+    run_required: bool  # whether required checks of other exercises run too; otherwise they count as passed
     unusable: str = ""  # the error, if the file does not load
     status: dict[str, str] = field(default_factory=dict)  # of each check so far
     blocked: dict[str, str] = field(default_factory=dict)  # by check that requires a failed check: the reason
     late: set[str] = field(default_factory=set)  # checks that ran out of time, or that require such a check
+    todo: set[str] = field(default_factory=set)  # checks of functions that are not written
     read: dict[str, set[str]] = field(default_factory=dict)  # by check: the answers that its judge read
 
-    def ask(self, exercise: Exercise, check: Check, wrong: KnownWrong | None = None) -> Reply:
-        """Returns the reply of the learner's code, or of a known-wrong solution, to the check's probe."""
-        if wrong:
-            return self.trusted_client.ask(self.lab, wrong_file(self.lab, wrong), exercise, check, self.seed)
+    def ask(self, exercise: Exercise, check: Check) -> Reply:
+        """Returns the reply of the learner's code to the check's probe."""
         return self.client.ask(self.lab, self.file, exercise, check, self.seed)
 
     def results(self, exercise: Exercise) -> Iterator[Result]:
@@ -91,13 +92,14 @@ class _Run:
             status, text, printed = self._verdict(exercise, check)
             self.status[check.name] = status
             points = check.points if status == "pass" else 0
-            yield Result(check.name, exercise.name, status, points, check.points, text, printed)
+            todo = check.name in self.todo
+            yield Result(check.name, exercise.name, status, points, check.points, text, printed, todo)
 
     def _verdict(self, exercise: Exercise, check: Check) -> tuple[str, str, str]:
         """Returns the status, the text, and the output that the learner's code printed."""
         if self.unusable:
             return "error", self.unusable, ""
-        missing = next((name for name in check.requires if self.status.get(name, "pass") != "pass"), "")
+        missing = next((name for name in check.requires if self._status(name) != "pass"), "")
         if missing:
             if missing in self.late and missing.startswith(f"{exercise.name}/"):
                 reason = BLOCKED_BY_TIMEOUT
@@ -113,6 +115,7 @@ class _Run:
         if reply.status in ("timeout", "skipped"):
             self.late.add(check.name)
         if reply.status == "todo":
+            self.todo.add(check.name)
             return "fail", reply.text or f"{exercise.name} is not written yet.", reply.printed
         if missing:
             return "skipped", reason, ""
@@ -121,10 +124,20 @@ class _Run:
         failure = self._judge(exercise, check, reply)
         return "fail" if failure else "pass", failure or "", reply.printed
 
+    def _status(self, name: str) -> str:
+        """Returns the status of a required check, which may be of an exercise that nobody asked to check."""
+        if name not in self.status and self.run_required:
+            self.status[name] = self._verdict(*self._find(name))[0]
+        return self.status.get(name, "pass")
+
     def _says(self, name: str) -> str:
-        """Returns the statement of the check called `name`, which is true if it passes."""
+        """Returns the statement of a required check, which is true if it passes."""
+        exercise, check = self._find(name)
+        return f"{exercise.name} is written" if name in self.todo else f"{exercise.name} {check.says}"
+
+    def _find(self, name: str) -> tuple[Exercise, Check]:
         checks = ((exercise, check) for exercise in exercises_of(self.lab) for check in exercise.checks)
-        return next(f"{exercise.name} {check.says}" for exercise, check in checks if check.name == name)
+        return next((exercise, check) for exercise, check in checks if check.name == name)
 
     def _judge(self, exercise: Exercise, check: Check, reply: Reply) -> str | None:
         reference = self.trusted_client.ask(self.lab, self.lab.reference, exercise, check, self.seed)
@@ -145,9 +158,12 @@ class _Run:
         if self.unusable or not failed or self.ask(exercise, failed[0]).status == "todo":
             return []
 
-        def same_reply(check: Check, candidate: KnownWrong, all_answers: bool) -> bool:
-            names = None if all_answers else self.read.get(check.name)
-            return same_answers(self.ask(exercise, check), self.ask(exercise, check, candidate), names)
+        def same_replies(checks: Sequence[Check], candidate: KnownWrong, all_answers: bool) -> Iterator[bool]:
+            file = wrong_file(self.lab, candidate)
+            for check in checks:
+                reply = self.trusted_client.ask(self.lab, file, exercise, check, self.seed, together=checks)
+                names = None if all_answers else self.read.get(check.name)
+                yield same_answers(self.ask(exercise, check), reply, names)
 
         candidates = [wrong for wrong in known_wrong(self.lab).values() if wrong.exercise == exercise.name]
-        return diagnose(failed, skipped, candidates, same_reply)
+        return diagnose(failed, skipped, candidates, same_replies)
