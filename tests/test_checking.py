@@ -13,12 +13,14 @@ from rich.console import Console
 
 from rankzero.curriculum import find_lab
 from rankzero.errors import UserError
-from rankzero.exercises.checks.check import exercises_of
-from rankzero.exercises.checks.probe_client import LocalProbeClient
+from rankzero.exercises.checks.check import Exercise, exercises_of
+from rankzero.exercises.checks.known_wrong import KnownWrong, known_wrong, wrong_source
+from rankzero.exercises.checks.probe_client import LocalProbeClient, ProbeClient
 from rankzero.exercises.checks.report import Report
 from rankzero.exercises.checks.runner import check_file
 from rankzero.exercises.probes.answers import AnswerError, decode, encode, equal
 from rankzero.exercises.study import report_display as display
+from rankzero.exercises.study.next_steps import next_steps
 from rankzero.publish.stubs import stub
 
 LAB = find_lab("02")
@@ -48,10 +50,13 @@ def with_step(tmp_path: Path, body: str, top: str = "") -> Path:
     return file
 
 
-def shown(report: Report) -> str:
-    """Returns the report as a terminal of 80 columns shows it."""
+def shown(report: Report, exercises: tuple[Exercise, ...] = EXERCISES, rows: int = 0) -> str:
+    """Returns the report as a terminal of 80 columns shows it; with `rows`, shortened to so many."""
     console = Console(file=io.StringIO(), width=80, highlight=False, markup=False)
-    display.show(report, EXERCISES, console)
+    if rows:
+        display.show_on_screen(report, exercises, console, rows, " --file here.py")
+    else:
+        display.show(report, exercises, console)
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
 
@@ -223,8 +228,7 @@ def test_a_stub_is_named_once(tmp_path: Path, client: LocalProbeClient) -> None:
     file = tmp_path / "exercises.py"
     file.write_text(source[: source.index("def load_checkpoint")] + stubs[stubs.index("def load_checkpoint") :])
     text = shown(check(file, client, "checkpoint"))
-    assert text.count("load_checkpoint is not written yet") == 1
-    assert "ok       writes a file" in text
+    assert re.search(r"todo     checkpoint +1 of 10   next: load_checkpoint\n", text)
 
 
 # Two mistakes in one file.
@@ -307,7 +311,80 @@ def test_a_blocked_check_names_the_check_that_blocks_it(tmp_path: Path, client: 
     report = check(altered(tmp_path, ("optimizer.step()", "pass")), client)
     texts = [result.text for result in report.results if result.exercise == "overfit_one_batch"]
     assert set(texts) == {"blocked until train_step moves the weights once, along this batch's gradient"}
-    assert "blocked  until train_step moves the weights once" in shown(report)
+    assert re.search(r"blocked  overfit_one_batch +0 of 10   needs train_step\n", shown(report))
+
+
+def test_a_blocked_exercise_that_is_checked_alone_names_the_failing_exercise(
+    tmp_path: Path, client: LocalProbeClient
+) -> None:
+    report = check(altered(tmp_path, ("optimizer.step()", "pass")), client, "overfit_one_batch")
+    assert {result.status for result in report.results} == {"skipped"}
+    assert "blocked until train_step moves the weights once, along this batch's gradient" in report.results[0].text
+    overfit = tuple(exercise for exercise in EXERCISES if exercise.name == "overfit_one_batch")
+    assert "until train_step moves the weights once" in shown(report, overfit)
+    assert next_steps(LAB, report, overfit) == ["Next: rankzero check 02 train_step"]
+
+
+def test_the_first_failure_and_its_diagnosis_end_the_report(tmp_path: Path, client: LocalProbeClient) -> None:
+    changes = ("    optimizer.step()\n    return loss.item()", "    return loss"), ("math.pi", "3.14159")
+    text = shown(check(altered(tmp_path, *changes), client))
+    assert re.search(r"FAIL     train_step +1 of 10\n", text)
+    assert re.search(r"ok       evaluate +10 of 10\n", text)
+    assert "ok       leaves" not in text, "an exercise that passes takes one line"
+    last = ["learning_rate\n", "nothing moves.", "FAIL     returns the loss", "of type Tensor", "returns the graph."]
+    places = [text.rindex(part) for part in last]
+    assert places == sorted(places)
+    assert text.endswith("Read handbook/backpropagation.md#who-holds-the-graph\n")
+
+
+@pytest.mark.parametrize("rows", [12, 18, 22])
+def test_a_report_is_shortened_to_the_rows_of_a_screen(tmp_path: Path, client: LocalProbeClient, rows: int) -> None:
+    changes = (
+        ("    optimizer.step()\n    return loss.item()", "    return loss"),
+        ("    loss.backward()\n", "    for n in range(20):\n        print('line', n)\n    loss.backward()\n"),
+        ("math.pi", "3.14159"),
+    )
+    report = check(altered(tmp_path, *changes), client)
+    text = shown(report, rows=rows)
+    assert len(text.splitlines()) <= rows
+    assert "Shortened; all of it: rankzero check 02 train_step --seed 3 --file here.py\n" in text
+    assert re.search(r"FAIL     returns the loss [^!]*\n +the loss is of type Tensor", text)
+    if rows > 12:
+        assert text.endswith("Read handbook/backpropagation.md#who-holds-the-graph\n")
+    assert "Shortened" not in shown(check(LAB.reference, client), rows=rows)
+
+
+class CountingClient(ProbeClient):
+    """Counts the probes that run on another client's server."""
+
+    def __init__(self, client: LocalProbeClient) -> None:
+        super().__init__()
+        self.client, self.count = client, 0
+
+    def _exchange(self, request: dict[str, Any]) -> dict[str, Any]:
+        self.count += len(request["probes"])
+        return self.client._exchange(request)
+
+
+FIRST_WRONG = {wrong.exercise: wrong for wrong in [*known_wrong(LAB).values()][::-1]}
+
+
+@pytest.mark.parametrize("wrong", FIRST_WRONG.values(), ids=FIRST_WRONG)
+def test_a_wrong_file_runs_few_more_probes_than_a_right_file(
+    tmp_path: Path, client: LocalProbeClient, wrong: KnownWrong
+) -> None:
+    copy = altered(tmp_path)
+    counting = CountingClient(client)
+    assert check_file(LAB, copy, EXERCISES, seed=3, client=counting).points == 50
+    right, counting = counting.count, CountingClient(client)
+    copy.write_text(wrong_source(LAB, wrong))
+    report = check_file(LAB, copy, EXERCISES, seed=3, client=counting)
+    assert [diagnosis.name for diagnosis in report.diagnoses] == [wrong.name]
+    assert counting.count <= 1.25 * right
+    counting.count = 0
+    counting.forget(copy)
+    check_file(LAB, copy, EXERCISES, seed=3, client=counting)
+    assert counting.count == right / 2, "a watch runs only the learner's file again"
 
 
 def test_the_file_is_imported_again_for_each_check(tmp_path: Path, client: LocalProbeClient) -> None:

@@ -3,9 +3,11 @@
 import json
 import os
 import pty
+import re
 import select
 import subprocess
 import sys
+import termios
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -42,7 +44,8 @@ def test_start_check_hint_and_status_work_together(tmp_path: Path) -> None:
     assert file.read_bytes() == LAB.stubs.read_bytes()
     code, output = run("check", "02", "learning_rate")
     assert code == 1
-    assert "learning_rate is not written yet" in output
+    assert re.search(r"Next: write learning_rate, line \d+ of exercises.py. A hint: rankzero hint 02", output)
+    assert "Read handbook/learning-rate-and-schedules.md" in output
     assert "hint 1 of 3" in run("hint", "02", "learning_rate")[1]
     assert "hint 2 of 3" in run("hint", "02", "learning_rate")[1]
     file.write_text(LAB.reference.read_text())
@@ -183,6 +186,7 @@ class Screen:
 
     def __init__(self, *arguments: str) -> None:
         self.leader, follower = pty.openpty()
+        termios.tcsetwinsize(follower, (24, 80))
         command = [sys.executable, "-m", "rankzero.cli", *arguments]
         environment = {**os.environ, "TERM": "dumb"}
         self.process = subprocess.Popen(command, stdin=follower, stdout=follower, stderr=follower, env=environment)
@@ -225,7 +229,9 @@ def test_watch_checks_again_on_save_and_q_ends_it(tmp_path: Path) -> None:
         screen.press("l")
         screen.until("ok       train_step   10 of 10 points")
         screen.press("h")
-        screen.until("nothing is left to hint at")
+        screen.until("hint 2 of 3")
+        screen.press("s")
+        assert "+ the solution, solutions/lab-02" in screen.until("shows the hint that you did not need")
 
 
 def test_watch_reports_a_missing_file_and_continues_when_it_is_back(tmp_path: Path) -> None:
@@ -236,3 +242,35 @@ def test_watch_reports_a_missing_file_and_continues_when_it_is_back(tmp_path: Pa
         screen.until("is gone: put it back, and the watch goes on")
         (tmp_path / "elsewhere.py").rename(file)
         assert "7 of 10 points" in screen.until("q quit")
+
+
+def test_watch_keeps_the_first_failure_on_a_screen_of_24_rows(tmp_path: Path) -> None:
+    file = tmp_path / "exercises.py"
+    prints = "    for n in range(40):\n        print(n)\n    return loss"
+    file.write_text(LAB.reference.read_text().replace("    optimizer.step()\n    return loss.item()", prints))
+    with watching("--file", str(file)) as screen:
+        rows = screen.until("q quit").replace("\r", "").split("─" * 80 + "\n")[-1].split("\n")
+        assert len(rows) < 24
+        assert max(map(len, rows)) <= 80
+        assert [row for row in rows if row.strip()][-2] == "  Read handbook/backpropagation.md#who-holds-the-graph"
+        assert any("FAIL     returns the loss" in row for row in rows)
+
+
+def test_compare_shows_the_solution_of_an_exercise_that_passes(tmp_path: Path) -> None:
+    run("start", "02", "--folder", str(tmp_path))
+    file = tmp_path / "lab-02" / "exercises.py"
+    code, output = run("compare", "02", "evaluate")
+    assert code == 2
+    assert "evaluate has 0 of 10 points: once it passes (`rankzero check 02 evaluate`)" in output
+    file.write_text(LAB.reference.read_text().replace("totals", "sums"))
+    assert "rankzero compare 02 evaluate shows the solution beside yours" in run("check", "02", "evaluate")[1]
+    code, output = run("compare", "02", "evaluate")
+    assert code == 0
+    assert "-     return [float(mean) for mean in sums / tokens]" in output
+    assert "      model.eval()\n" in output, "what both share"
+    assert "SOLUTION" not in output
+    assert "Each batch is a pair" not in output, "without the docstring"
+    assert max(map(len, output.splitlines())) <= 80
+    assert "rankzero hint 02 evaluate shows the 3 hints that you did not need" in output
+    file.write_text("def evaluate(:")
+    assert "cannot be read" in run("compare", "02", "evaluate")[1]

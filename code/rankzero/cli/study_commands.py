@@ -1,4 +1,4 @@
-"""The commands for exercises: start, check, watch, hint, status, reset."""
+"""The commands for exercises: start, check, watch, hint, compare, status, reset."""
 
 import json
 from pathlib import Path
@@ -59,6 +59,7 @@ def check(number: Number, name: Name = None, file: File = None, seed: Seed = Non
     from rankzero.exercises.checks.runner import check_file, new_seed
     from rankzero.exercises.study import progress, workspace
     from rankzero.exercises.study import report_display as display
+    from rankzero.exercises.study.next_steps import next_steps
 
     with sentences():
         lab, chosen = _exercises(number, name)
@@ -79,13 +80,14 @@ def check(number: Number, name: Name = None, file: File = None, seed: Seed = Non
         else:
             screen = display.make_console()
             display.show(report, chosen, screen)
-            display.show_next(lab, report, screen)
+            for text in next_steps(lab, report, chosen):
+                display.print_paragraph(text, screen, style="green")
     raise typer.Exit(int(report.points < report.max_points))
 
 
 @commands.command()
 def watch(number: Number, name: Name = None, file: File = None) -> None:
-    """Checks your exercises again after every save. Keys: h for a hint, l for the list of exercises, q to quit.
+    """Checks your exercises again after every save. Keys: h hint, s solution of what passes, l list, q quit.
 
     Example: rankzero watch 02 train_step
     """
@@ -96,8 +98,9 @@ def watch(number: Number, name: Name = None, file: File = None) -> None:
     with sentences():
         lab, chosen = _exercises(number, name)
         work_file = workspace.work_file(lab, file)
+        options = f" --file {file}" if file else ""
         with LocalProbeClient() as client:
-            Session(lab, chosen, work_file, client, remember=file is None).run()
+            Session(lab, chosen, work_file, client, file is None, options).run()
 
 
 @commands.command()
@@ -118,6 +121,26 @@ def hint(
         lab, chosen = _exercises(number, name)
         exercise = chosen[0] if name else progress.first_open(chosen, progress.of_lab(lab).points)
         display.show_hint(exercise, progress.next_hint(lab, exercise), display.make_console())
+
+
+@commands.command()
+def compare(
+    number: Number,
+    name: Annotated[str, typer.Argument(metavar="EXERCISE", help="An exercise that passes, or a function of it.")],
+) -> None:
+    """Shows the solution of an exercise that passes beside your code, as a diff.
+
+    Example: rankzero compare 02 evaluate
+    """
+    from rankzero.exercises.study import comparison, next_steps, workspace
+    from rankzero.exercises.study import report_display as display
+
+    with sentences():
+        lab, (exercise, *_) = _exercises(number, name)
+        comparison.require_passed(lab, exercise)
+        screen = display.make_console()
+        display.print_lines(comparison.comparison_lines(lab, exercise, workspace.work_file(lab), screen.width), screen)
+        display.print_paragraph(next_steps.other_hints(lab, exercise), screen, style="dim")
 
 
 @commands.command()

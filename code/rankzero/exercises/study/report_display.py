@@ -1,28 +1,18 @@
 """Report display: prints reports, in colors on a terminal, as plain text in a file, at most 80 columns wide."""
 
-import itertools
-import textwrap
+from dataclasses import replace
 
 from rich.console import Console
 from rich.text import Text
 
-from rankzero.curriculum import Lab, path_from_here
-from rankzero.errors import UserError
-from rankzero.exercises.checks.check import Exercise, exercises_of
+from rankzero.exercises.checks.check import Exercise
 from rankzero.exercises.checks.escape_text import escape_report
-from rankzero.exercises.checks.report import Diagnosis, Report, Result
-from rankzero.exercises.study.progress import first_open, of_lab
+from rankzero.exercises.checks.report import Report, Result
+from rankzero.exercises.study import exercise_display
+from rankzero.exercises.study.exercise_display import WORDS, failure_lines, state, summary_lines
+from rankzero.exercises.study.text_lines import paragraph, verdict
 
-WORDS = {
-    "pass": ("ok", "green"),
-    "fail": ("FAIL", "red"),
-    "error": ("error", "red"),
-    "timeout": ("too slow", "red"),
-    "oom": ("memory", "red"),
-    "killed": ("died", "red"),
-    "skipped": ("blocked", "dim"),
-}
-INDENT = 11
+NAME_COLUMNS = 40  # of the file's name, where a report has to fit on a screen
 
 
 def make_console() -> Console:
@@ -33,88 +23,97 @@ def make_console() -> Console:
 
 
 def show(report: Report, exercises: tuple[Exercise, ...], console: Console) -> None:
-    """Prints a report, escaped: text from the learner's file controls neither the terminal nor rich."""
+    """Prints a report, escaped: text from the learner's file controls neither the terminal nor rich.
+
+    First a line for each exercise, then details; the exercise that fails first is the last: no scrolling to read it.
+    """
     report = escape_report(report)
+    print_lines(_beginning(report, exercises, console.width), console)
+    for exercise in reversed(_detailed(report, exercises)):
+        print_lines([Text(), *_failure(report, exercise, console.width)], console)
+
+
+def show_on_screen(
+    report: Report, exercises: tuple[Exercise, ...], console: Console, rows: int, options: str = ""
+) -> None:
+    """Prints a report in at most `rows` rows: of the exercises that fail the first, shortened until it fits.
+
+    `options` are those of the command that shows what is left out, besides the seed.
+    """
+    report = escape_report(report)
+    width = console.width
+    short_name = report.file if len(report.file) <= NAME_COLUMNS else f"…{report.file[-NAME_COLUMNS:]}"
+    lines = beginning = _beginning(replace(report, file=short_name), exercises, width)
+    if detailed := _detailed(report, exercises):
+        command = f"rankzero check {report.lab} {detailed[0].name} --seed {report.seed}{options}"
+        note = paragraph(f"Shortened; all of it: {command}", width, style="dim")
+        for form in range(exercise_display.FORMS):
+            lines = [*beginning, *note * (form > 0), Text(), *_failure(report, detailed[0], width, form)]
+            if len(lines) <= rows:
+                break
+        else:  # a screen of few rows, or an exercise that says very much
+            lines = [*note, *_failure(report, detailed[0], width, form)]
+    print_lines(lines[:rows], console)
+
+
+def _results(report: Report, exercise: Exercise) -> list[Result]:
+    return [result for result in report.results if result.exercise == exercise.name]
+
+
+def _detailed(report: Report, exercises: tuple[Exercise, ...]) -> list[Exercise]:
+    """Returns the exercises to show in detail: those that fail, then those that pass and print something."""
     if report.unusable:
-        _line("error", f"{report.unusable} Nothing can be checked before that is fixed.", console)
-        console.print()
-    for exercise in [] if report.unusable else exercises:
-        results = [result for result in report.results if result.exercise == exercise.name]
-        _show_exercise(exercise, results, console)
-        for diagnosis in report.diagnoses:
-            if diagnosis.exercise == exercise.name:
-                _show_diagnosis(diagnosis, console)
-        console.print()
-    console.print(f"{report.points} of {report.max_points} points", style="bold", end="   ")
-    console.print(Text(f"seed {report.seed}   {report.file}"), soft_wrap=True)
+        return []
+    states = {exercise: state(_results(report, exercise)) for exercise in exercises}
+    alone = len(exercises) == 1
+    failing = [each for each in exercises if states[each] == "fail" or (alone and states[each] == "skipped")]
+    printing = [each for each in exercises if any(result.printed.strip() for result in _results(report, each))]
+    return failing + [each for each in printing if each not in failing]
 
 
-def _show_exercise(exercise: Exercise, results: list[Result], console: Console) -> None:
-    console.print(f"{exercise.name}  {sum(result.points for result in results)}/{exercise.points}", style="bold")
-    says = {check.name: check.says for check in exercise.checks}
-    for (status, text), consecutive in itertools.groupby(results, lambda result: (result.status, result.text)):
-        group = list(consecutive)
-        if text and len(group) == len(results):  # one cause of all failures, such as an unwritten function
-            _line(status, text.removeprefix("blocked "), console)
-            continue
-        for result in group:
-            _line(status, says[result.check], console)
-        paragraph(text, INDENT, console)
-    printed = next((result.printed for result in results if result.printed.strip()), "")
-    if printed:
-        paragraph("your code printed:", INDENT, console, "dim")
-        for line in printed.expandtabs().splitlines():
-            room = console.width - INDENT - 2
-            cut = line if len(line) <= room else f"{line[: room - 1]}…"
-            console.print(Text(" " * (INDENT + 2) + cut), style="dim", soft_wrap=True)
+def _beginning(report: Report, exercises: tuple[Exercise, ...], width: int) -> list[Text]:
+    """Returns a line for each exercise, or the error of a file that does not load; then points, seed and file."""
+    end = Text.assemble(
+        (f"{report.points} of {report.max_points} points", "bold"), f"   seed {report.seed}   {report.file}"
+    )
+    if report.unusable:
+        sentence, *source = report.unusable.splitlines()
+        text = "\n".join([f"{sentence} Nothing can be checked before that is fixed.", *source])
+        return [end, *verdict("error", text, width, "red")]
+    name_width = max(len(exercise.name) for exercise in exercises)
+    lines = [summary_lines(exercise, _results(report, exercise), name_width, width) for exercise in exercises]
+    return [line for exercise_lines in lines for line in exercise_lines] + [end]
 
 
-def _show_diagnosis(diagnosis: Diagnosis, console: Console) -> None:
-    paragraph(f"This is a known mistake: {diagnosis.name.replace('_', ' ')}.", 2, console, "yellow")
-    paragraph(diagnosis.explanation, 2, console)
-    paragraph(f"Read {diagnosis.read}", 2, console, "dim")
-
-
-def show_next(lab: Lab, report: Report, console: Console) -> None:
-    """Prints the next exercise or step after a report with all points; otherwise nothing."""
-    if report.points < report.max_points:
-        return
-    try:
-        exercise = first_open(exercises_of(lab), of_lab(lab).points | report.by_exercise())
-    except UserError:
-        paragraph(f"Lab {lab.number} is done. Next: Break It, in {path_from_here(lab.page)}", 0, console, "green")
-    else:
-        paragraph(f"Next: rankzero watch {lab.number} {exercise.name}", 0, console, "green")
+def _failure(report: Report, exercise: Exercise, width: int, form: int = 0) -> list[Text]:
+    diagnoses = [diagnosis for diagnosis in report.diagnoses if diagnosis.exercise == exercise.name]
+    heading = Text(exercise.name, style="bold")
+    return [heading, *failure_lines(exercise, _results(report, exercise), diagnoses, width, form)]
 
 
 def show_list(exercises: tuple[Exercise, ...], points: dict[str, int], console: Console) -> None:
     """Prints one line for each exercise: its points, minutes and difficulty."""
     for exercise in exercises:
         earned = points.get(exercise.name, 0)
-        points_text = f"{earned} of {exercise.points} points"
-        text = f"{exercise.name}   {points_text}, {exercise.minutes} minutes, {exercise.difficulty}"
-        _line("pass" if earned == exercise.points else "fail", text, console)
-
-
-def _line(status: str, text: str, console: Console) -> None:
-    word, style = WORDS[status]
-    first, *rest = textwrap.wrap(text, console.width - INDENT, break_on_hyphens=False) or [""]
-    console.print(f"  {word:<{INDENT - 2}}", style=style, end="")
-    console.print(Text(first), style="dim" if status == "skipped" else "", soft_wrap=True)
-    for line in rest:
-        console.print(Text(" " * INDENT + line), soft_wrap=True)
-
-
-def paragraph(text: str, indent: int, console: Console, style: str = "") -> None:
-    """Prints text, wrapped and indented."""
-    lines = [textwrap.wrap(part.strip(), console.width - indent, break_on_hyphens=False) for part in text.splitlines()]
-    for line in itertools.chain.from_iterable(lines):
-        console.print(Text(" " * indent + line), style=style, soft_wrap=True)
+        kind = "pass" if earned == exercise.points else "fail" if earned else "todo"
+        text = f"{exercise.name}   {earned} of {exercise.points} points, {exercise.minutes} minutes, "
+        print_lines(verdict(WORDS[kind][0], text + exercise.difficulty, console.width, WORDS[kind][1]), console)
 
 
 def show_hint(exercise: Exercise, tier: int, console: Console) -> None:
     """Prints hint number `tier`, counted from 1."""
     console.print(f"{exercise.name}, hint {tier} of {len(exercise.hints)}", style="bold")
-    paragraph(exercise.hints[tier - 1], 0, console)
+    print_paragraph(exercise.hints[tier - 1], console)
     if tier < len(exercise.hints):
         console.print("Ask again for the next hint.", style="dim")
+
+
+def print_paragraph(text: str, console: Console, style: str = "") -> None:
+    """Prints text, wrapped."""
+    print_lines(paragraph(text, console.width, style=style), console)
+
+
+def print_lines(lines: list[Text], console: Console) -> None:
+    """Prints lines as they are, without wrapping them again."""
+    for line in lines:
+        console.print(line, soft_wrap=True)

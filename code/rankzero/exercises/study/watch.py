@@ -1,4 +1,4 @@
-"""Watch: checks the learner's file after every save; keys show a hint or the list, or end the watch."""
+"""Watch: checks the learner's file after every save; keys show a hint, a solution or the list, or end the watch."""
 
 import contextlib
 import select
@@ -18,6 +18,9 @@ from rankzero.exercises.checks.report import Report
 from rankzero.exercises.checks.runner import check_file, new_seed
 from rankzero.exercises.study import progress
 from rankzero.exercises.study import report_display as display
+from rankzero.exercises.study.comparison import comparison_lines
+from rankzero.exercises.study.next_steps import next_steps, other_hints
+from rankzero.exercises.study.text_lines import paragraph
 
 POLL_S = 0.1
 GONE_S = 0.5  # after which a missing file counts as gone: an editor may delete the file and write it again
@@ -25,24 +28,27 @@ GONE_S = 0.5  # after which a missing file counts as gone: an editor may delete 
 
 @dataclass
 class Session:
-    """One watch of one file. Each output is as wide as the terminal at that moment."""
+    """One watch of one file. Each output is as wide and as high as the terminal at that moment."""
 
     lab: Lab
     exercises: tuple[Exercise, ...]
     file: Path
     client: LocalProbeClient
     remember: bool  # whether the points count as progress
+    options: str = ""  # of the command that prints what does not fit on the screen
     seed: int = field(default_factory=new_seed)  # the same for all checks, so that the reference runs once
     report: Report | None = None
+    passed: Exercise | None = None  # the exercise that passed last
 
     def run(self) -> None:
         """Watches until `q` is pressed."""
-        follow(self.file, self.check, self.gone, {"h": self.hint, "l": self.list})
+        follow(self.file, self.check, self.gone, {"h": self.hint, "s": self.solution, "l": self.list})
 
     def check(self) -> None:
-        """Checks the file and prints the report."""
+        """Checks the file and prints the report, with the failure to read and the keys on the last rows."""
         screen = display.make_console()
         self.client.forget(self.file)
+        before = self._points()
         with screen.status("checking") as status:
             self.report = check_file(
                 self.lab,
@@ -54,10 +60,19 @@ class Session:
             )
         if self.remember:
             progress.remember(self.report)
+        points = self._points()
+        passing = [exercise for exercise in self.exercises if points[exercise.name] == exercise.points]
+        new = [exercise for exercise in passing if points[exercise.name] > before.get(exercise.name, 0)]
+        self.passed = next(iter(new or [exercise for exercise in passing if exercise == self.passed]), None)
         screen.rule()
-        display.show(self.report, self.exercises, screen)
-        display.show_next(self.lab, self.report, screen)
-        screen.print("h hint   l list   q quit   (checks again when you save)", style="dim")
+        steps = [
+            paragraph(text, screen.width, style="green") for text in next_steps(self.lab, self.report, self.exercises)
+        ]
+        rows = screen.height - 3 - sum(map(len, steps))  # without the rule, the keys, and the row of the cursor
+        display.show_on_screen(self.report, self.exercises, screen, rows, self.options)
+        for lines in steps:
+            display.print_lines(lines, screen)
+        screen.print("h hint   s solution of what passes   l list   q quit   (save to check)", style="dim")
 
     def gone(self) -> None:
         """Prints that the file is gone."""
@@ -65,14 +80,24 @@ class Session:
         display.make_console().print(text, style="yellow")
 
     def hint(self) -> None:
-        """Prints the next hint of the first unsolved exercise."""
+        """Prints the next hint of the first exercise without all points; if there is none, of the last that passed."""
+        screen, points = display.make_console(), self._points()
+        unsolved = [exercise for exercise in self.exercises if points.get(exercise.name, 0) < exercise.points]
+        exercise = next(iter(unsolved), self.passed or self.exercises[-1])
+        display.show_hint(exercise, progress.next_hint(self.lab, exercise), screen)
+
+    def solution(self) -> None:
+        """Prints the solution of the exercise that passed last, beside the learner's code."""
         screen = display.make_console()
+        if not self.passed:
+            screen.print("No exercise passes yet: then s shows its solution beside yours.")
+            return
         try:
-            exercise = progress.first_open(self.exercises, self._points())
+            display.print_lines(comparison_lines(self.lab, self.passed, self.file, screen.width), screen)
         except UserError as error:
             screen.print(str(error))
         else:
-            display.show_hint(exercise, progress.next_hint(self.lab, exercise), screen)
+            display.print_paragraph(other_hints(self.lab, self.passed), screen, style="dim")
 
     def list(self) -> None:
         """Prints the exercises and their points."""

@@ -20,7 +20,7 @@ def show(grade: Grade, console: Console) -> None:
     student, lab = grade.submission.student, find_lab(grade.submission.lab)
     name = escape_name(student.full_name)
     title = f"{name} ({escape_name(student.student_id)})" if name else escape_name(student.student_id)
-    print_line = functools.partial(report_display.paragraph, indent=0, console=console)
+    print_line = functools.partial(report_display.print_paragraph, console=console)
     print_line(f"{title}, Lab {lab.number}: {lab.title}", style="bold")
     if grade.isolation != "sandbox":
         print_line(TRUSTED, style="yellow")

@@ -1,0 +1,77 @@
+"""Comparison: the learner's functions of a passed exercise beside the solution's, as a diff."""
+
+import ast
+import difflib
+from pathlib import Path
+
+from rich.text import Text
+
+from rankzero.curriculum import Lab, path_from_here
+from rankzero.errors import UserError
+from rankzero.exercises.checks.check import Exercise
+from rankzero.exercises.study import progress
+from rankzero.exercises.study.text_lines import paragraph
+
+STYLES = {"-": "red", "+": "green", " ": ""}
+
+
+def require_passed(lab: Lab, exercise: Exercise) -> None:
+    """UserError if the exercise has never passed."""
+    points = progress.of_lab(lab).points.get(exercise.name, 0)
+    if points < exercise.points:
+        raise UserError(
+            f"{exercise.name} has {points} of {exercise.points} points: once it passes "
+            f"(`rankzero check {lab.number} {exercise.name}`), this command shows the solution beside yours."
+        )
+
+
+def comparison_lines(lab: Lab, exercise: Exercise, file: Path, width: int) -> list[Text]:
+    """Returns the diff from the learner's functions to the solution's, without docstrings. UserError if one is gone.
+
+    A line of code that is wider than the terminal goes on in the next row, below its own beginning.
+    """
+    lines = paragraph(f"{exercise.name}: - yours, {path_from_here(file)}", width, style="bold")
+    lines += paragraph(
+        f"{' ' * len(exercise.name)}  + the solution, {path_from_here(lab.reference)}", width, style="bold"
+    )
+    for name in exercise.functions:
+        lines.append(Text())
+        for line in _diff(_code(file, name), _code(lab.reference, name)):
+            lines += _rows(line, width)
+    return lines
+
+
+def _code(file: Path, function: str) -> list[str]:
+    """Returns the lines of a function without its docstring and without the markers of a solution."""
+    try:
+        source = file.read_bytes()
+        tree = ast.parse(source)
+    except (OSError, SyntaxError, ValueError) as error:
+        raise UserError(f"{file} cannot be read ({error}): make it pass its check first.") from None
+    text = source.decode("utf-8-sig").splitlines()
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name == function:
+            first = node.body[0]
+            has_text = ast.get_docstring(node, clean=False) is not None and len(node.body) > 1
+            docstring = range(first.lineno, (first.end_lineno or first.lineno) + 1) if has_text else range(0)
+            numbers = range(node.lineno, (node.end_lineno or node.lineno) + 1)
+            kept = [text[number - 1].rstrip() for number in numbers if number not in docstring]
+            return [line for line in kept if not line.strip().startswith("### ")]
+    raise UserError(f"{function} is not a function of {file}: put its `def` line back to compare it.")
+
+
+def _diff(yours: list[str], solution: list[str]) -> list[str]:
+    """Returns all lines, each after its mark: '-' for yours, '+' for the solution's, ' ' for both."""
+    if yours == solution:
+        return [*(f"  {line}" for line in yours), "", "  Your code is the solution, letter by letter."]
+    return [line for line in difflib.ndiff(yours, solution) if not line.startswith("?")]
+
+
+def _rows(line: str, width: int) -> list[Text]:
+    mark = line[:1]
+    indent = min(len(line) - len(line[2:].lstrip()) + 2, width // 2)
+    rows = []
+    while len(line) > width:
+        rows.append(Text(line[:width], style=STYLES.get(mark, "")))
+        line = f"{mark}{' ' * (indent - 1)}{line[width:]}"
+    return [*rows, Text(line, style=STYLES.get(mark, ""))]
