@@ -22,8 +22,9 @@ from typer.testing import CliRunner
 from rankzero.cli import app as cli
 from rankzero.curriculum import find_lab
 from rankzero.grading import batch
-from rankzero.grading.grade import Grade, Submission, read_grade
+from rankzero.grading.grade import Grade, read_grade
 from rankzero.grading.grader import Grader, GradingSettings
+from rankzero.grading.regrade import GradingTask
 
 pytestmark = needs_sandbox()
 LAB = find_lab("02")
@@ -43,9 +44,9 @@ def executor(shared_grader: Grader) -> Iterator[None]:
     """Makes `rankzero grade` use the shared grader in this process; in other processes it starts a new grader."""
     labs = shared_grader.settings.labs
 
-    def run_in_shared_grader(todo: Sequence[Submission], settings: GradingSettings, jobs: int) -> Iterator[Grade]:
+    def run_in_shared_grader(tasks: Sequence[GradingTask], settings: GradingSettings, jobs: int) -> Iterator[Grade]:
         shared_grader.settings = replace(settings, labs=labs)
-        return map(shared_grader.grade, todo)
+        return map(shared_grader.do, tasks)
 
     before = shared_grader.settings
     with pytest.MonkeyPatch.context() as patch:
@@ -96,7 +97,7 @@ def test_a_killed_run_resumes_with_equal_grades(handed_in: tuple[Path, Expected]
     command = [sys.executable, "-m", "rankzero.cli", "grade", str(handed_in[0]), "--lab", "02", "--out", str(out)]
     process = subprocess.Popen([*command, "--seed", str(SEED), "--jobs", "1"], stdout=subprocess.DEVNULL)
     deadline = time.monotonic() + 120
-    while len(list(out.glob("grades/02/*.json"))) < COUNT // 3:
+    while len(list(out.glob("new-grades/02/*.json"))) < COUNT // 3:
         assert process.poll() is None
         assert time.monotonic() < deadline
         time.sleep(0.02)
@@ -105,8 +106,7 @@ def test_a_killed_run_resumes_with_equal_grades(handed_in: tuple[Path, Expected]
     process.wait()
     _, alive = psutil.wait_procs(started, timeout=60)
     assert not alive
-    graded_before = verdicts(out)
-    assert COUNT // 3 <= len(graded_before) < COUNT
+    assert COUNT // 3 <= len(list(out.glob("new-grades/02/*.json"))) < COUNT
     assert not list(out.glob("**/*.partial"))
     again = run("grade", handed_in[0], "--lab", "02", "--out", out)
     assert again[0] == 2
@@ -228,9 +228,9 @@ def test_a_full_disk_gets_one_sentence_and_no_partial_file(tmp_path: Path, monke
 def test_grading_stops_early_when_no_submission_can_be_graded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Escape codes in students' names do not reach the terminal."""
 
-    def broken(submissions: Any, settings: Any, jobs: int) -> Iterator[Grade]:
-        for submission in submissions:
-            yield Grade(submission, (1,), "0", settings.isolation, "", 0.0, 50, trouble="no sandbox")
+    def broken(tasks: Any, settings: Any, jobs: int) -> Iterator[Grade]:
+        for task in tasks:
+            yield Grade(task.submission, (1,), "0", settings.isolation, "", 0.0, 50, trouble="no sandbox")
 
     monkeypatch.setitem(batch.EXECUTORS, "local", broken)
     few, many = tmp_path / "few", tmp_path / "many"

@@ -1,25 +1,37 @@
 """The commands for instructors: grade and feedback."""
 
+import functools
 import json
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Column, Table
 
 from rankzero.cli.terminal import Json, console, fail, sentences
-from rankzero.curriculum import LatePolicy, all_labs, find_lab, find_lab_with_exercises, path_from_here, validate
+from rankzero.curriculum import all_labs, find_lab, find_lab_with_exercises, path_from_here
 from rankzero.errors import UserError
 from rankzero.grading.grade import Grade, read_grade
 from rankzero.grading.intake.safe_names import printable, safe_name
 from rankzero.grading.intake.timestamps import parse_time
 
+if TYPE_CHECKING:
+    from rankzero.grading.class_run import ClassRun, Outcome
+    from rankzero.grading.grading_tasks import Tasks
+    from rankzero.grading.report.differences import Difference
+
+MAX_CHANGES = 20  # lines
 commands = typer.Typer()
+
+
+_RULES, _SEEDS = "Deadline and late work (kept for later runs)", "Seeds"
+_AGAIN, _MACHINE = "Go on with the run in OUT, and grade again", "This machine"
 
 
 @commands.command()
@@ -34,73 +46,94 @@ def grade(
     roster: Annotated[
         Path | None, typer.Option(help="A CSV of the class: student_id, last_name, first_name, email.")
     ] = None,
-    jobs: Annotated[int, typer.Option(min=1, help="Submissions graded at the same time.")] = os.cpu_count() or 1,
-    time_limit: Annotated[float, typer.Option(min=1, help="Seconds that one submission to one lab may take.")] = 120.0,
-    memory: Annotated[int, typer.Option(min=256, help="MiB that all processes of a submission may take.")] = 2048,
-    due: Annotated[str | None, typer.Option(help='The deadline, as "2026-12-01 23:59+01:00".')] = None,
-    late_percent_per_day: Annotated[
-        float | None, typer.Option(min=0, max=100, help="Percent of the points that each late day costs.")
-    ] = None,
-    late_max_days: Annotated[
-        int | None, typer.Option(min=0, max=366, help="Days late after which submissions get no points; 0 refuses any.")
-    ] = None,
-    late_grace_hours: Annotated[
-        float | None, typer.Option(min=0, max=8784, help="Hours after the deadline without loss of points.")
-    ] = None,
-    seeds: Annotated[
-        int | None, typer.Option(min=1, max=20, help="Random seeds per student, on each of which a check must pass; 3.")
-    ] = None,
-    seed: Annotated[
-        list[int] | None, typer.Option(min=0, help="Grade on this seed instead, as a page names it; repeatable.")
-    ] = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Continue the run in OUT: grade new or changed files only.")
+    due: Annotated[str | None, typer.Option(
+        rich_help_panel=_RULES, help='The deadline, as "2026-12-01 23:59+01:00".')] = None,
+    late_percent_per_day: Annotated[float | None, typer.Option(
+        min=0, max=100, rich_help_panel=_RULES, help="Percent of the points that each late day costs: 10.")] = None,
+    late_max_days: Annotated[int | None, typer.Option(
+        min=0, max=366, rich_help_panel=_RULES,
+        help="Days late after which submissions get no points: 3; 0 refuses any.")] = None,
+    late_grace_hours: Annotated[float | None, typer.Option(
+        min=0, max=8784, rich_help_panel=_RULES, help="Hours after the deadline without loss of points: 2.")] = None,
+    resume: Annotated[bool, typer.Option(
+        "--resume", rich_help_panel=_AGAIN,
+        help="Grade new and changed files, and checks that have changed: grade submissions --out graded --resume")
     ] = False,
-    trusted: Annotated[
-        bool, typer.Option("--trusted", help="No sandbox: for submissions that you would run yourself.")
-    ] = False,
-    executor: Annotated[
-        Literal["local", "ray"], typer.Option(help="Grade on this machine or a Ray cluster.")
-    ] = "local",
-    verify: Annotated[
-        bool, typer.Option("--verify", help="Prove the grader on this machine: references, stubs, mistakes, attacks.")
-    ] = False,
+    changed: Annotated[bool, typer.Option(
+        "--changed", rich_help_panel=_AGAIN,
+        help="Grade changed checks only, on the files in OUT: grade --out graded --changed")] = False,
+    checks: Annotated[list[str] | None, typer.Option(
+        "--check", metavar="EXERCISE/CHECK", rich_help_panel=_AGAIN,
+        help="Grade this check again for all: grade --out graded --check train_step/stale; repeatable.")] = None,
+    students: Annotated[list[str] | None, typer.Option(
+        "--student", metavar="ID", rich_help_panel=_AGAIN,
+        help="Only this student: grade submissions --out graded --student ada; repeatable.")] = None,
+    retime: Annotated[bool, typer.Option(
+        "--retime", rich_help_panel=_AGAIN,
+        help="Take the times of hand-in from SUBMISSIONS again; otherwise those of the first run stay.")] = False,
+    seeds: Annotated[int | None, typer.Option(
+        min=1, max=20, rich_help_panel=_SEEDS,
+        help="Random seeds per student: a check must pass on each. 3 if not given.")] = None,
+    seed: Annotated[list[int] | None, typer.Option(
+        min=0, rich_help_panel=_SEEDS,
+        help="Use this seed instead, to repeat a grade: --seed 7 --seed 11; repeatable.")] = None,
+    jobs: Annotated[int, typer.Option(
+        min=1, rich_help_panel=_MACHINE, help="Submissions graded at the same time.")] = os.cpu_count() or 1,
+    time_limit: Annotated[float, typer.Option(
+        min=1, rich_help_panel=_MACHINE, help="Seconds that one submission to one lab may take.")] = 120.0,
+    memory: Annotated[int, typer.Option(
+        min=256, rich_help_panel=_MACHINE, help="MiB that all processes of a submission may take.")] = 2048,
+    trusted: Annotated[bool, typer.Option(
+        "--trusted", rich_help_panel=_MACHINE, help="No sandbox: for files that you would run yourself.")] = False,
+    executor: Annotated[Literal["local", "ray"], typer.Option(
+        rich_help_panel=_MACHINE, help="Grade on this machine or a Ray cluster.")] = "local",
+    verify: Annotated[bool, typer.Option(
+        "--verify", rich_help_panel=_MACHINE,
+        help="Prove the grader here: references, stubs, mistakes, attacks. grade --verify --lab 02")] = False,
     as_json: Json = False,
 ) -> None:  # fmt: skip
     """Grades a class in a sandbox: OUT then holds index.html for you, a page for each student, and grades.csv.
 
-    rankzero grade submissions/ --lab 02 --roster roster.csv --out graded
+    rankzero grade submissions --lab 02 --roster roster.csv --out graded
 
-    Without a --late option, each lab's lab.toml says what late work loses. Exit code 1 if something could not be
-    graded. The guide: handbook/for-instructors.md
+    OUT/adjustments.csv is yours: points and deadlines in it count in every run. Changes of grades are first written to
+    OUT/differences.csv. Without a --late option, each lab's lab.toml says what late work loses. Exit code 1 if a
+    submission could not be graded. Guide: handbook/for-instructors.md
     """
     if verify:
         _verify(labs, jobs)
     with sentences():
-        if submissions is None or not labs or out is None:
+        continues = resume or changed or checks or students
+        if out is None or not (continues or (submissions and labs)):
             fail("name the submissions, a --lab and an --out: rankzero grade submissions/ --lab 02 --out graded")
         keys = ("percent_per_day", "max_days", "grace_hours")
         late = zip(keys, (late_percent_per_day, late_max_days, late_grace_hours), strict=True)
-        rules = _rules(due, {key: value for key, value in late if value is not None}, roster)
-        options = {"time_limit": time_limit, "memory": memory, "trusted": trusted}
-        grades, seconds = _grade_class(
-            submissions,
-            labs,
+        from rankzero.grading.class_run import ClassRun, grade_class
+
+        run = ClassRun(
             out,
-            rules,
-            (seed or (), seeds),
+            submissions,
+            labs or (),
+            _rules(due, {key: value for key, value in late if value is not None}, roster),
             resume,
-            options,
-            jobs=jobs,
-            executor=executor,
-            quiet=as_json,
+            changed,
+            checks or (),
+            students or (),
+            retime,
+            seeds,
+            seed or (),
+            {"time_limit": time_limit, "memory": memory, "trusted": trusted},
+            jobs,
+            executor,
         )
-    summary = _summary(grades, seconds, out)
+        announce = (lambda tasks: None) if as_json else functools.partial(_announce, run=run)
+        outcome = grade_class(run, functools.partial(_progress, quiet=as_json), announce)
     if as_json:
-        print(json.dumps(summary, indent=2))
+        print(json.dumps(_summary(outcome, out), indent=2))
     else:
-        _print_summary(summary)
-    raise typer.Exit(int(any(grade.trouble for grade in grades)))
+        _print_changes(outcome.changes, out)
+        _print_summary(_summary(outcome, out))
+    raise typer.Exit(int(any(grade.trouble for grade in outcome.grades)))
 
 
 def _rules(due: str | None, late: dict[str, float], roster: Path | None) -> dict[str, Any]:
@@ -113,48 +146,36 @@ def _rules(due: str | None, late: dict[str, float], roster: Path | None) -> dict
     return {name: value for name, value in rules.items() if value}
 
 
-def _grade_class(
-    submissions: Path,
-    numbers: Sequence[str],
-    out: Path,
-    rules: dict[str, Any],
-    seeds: tuple[Sequence[int], int | None],
-    resume: bool,
-    options: dict[str, Any],
-    *,
-    jobs: int,
-    executor: str,
-    quiet: bool,
-) -> tuple[list[Grade], float]:
-    """Writes grades and reports to `out`. Returns all grades, and the seconds that grading took."""
-    from rankzero.grading import batch, run_file
-    from rankzero.grading.grader import GradingSettings
-    from rankzero.grading.intake.collect import collect
-    from rankzero.grading.intake.roster import read_roster
-    from rankzero.grading.sandbox.sandbox_client import require_sandbox
+def _announce(tasks: "Tasks", run: "ClassRun") -> None:
+    """Prints the checks that are graded again, before they are."""
+    if run.submissions and (run.changed or run.checks):
+        console.print(f"{run.submissions} is not read: the files in {run.out} are graded again.", markup=False)
+    for (lab, check), count in sorted(tasks.again.items()):
+        who = "1 submission is" if count == 1 else f"{count} submissions are"
+        why = "" if run.checks else " has changed:"
+        console.print(f"Lab {lab}, {check}{why or ':'} {who} graded on it again.", markup=False)
+    if run.changed and not tasks.again:
+        console.print("No probe, judge or reference has changed since these grades were made.")
 
-    chosen = [find_lab_with_exercises(number) for number in numbers]
-    if not options["trusted"]:
-        require_sandbox()
-    with run_file.lock_folder(out, resume) as earlier_run:
-        rules = {**earlier_run.get("rules", {}), **rules}
-        due = parse_time(rules["due"]) if "due" in rules else None
-        policy = validate(LatePolicy, rules["late"], out / run_file.RUN_FILE, "late") if "late" in rules else None
-        roster = read_roster(Path(rules["roster"])) if "roster" in rules else None
-        labs = sorted({*chosen, *map(find_lab, earlier_run.get("labs", []))}, key=lambda lab: lab.number)
-        pool = run_file.choose_pool(earlier_run, *seeds)
-        settings = GradingSettings(tuple(lab.number for lab in labs), pool, **options)
-        collected = collect(submissions, labs, out, roster)
-        run_file.write_run(settings, rules, out)
-        began = time.monotonic()
-        with _progress(len(collected), quiet) as progress:
-            grades = batch.grade_all(collected, settings, out, jobs=jobs, executor=executor, progress=progress)
-        seconds = time.monotonic() - began
-        grades = batch.with_flags(batch.with_lateness(grades, due, policy))
-        # The pages show seeds, so that from here on the run needs others.
-        run_file.write_run(replace(settings, pool=replace(pool, generation=pool.generation + 1)), rules, out)
-        batch.write_reports(grades, out, due)
-    return grades, seconds
+
+def _print_changes(changes: "Sequence[Difference]", out: Path) -> None:
+    """Prints the differences from the grades before, equal ones of several students on one line."""
+    from rankzero.grading.report.differences import FILE, grouped
+
+    if not changes:
+        return
+    table = Table("check", Column("before", justify="right"), Column("after", justify="right"), "who", "why", box=None)
+    groups = grouped(changes)
+    for change, count in groups[:MAX_CHANGES]:
+        who = printable(change.student.student_id, 24) if count == 1 else f"{count} students"
+        cells = (f"{change.lab} {change.what}", change.before or "none", change.after or "none", who, change.reason)
+        table.add_row(*map(escape, cells))
+    students = len({change.student.student_id for change in changes})
+    console.print(f"Changes of {'1 student' if students == 1 else f'{students} students'}:")
+    console.print(table)
+    if len(groups) > MAX_CHANGES:
+        console.print(f"and {len(groups) - MAX_CHANGES} more")
+    console.print(f"  {path_from_here(out / FILE)}   every change of every run", markup=False)
 
 
 @commands.command()
@@ -217,7 +238,8 @@ def _progress(total: int, quiet: bool) -> Iterator[Callable[[Grade, bool], None]
             raise
 
 
-def _summary(grades: Sequence[Grade], seconds: float, out: Path) -> dict[str, Any]:
+def _summary(outcome: "Outcome", out: Path) -> dict[str, Any]:
+    grades = outcome.grades
     graded = [grade for grade in grades if grade.report]
     troubles = {
         f"{printable(grade.submission.student.student_id)}, lab {grade.submission.lab}": grade.trouble
@@ -227,13 +249,15 @@ def _summary(grades: Sequence[Grade], seconds: float, out: Path) -> dict[str, An
     return {
         "out": str(out),
         "graded": len(graded),
+        "kept": outcome.kept,
         "missing": sum(grade.submission.file is None for grade in grades),
         "not gradable": troubles,
         "flagged": sum(bool(grade.flags or grade.submission.notes) for grade in grades),
         "points": sum(grade.points for grade in graded),
         "max_points": sum(grade.max_points for grade in graded),
         "seeds": len(grades[0].seeds) if grades else 0,
-        "seconds": round(seconds, 1),
+        "changed": len({change.student.student_id for change in outcome.changes}),
+        "seconds": round(outcome.seconds, 1),
     }
 
 
@@ -241,6 +265,8 @@ def _print_summary(summary: dict[str, Any]) -> None:
     for submission, trouble in summary["not gradable"].items():
         console.print(f"Not graded: {submission}: {trouble}", markup=False)
     sentence = f"{summary['graded']} graded in {summary['seconds']:.0f} s"
+    if summary["kept"]:
+        sentence = f"{summary['graded']} grades, of which {summary['kept']} are kept, in {summary['seconds']:.0f} s"
     if summary["missing"]:
         sentence += f", {summary['missing']} missing"
     if summary["flagged"]:

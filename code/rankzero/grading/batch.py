@@ -1,23 +1,25 @@
 """Batch grading of a class: stores each grade at once, resumes an interrupted run, and writes the reports."""
 
-import contextlib
 import json
+import shutil
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 
 from rankzero.atomic_write import write_atomically
 from rankzero.curriculum import Lab, LatePolicy, find_lab
 from rankzero.errors import UserError
 from rankzero.grading.executors import run_locally, run_on_ray
-from rankzero.grading.grade import Flag, Grade, Submission, read_grade, write_grade
+from rankzero.grading.grade import Flag, Grade, Submission, write_grade
 from rankzero.grading.grader import GradingSettings
+from rankzero.grading.grading_tasks import NEW, PUBLISHED, Tasks
 from rankzero.grading.intake.late_policy import days_late, late_penalty
 from rankzero.grading.intake.safe_names import safe_name
 from rankzero.grading.intake.timestamps import seconds_late
 from rankzero.grading.report import github_classroom_results, gradescope_results
+from rankzero.grading.report.differences import Difference
 from rankzero.grading.report.gradebook_csv import write_gradebook
 from rankzero.grading.report.html_pages import write_pages
 from rankzero.grading.scan.code_similarity import similarity_flags
@@ -28,7 +30,7 @@ MAX_FIRST_FAILURES = 4  # after as many failures and no grade, the machine is ta
 
 
 def grade_all(
-    submissions: Sequence[Submission],
+    tasks: Tasks,
     settings: GradingSettings,
     out: Path,
     *,
@@ -36,20 +38,16 @@ def grade_all(
     executor: str,
     progress: Callable[[Grade, bool], None],
 ) -> list[Grade]:
-    """Grades every submission that has no grade in OUT. Returns all grades, by lab and student.
+    """Does the open tasks. Returns all grades, by lab and student; those in OUT are not replaced yet.
 
     `progress` is called with each grade and whether it was in OUT before. UserError if the machine cannot grade.
     """
-    grades, ungraded = [], []
-    for submission in submissions:
-        if earlier_grade := _earlier_grade(submission, settings, out):
-            progress(earlier_grade, True)
-            grades.append(earlier_grade)
-        else:
-            ungraded.append(submission)
+    grades = list(tasks.kept)
+    for grade in grades:
+        progress(grade, True)
     succeeded = 0
-    for number, grade in enumerate(EXECUTORS[executor](ungraded, settings, jobs) if ungraded else (), start=1):
-        write_grade(grade, _grade_file(grade.submission, out))
+    for number, grade in enumerate(EXECUTORS[executor](tasks.open, settings, jobs) if tasks.open else (), start=1):
+        write_grade(grade, _grade_file(grade.submission, out, NEW))
         progress(grade, False)
         grades.append(grade)
         succeeded += grade.gradable
@@ -58,34 +56,25 @@ def grade_all(
     return sorted(grades, key=lambda grade: (grade.submission.lab, grade.submission.student.student_id))
 
 
-def _grade_file(submission: Submission, out: Path) -> Path:
-    return out / "grades" / submission.lab / f"{safe_name(submission.student.student_id)}.json"
+def _grade_file(submission: Submission, out: Path, folder: str = PUBLISHED) -> Path:
+    return out / folder / submission.lab / f"{safe_name(submission.student.student_id)}.json"
 
 
-def _earlier_grade(submission: Submission, settings: GradingSettings, out: Path) -> Grade | None:
-    """Returns the grade of the same file in OUT, with the student's present name and times, or None."""
-    file = _grade_file(submission, out)
-    if not file.exists():
-        return None
-    with contextlib.suppress(ValueError):
-        grade = read_grade(file)
-        same = grade.submission.sha256 == submission.sha256
-        if same and grade.gradable and grade.isolation == settings.isolation:
-            return replace(grade, submission=submission)
-    return None
-
-
-def _labs(grades: Sequence[Grade]) -> dict[str, Lab]:
-    """Returns the labs of these grades, by number."""
-    return {number: find_lab(number) for number in {grade.submission.lab for grade in grades}}
+def _labs(submissions: Iterable[Submission]) -> dict[str, Lab]:
+    """Returns the labs of these submissions, by number."""
+    return {number: find_lab(number) for number in {submission.lab for submission in submissions}}
 
 
 def with_lateness(grades: Sequence[Grade], due: datetime | None, policy: LatePolicy | None) -> list[Grade]:
-    """Returns the grades with the days late and the penalty, by `policy` or else by each lab's own policy."""
-    labs, late_grades = _labs(grades), []
+    """Returns the grades with the days late and the penalty, by `policy` or else by each lab's own policy.
+
+    The deadline is `due`, and later for a student with an extension.
+    """
+    labs, late_grades = _labs(grade.submission for grade in grades), []
     for grade in grades:
         lab_policy = policy or labs[grade.submission.lab].grading.late
-        seconds = seconds_late(grade.submission.submitted_at, due)
+        own_due = due + timedelta(hours=grade.extension_hours) if due else None
+        seconds = seconds_late(grade.submission.submitted_at, own_due)
         penalty = late_penalty(lab_policy, grade.max_points, seconds)
         late_grades.append(replace(grade, late_days=days_late(lab_policy, seconds), late_penalty=penalty))
     return late_grades
@@ -110,16 +99,26 @@ def with_flags(grades: Sequence[Grade]) -> list[Grade]:
     return [replace(grade, flags=flags(grade.submission)) for grade in grades]
 
 
-def write_reports(grades: Sequence[Grade], out: Path, due: datetime | None) -> None:
-    """Writes grades, pages, the gradebook and the files for Gradescope and GitHub Classroom to OUT."""
-    labs = _labs(grades)
+def write_reports(grades: Sequence[Grade], out: Path, due: datetime | None, changes: Sequence[Difference] = ()) -> None:
+    """Replaces the grades in OUT, and writes pages, the gradebook and the files for Gradescope and GitHub Classroom.
+
+    Files of students who are in the class no more are removed.
+    """
+    labs = _labs(grade.submission for grade in grades)
+    written = set()
     for grade in grades:
         lab = labs[grade.submission.lab]
         file = _grade_file(grade.submission, out)
         write_grade(grade, file)
+        written.add(file)
         for folder, results in (("gradescope", gradescope_results), ("classroom", github_classroom_results)):
             contents = json.dumps(results.results(grade, lab), indent=1)
             write_atomically(out / folder / lab.number / file.name, contents)
+            written.add(out / folder / lab.number / file.name)
     deadlines = dict.fromkeys(labs, due.isoformat()) if due else {}
     write_gradebook(grades, out / "grades.csv", deadlines)
-    write_pages(grades, out, deadlines)
+    written |= write_pages(grades, out, deadlines, changes)
+    for pattern in ("grades/*/*.json", "gradescope/*/*.json", "classroom/*/*.json", "students/*.html"):
+        for file in set(out.glob(pattern)) - written:
+            file.unlink()
+    shutil.rmtree(out / NEW, ignore_errors=True)

@@ -10,36 +10,37 @@ from pathlib import Path
 
 from rankzero.errors import UserError
 from rankzero.exercises.checks.probe_client import LocalProbeClient
-from rankzero.grading.grade import Grade, Submission
+from rankzero.grading.grade import Grade
 from rankzero.grading.grader import Grader, GradingSettings
+from rankzero.grading.regrade import GradingTask
 
 
-def run_locally(submissions: Sequence[Submission], settings: GradingSettings, jobs: int) -> Iterator[Grade]:
+def run_locally(tasks: Sequence[GradingTask], settings: GradingSettings, jobs: int) -> Iterator[Grade]:
     """Grades on `jobs` threads, each with its own sandbox server. Yields each grade as soon as it is ready.
 
     The threads are daemons: Ctrl-C does not wait for them, and a sandbox server ends with the thread that started it.
     """
-    waiting: queue.SimpleQueue[Submission] = queue.SimpleQueue()
+    waiting: queue.SimpleQueue[GradingTask] = queue.SimpleQueue()
     results: queue.SimpleQueue[Grade | BaseException] = queue.SimpleQueue()
-    for submission in submissions:
-        waiting.put(submission)
+    for task in tasks:
+        waiting.put(task)
 
     def grade_waiting(trusted_client: LocalProbeClient) -> None:
         try:
             with Grader(settings, trusted_client) as grader:
                 while True:
-                    results.put(grader.grade(waiting.get_nowait()))
+                    results.put(grader.do(waiting.get_nowait()))
         except queue.Empty:
             return
         except BaseException as error:
             results.put(error)
 
     with LocalProbeClient() as client:
-        number = min(jobs, len(submissions))
+        number = min(jobs, len(tasks))
         threads = [threading.Thread(target=grade_waiting, args=(client,), daemon=True) for _ in range(number)]
         for thread in threads:
             thread.start()
-        for _ in submissions:
+        for _ in tasks:
             result = results.get()
             if isinstance(result, BaseException):
                 raise result
@@ -48,7 +49,7 @@ def run_locally(submissions: Sequence[Submission], settings: GradingSettings, jo
             thread.join()
 
 
-def run_on_ray(submissions: Sequence[Submission], settings: GradingSettings, jobs: int) -> Iterator[Grade]:
+def run_on_ray(tasks: Sequence[GradingTask], settings: GradingSettings, jobs: int) -> Iterator[Grade]:
     """Grades on `jobs` workers of a Ray cluster; starts a local cluster where none is reachable.
 
     Each machine needs this repository at the same path, and bubblewrap.
@@ -61,9 +62,9 @@ def run_on_ray(submissions: Sequence[Submission], settings: GradingSettings, job
     if not ray.is_initialized():
         ray.init(include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR, configure_logging=False)
     actor = ray.remote(num_cpus=1)(_RayGrader)
-    pool = ActorPool([actor.remote(settings) for _ in range(min(jobs, len(submissions)))])
-    files = [(submission, submission.file.read_bytes() if submission.file else b"") for submission in submissions]
-    yield from pool.map_unordered(lambda grader, arguments: grader.grade.remote(*arguments), files)
+    pool = ActorPool([actor.remote(settings) for _ in range(min(jobs, len(tasks)))])
+    files = [(task, task.submission.file.read_bytes() if task.submission.file else b"") for task in tasks]
+    yield from pool.map_unordered(lambda grader, arguments: grader.do.remote(*arguments), files)
 
 
 class _RayGrader:
@@ -72,11 +73,13 @@ class _RayGrader:
     def __init__(self, settings: GradingSettings) -> None:
         self._grader = Grader(settings)
 
-    def grade(self, submission: Submission, source: bytes) -> Grade:
-        """As `Grader.grade`."""
+    def do(self, task: GradingTask, source: bytes) -> Grade:
+        """As `Grader.do`."""
+        submission = task.submission
         if submission.file is None:
-            return self._grader.grade(submission)
+            return self._grader.do(task)
         with tempfile.TemporaryDirectory() as folder:
             copy = Path(folder) / submission.file.name
             copy.write_bytes(source)
-            return replace(self._grader.grade(replace(submission, file=copy)), submission=submission)
+            grade = self._grader.do(replace(task, submission=replace(submission, file=copy)))
+            return replace(grade, submission=submission)

@@ -51,6 +51,30 @@ class Flag:
 
 
 @dataclass(frozen=True)
+class Adjustment:
+    """What a person has decided on a student's points or deadline: a row of OUT/adjustments.csv."""
+
+    student: str  # id
+    lab: str  # number; empty for all labs
+    exercise: str = ""  # empty for the whole lab
+    points: float | None = None  # that replace those of the exercise, or the score of the lab
+    change: float | None = None  # points added to them; negative to subtract
+    extension_hours: float | None = None
+    comment: str = ""
+    who: str = ""
+    when: str = ""
+
+    @property
+    def text(self) -> str:
+        """Returns what it changes, as a sentence without a period."""
+        of = f" for {self.exercise}" if self.exercise else " for the whole lab"
+        parts = [f"{self.points:g} points{of}"] if self.points is not None else []
+        parts += [f"{self.change:+g} points{of}"] if self.change is not None else []
+        parts += [f"the deadline is {self.extension_hours:g} hours later"] if self.extension_hours is not None else []
+        return ", ".join(parts)
+
+
+@dataclass(frozen=True)
 class Grade:
     """Points and their reasons. `report` is None where nothing was handed in, or where grading itself failed."""
 
@@ -67,6 +91,10 @@ class Grade:
     late_penalty: float = 0.0  # points taken away
     flags: tuple[Flag, ...] = ()
     judged: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # the seeds of each check's verdict
+    digests: Mapping[str, str] = field(default_factory=dict)  # of each check when it was judged; see lab_digest.py
+    lab_digest: str = ""  # of all checks, with their points
+    commit: str = ""  # of the repository
+    adjustments: tuple[Adjustment, ...] = ()  # by people, in their order
 
     @property
     def repeat_seed(self) -> int:
@@ -82,13 +110,53 @@ class Grade:
 
     @property
     def points(self) -> int:
-        """Returns the points before any penalty."""
+        """Returns the points that the code earned."""
         return self.report.points if self.report else 0
 
     @property
+    def decided(self) -> bool:
+        """Returns whether a person has decided on points: they count also where grading failed."""
+        return any(row.points is not None or row.change is not None for row in self.adjustments)
+
+    @property
+    def counts(self) -> bool:
+        """Returns whether there is a score."""
+        return self.gradable or self.decided
+
+    @property
+    def by_exercise(self) -> dict[str, float]:
+        """Returns the points of each exercise, with a person's adjustments."""
+        points: dict[str, float] = dict(self.report.by_exercise()) if self.report else {}
+        for row in self.adjustments:
+            if row.exercise:
+                before = points.get(row.exercise, 0.0) if row.points is None else row.points
+                points[row.exercise] = max(0.0, before + (row.change or 0.0))
+        return points
+
+    @property
+    def raw_score(self) -> float:
+        """Returns the points of all exercises, with adjustments, before a late penalty."""
+        return round(sum(self.by_exercise.values()), 6)
+
+    @property
+    def taken_off(self) -> float:
+        """Returns the points that the late penalty takes, which leave a score of at least 0."""
+        return round(min(self.raw_score, self.late_penalty), 6)
+
+    @property
     def score(self) -> float:
-        """Returns the points that count: less the penalty, and at least 0."""
-        return max(0.0, self.points - self.late_penalty)
+        """Returns the points that count: less the penalty, with a person's adjustments of the lab, and at least 0."""
+        score = self.raw_score - self.taken_off
+        for row in self.adjustments:
+            if not row.exercise:
+                score = (score if row.points is None else row.points) + (row.change or 0.0)
+        return round(max(0.0, score), 6)
+
+    @property
+    def extension_hours(self) -> float:
+        """Returns by how much the student's deadline is later: the last row that says so counts."""
+        hours = [row.extension_hours for row in self.adjustments if row.extension_hours is not None]
+        return hours[-1] if hours else 0.0
 
     def as_dict(self) -> dict[str, Any]:
         """Returns the contents of the JSON file."""
@@ -103,7 +171,7 @@ class Grade:
         It has no times, no paths, no printed output, which may be random, and no comparison with other submissions.
         """
         values = replace(self, flags=tuple(flag for flag in self.flags if flag.kind != "identical")).as_dict()
-        del values["graded_at"], values["seconds"], values["submission"]["file"]
+        del values["graded_at"], values["seconds"], values["commit"], values["submission"]["file"]
         if values["report"]:
             del values["report"]["file"]
             for result in values["report"]["results"]:

@@ -5,19 +5,20 @@ import importlib.metadata
 import os
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rankzero.curriculum import Lab, find_lab
 from rankzero.errors import UserError
-from rankzero.exercises.checks.check import exercises_of
+from rankzero.exercises.checks.check import Exercise, exercises_of
 from rankzero.exercises.checks.escape_text import escape_report
 from rankzero.exercises.checks.probe_client import LocalProbeClient, ProbeClient, ProbeServerError
 from rankzero.exercises.checks.report import Report
 from rankzero.grading.check_on_seeds import check_on_seeds
 from rankzero.grading.grade import Grade, Submission
+from rankzero.grading.regrade import GradingTask, exercises_to_run, merged, stamped
 from rankzero.grading.sandbox.bubblewrap import NOBODY_UID
 from rankzero.grading.sandbox.sandbox_client import Sandbox, SandboxError, SandboxServer
 from rankzero.grading.seed_pool import SeedPool
@@ -55,8 +56,23 @@ class Grader(ExitStack):
         self._unsandboxed: LocalProbeClient | None = None  # runs submissions where settings.trusted
         self.callback(self._end_untrusted)
 
-    def grade(self, submission: Submission, progress: Callable[[str], None] = lambda name: None) -> Grade:
-        """Returns the grade of a submission. `progress` is called with each check's name.
+    def do(self, task: GradingTask) -> Grade:
+        """Returns the grade that the task asks for."""
+        lab = find_lab(task.submission.lab)
+        if task.earlier is None:
+            return self.grade(task.submission)
+        grade = self.grade(task.submission, exercises=exercises_to_run(task.checks, lab))
+        return merged(task.earlier, grade, task.checks, lab)
+
+    def grade(
+        self,
+        submission: Submission,
+        progress: Callable[[str], None] = lambda name: None,
+        exercises: Sequence[Exercise] = (),
+    ) -> Grade:
+        """Returns the grade of a submission, on all exercises of the lab or on `exercises`.
+
+        `progress` is called with each check's name.
 
         If the sandbox fails, grading is tried again once; after a second failure the grade has no report.
         """
@@ -66,7 +82,7 @@ class Grader(ExitStack):
         if submission.file:
             for _ in range(2):
                 try:
-                    report, judged, seconds = self._report(lab, submission.file, seeds, progress)
+                    report, judged, seconds = self._report(lab, submission.file, seeds, exercises, progress)
                     trouble = ""
                     break
                 except (SandboxError, ProbeServerError) as error:
@@ -76,7 +92,7 @@ class Grader(ExitStack):
                     raise
                 except Exception as error:  # one file that breaks the grader must not stop the class
                     trouble = f"the grader itself failed ({type(error).__name__}: {error})"
-        return Grade(
+        grade = Grade(
             submission,
             seeds=seeds,
             version=importlib.metadata.version("rankzero"),
@@ -88,9 +104,15 @@ class Grader(ExitStack):
             trouble=trouble,
             judged=judged,
         )
+        return stamped(grade, lab)
 
     def _report(
-        self, lab: Lab, file: Path, seeds: tuple[int, ...], progress: Callable[[str], None]
+        self,
+        lab: Lab,
+        file: Path,
+        seeds: tuple[int, ...],
+        exercises: Sequence[Exercise],
+        progress: Callable[[str], None],
     ) -> tuple[Report, dict[str, tuple[int, ...]], float]:
         """Returns the report, the seeds of each check, and the seconds that it took once the sandbox was open."""
         with ExitStack() as stack:
@@ -111,7 +133,7 @@ class Grader(ExitStack):
             report, judged = check_on_seeds(
                 lab,
                 file,
-                exercises_of(lab),
+                exercises or exercises_of(lab),
                 seeds,
                 client=client,
                 trusted_client=self.trusted_client,

@@ -32,11 +32,12 @@ class LabStatistics:
     graded: list[Grade]  # with a report
     missing: list[Grade]  # of students who handed in nothing usable
     not_gradable: list[Grade]  # where grading itself failed
+    adjusted: list[Grade]  # by people
     unusable: list[Grade]  # of files that do not load
     late: list[Grade]  # the latest first
     unusual: list[Grade]  # with flags or notes, for a person to read
     slowest: list[Grade]  # the five that took longest
-    scores: list[float]  # of the graded submissions
+    scores: list[float]  # of the graded submissions, and by people
     median: float
     bins: list[int]  # the number of scores in each tenth of the points; full scores are the last bin
     loaded: list[Report]  # of files that load: other reports contain no results of single exercises
@@ -48,7 +49,7 @@ def lab_statistics(lab: Lab, grades: Sequence[Grade]) -> LabStatistics:
     """Returns the statistics of a lab from its grades."""
     max_points = max((grade.max_points for grade in grades), default=0)
     graded = [grade for grade in grades if grade.report and grade.gradable]
-    scores = [grade.score for grade in graded]
+    scores = [grade.score for grade in grades if (grade.gradable and grade.report) or grade.decided]
     bins = Counter(min(HISTOGRAM_BINS, int(score * HISTOGRAM_BINS / max(1, max_points))) for score in scores)
     loaded = [grade.report for grade in graded if grade.report and not grade.report.unusable]
     known = {diagnosis.name: diagnosis for report in loaded for diagnosis in report.diagnoses}
@@ -58,7 +59,8 @@ def lab_statistics(lab: Lab, grades: Sequence[Grade]) -> LabStatistics:
         max_points,
         graded,
         missing=[grade for grade in grades if grade.gradable and not grade.report],
-        not_gradable=[grade for grade in grades if not grade.gradable],
+        not_gradable=[grade for grade in grades if not grade.counts],
+        adjusted=[grade for grade in grades if grade.adjustments],
         unusable=[grade for grade in graded if grade.report and grade.report.unusable],
         late=sorted((grade for grade in graded if grade.late_days), key=lambda grade: -grade.late_days),
         unusual=[grade for grade in grades if grade.flags or grade.submission.notes],

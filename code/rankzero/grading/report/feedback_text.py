@@ -35,12 +35,18 @@ def penalty(grade: Grade) -> Iterator[str]:
     """Yields the reason for a late penalty, if there is one."""
     if grade.gradable and grade.report and grade.late_days:
         days = "1 day" if grade.late_days == 1 else f"{grade.late_days} days"
-        yield f"Handed in {days} late: {taken_off(grade):g} taken off, which leaves {grade.score:g}."
+        left = grade.raw_score - grade.taken_off
+        yield f"Handed in {days} late: {grade.taken_off:g} taken off, which leaves {left:g}."
 
 
-def taken_off(grade: Grade) -> float:
-    """Returns the points that the penalty takes, which leave a score of at least 0."""
-    return round(grade.points - grade.score, 6)
+def adjusted(grade: Grade) -> Iterator[str]:
+    """Yields what people have decided, and the score that follows."""
+    for row in grade.adjustments:
+        who, when, comment = (escape_text(text, NOTE_LIMIT, lines=False) for text in (row.who, row.when, row.comment))
+        by = " ".join(filter(None, (f"by {who}" if who else "", f"on {when}" if when else "")))
+        yield ": ".join(filter(None, (f"Adjusted {by}".strip(), row.text, comment))).rstrip(".") + "."
+    if grade.decided:
+        yield f"The score is {grade.score:g} of {grade.max_points}."
 
 
 def repeat(grade: Grade) -> str:

@@ -13,22 +13,27 @@ from rankzero.curriculum import Lab
 from rankzero.exercises.checks.check import exercises_of
 from rankzero.exercises.checks.report import Report
 from rankzero.grading.grade import Grade
-from rankzero.grading.report.feedback_text import first_failures, penalty, repeat, result_text, summary, taken_off
+from rankzero.grading.report.feedback_text import adjusted, first_failures, penalty, repeat, result_text, summary
 
 VERSION = 1
 
 
 def results(grade: Grade, lab: Lab) -> dict[str, Any]:
-    """Returns the reporter's input. If grading itself failed, `max_score` is 0 and the status is "error"."""
-    if not grade.gradable:
+    """Returns the reporter's input. If there is no score, `max_score` is 0 and the status is "error"."""
+    if not grade.counts:
         return _result("error", 0, [_test("grading", "error", 0, "\n".join(summary(grade)))])
-    if not grade.report:
-        return _result("fail", grade.max_points, [_test("exercises.py", "fail", 0, "\n".join(summary(grade)))])
-    tests = list(_tests(grade.report, lab, repeat(grade)))
-    if grade.late_days:  # the reporter has no penalties, so a test with negative points takes them
-        status = "fail" if taken_off(grade) else "pass"
-        tests.append(_test("handed in on time", status, -taken_off(grade), "\n".join(penalty(grade))))
-    return _result("pass" if grade.points == grade.max_points else "fail", grade.max_points, tests)
+    if grade.gradable and grade.report:
+        tests = list(_tests(grade.report, lab, repeat(grade)))
+    else:
+        tests = [_test("exercises.py", "fail", 0, "\n".join(summary(grade)))]
+    if grade.gradable and grade.late_days:  # the reporter has no penalties, so a test with negative points takes them
+        status = "fail" if grade.taken_off else "pass"
+        tests.append(_test("handed in on time", status, -grade.taken_off, "\n".join(penalty(grade))))
+    if grade.adjustments:
+        change = round(grade.score - sum(test["score"] for test in tests), 6)
+        tests.append(_test("adjusted by a person", "pass", change, "", "\n".join(adjusted(grade))))
+    points = grade.score if grade.decided else grade.points
+    return _result("pass" if points >= grade.max_points else "fail", grade.max_points, tests)
 
 
 def _tests(report: Report, lab: Lab, command: str) -> Iterator[dict[str, Any]]:

@@ -27,7 +27,7 @@ def write_gradebook(grades: Sequence[Grade], path: Path, duedates: Mapping[str, 
     """Writes one row for each student and lab; `duedates` by the lab's number, ISO 8601.
 
     As nbgrader does it, times are UTC without a zone, and a student who handed in nothing has no timestamp and the
-    score 0. If grading itself failed, the score is empty, not zero.
+    score 0. If grading itself failed and no person has decided, the score is empty, not zero.
     """
     text = io.StringIO()
     text.write(HEADER)
@@ -40,13 +40,13 @@ def write_gradebook(grades: Sequence[Grade], path: Path, duedates: Mapping[str, 
 def _row(grade: Grade, due: str) -> list[str | float]:
     submission, student = grade.submission, grade.submission.student
     names = (student.student_id, student.last_name, student.first_name, student.email)
-    scores = (grade.points, grade.late_penalty, grade.score)
+    scores = (grade.raw_score, grade.late_penalty, grade.score)
     return [
         f"lab-{submission.lab}",
         _utc(due),
         _utc(submission.submitted_at),
         *map(cell, names),
-        *((float(score) for score in scores) if grade.gradable else ("", "", "")),
+        *((float(score) for score in scores) if grade.counts else ("", "", "")),
         float(grade.max_points),
     ]
 

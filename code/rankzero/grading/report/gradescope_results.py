@@ -9,17 +9,18 @@ from typing import Any
 from rankzero.curriculum import Lab
 from rankzero.exercises.checks.check import exercises_of
 from rankzero.grading.grade import Grade
-from rankzero.grading.report.feedback_text import first_failures, penalty, repeat, result_text, summary
+from rankzero.grading.report.feedback_text import adjusted, first_failures, penalty, repeat, result_text, summary
 
 SCHEMA = "rankzero-gradescope/1"
 
 
 def results(grade: Grade, lab: Lab) -> dict[str, Any]:
-    """Returns the contents of results.json, without a score if grading itself failed, so that nobody gets a zero."""
+    """Returns the contents of results.json. If grading itself failed, the score is a person's, or there is none."""
     submission = grade.submission
+    sentences = [*summary(grade), *penalty(grade), *adjusted(grade), *([repeat(grade)] if grade.report else [])]
     output: dict[str, Any] = {
         "execution_time": round(grade.seconds, 3),
-        "output": "\n".join([*summary(grade), *penalty(grade), *([repeat(grade)] if grade.report else [])]),
+        "output": "\n".join(sentences),
         "output_format": "text",
         "visibility": lab.grading.visibility,
         "stdout_visibility": "hidden",
@@ -36,8 +37,9 @@ def results(grade: Grade, lab: Lab) -> dict[str, Any]:
             "isolation": grade.isolation,
         },
     }
-    if grade.gradable:
+    if grade.counts:
         output["score"] = grade.score
+    if grade.gradable:
         output["tests"] = list(_tests(grade, lab))
     return output
 

@@ -24,6 +24,7 @@ from rankzero.exercises.checks.report import Report, Result
 from rankzero.grading.grade import Grade, Student
 from rankzero.grading.intake.safe_names import safe_name
 from rankzero.grading.report.class_statistics import lab_statistics
+from rankzero.grading.report.differences import Difference
 from rankzero.grading.report.feedback_text import NOTE_LIMIT, notes
 
 WORDS = {
@@ -37,11 +38,18 @@ WORDS = {
 }
 
 
-def write_pages(grades: Sequence[Grade], out: Path, due: Mapping[str, str]) -> None:
-    """Writes out/index.html and out/students/STUDENT.html for each student; `due` is the deadline by lab number."""
-    for student_id, student_grades in _by_student(grades).items():
-        write_atomically(out / _page(student_id), student_page(student_grades, due))
-    write_atomically(out / "index.html", class_page(grades))
+def write_pages(
+    grades: Sequence[Grade], out: Path, due: Mapping[str, str], changes: Sequence[Difference] = ()
+) -> set[Path]:
+    """Writes out/index.html and out/students/STUDENT.html for each student. Returns the students' files.
+
+    `due` is the deadline by lab number; `changes` are the differences from the grades before.
+    """
+    pages = {out / _page(student_id): own for student_id, own in _by_student(grades).items()}
+    for path, student_grades in pages.items():
+        write_atomically(path, student_page(student_grades, due))
+    write_atomically(out / "index.html", class_page(grades, changes))
+    return set(pages)
 
 
 def student_page(grades: Sequence[Grade], due: Mapping[str, str]) -> str:
@@ -50,7 +58,7 @@ def student_page(grades: Sequence[Grade], due: Mapping[str, str]) -> str:
     return _render("student.html", grades, student=_student_of(grades), labs=labs, due=due)
 
 
-def class_page(grades: Sequence[Grade]) -> str:
+def class_page(grades: Sequence[Grade], changes: Sequence[Difference] = ()) -> str:
     """Returns the page of the class, with students sorted by last name, first name and id."""
     by_lab: dict[str, list[Grade]] = {}
     for grade in sorted(grades, key=lambda grade: grade.submission.lab):
@@ -60,7 +68,7 @@ def class_page(grades: Sequence[Grade]) -> str:
         {"student": _student_of(of_student), "by_lab": {grade.submission.lab: grade for grade in of_student}}
         for of_student in _by_student(grades).values()
     ]
-    return _render("class.html", grades, rows=rows, labs=labs)
+    return _render("class.html", grades, rows=rows, labs=labs, changes=changes)
 
 
 @dataclass(frozen=True)

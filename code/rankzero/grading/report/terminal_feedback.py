@@ -9,7 +9,7 @@ from rankzero.exercises.checks.check import exercises_of
 from rankzero.exercises.checks.escape_text import escape_name
 from rankzero.exercises.study import report_display
 from rankzero.grading.grade import Grade
-from rankzero.grading.report.feedback_text import TRUSTED, notes, penalty, summary
+from rankzero.grading.report.feedback_text import TRUSTED, adjusted, notes, penalty, summary
 
 
 def show(grade: Grade, console: Console) -> None:
@@ -27,8 +27,8 @@ def show(grade: Grade, console: Console) -> None:
     console.print()
     if grade.gradable and grade.report:
         report_display.show(grade.report, exercises_of(lab), console)
-        for line in (*penalty(grade), *notes(grade)):
+        for line in (*penalty(grade), *adjusted(grade), *notes(grade)):
             print_line(line, style="yellow")
     else:
-        for line in (line for line in summary(grade) if line != TRUSTED):
+        for line in (line for line in (*summary(grade), *adjusted(grade)) if line != TRUSTED):
             print_line(line)

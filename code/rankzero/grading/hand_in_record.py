@@ -1,0 +1,47 @@
+"""Hand-in record: OUT/hand-ins.json keeps when each file was handed in, and the notes on it, by the file's digest.
+
+A folder that was copied, files that were touched, or a roster that came later would otherwise change who was late.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from rankzero.atomic_write import write_atomically
+from rankzero.errors import UserError
+from rankzero.grading.grade import Submission
+
+FILE = "hand-ins.json"
+
+
+def keep_facts(collected: Sequence[Submission], out: Path, retime: bool) -> list[Submission]:
+    """Returns the submissions with the recorded facts of files that were collected before, and records those of others.
+
+    With `retime` the present facts replace the recorded ones. A student whose id a roster has changed is found by the
+    file, if its former owner is no longer there. UserError if the record cannot be read.
+    """
+    record = _read(out / FILE)
+    present = {submission.student.student_id for submission in collected}
+    kept = []
+    for submission in collected:
+        student_id, files = submission.student.student_id, record.setdefault(submission.lab, {})
+        own = files.setdefault(student_id, {})
+        former = [other for other in files if other not in present and submission.sha256 in files[other]]
+        facts = own.get(submission.sha256) or (files[former[0]][submission.sha256] if len(former) == 1 else None)
+        if facts and not retime:
+            notes = facts["notes"] if submission.sha256 in own else submission.notes
+            submission = replace(submission, submitted_at=facts["submitted_at"], notes=tuple(notes))
+        if submission.file:
+            own[submission.sha256] = {"submitted_at": submission.submitted_at, "notes": list(submission.notes)}
+        kept.append(submission)
+    write_atomically(out / FILE, json.dumps(record, indent=1))
+    return kept
+
+
+def _read(file: Path) -> dict[str, dict[str, dict[str, Any]]]:
+    try:
+        return json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+    except (OSError, ValueError) as error:
+        raise UserError(f"{file} cannot be read ({error}): restore it, or delete it and use --retime.") from None
