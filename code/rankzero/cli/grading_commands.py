@@ -30,75 +30,82 @@ MAX_CHANGES = 20  # lines
 commands = typer.Typer()
 
 
-_RULES, _SEEDS = "Deadline and late work (kept for later runs)", "Seeds"
-_AGAIN, _MACHINE = "Go on with the run in OUT, and grade again", "This machine"
+# Panels of the help, each with an example.
+_RULES = 'Late work, as in --due "2026-12-01 23:59+01:00" --late-percent-per-day 10'
+_AGAIN = "Later runs, as in rankzero grade submissions --out graded --resume"
+_SEEDS = "Seeds, as in --seed 7 --seed 11 --seed 13"
+_MACHINE = "This machine, as in --jobs 8 --time-limit 60"
 
 
 @commands.command()
 def grade(
-    submissions: Annotated[
-        Path | None,
-        typer.Argument(help="A folder or an archive: with one folder, archive or file per student, or as Gradescope, "
-                            "GitHub Classroom, Moodle, Canvas or nbgrader export it."),
-    ] = None,
-    labs: Annotated[list[str] | None, typer.Option("--lab", help="A lab's number, such as 02; repeatable.")] = None,
-    out: Annotated[Path | None, typer.Option(help="A new folder for grades and reports.")] = None,
-    roster: Annotated[
-        Path | None, typer.Option(help="A CSV of the class: student_id, last_name, first_name, email.")
-    ] = None,
+    submissions: Annotated[Path | None, typer.Argument(
+        help="A folder or an archive: with one folder, archive or file per student, or as Gradescope, "
+             "GitHub Classroom, Moodle, Canvas or nbgrader export it.")] = None,
+    labs: Annotated[list[str] | None, typer.Option(
+        "--lab", metavar="NN", help="A lab's number, such as 02; repeatable.")] = None,
+    out: Annotated[Path | None, typer.Option(metavar="FOLDER", help="A new folder for grades and reports.")] = None,
+    roster: Annotated[Path | None, typer.Option(
+        metavar="CSV", help="The class: student_id, last_name, first_name, email.")] = None,
     due: Annotated[str | None, typer.Option(
-        rich_help_panel=_RULES, help='The deadline, as "2026-12-01 23:59+01:00".')] = None,
+        metavar="TIME", rich_help_panel=_RULES, help="The deadline; without +01:00 in this machine's time.")] = None,
     late_percent_per_day: Annotated[float | None, typer.Option(
-        min=0, max=100, rich_help_panel=_RULES, help="Percent of the points that each late day costs: 10.")] = None,
+        min=0, max=100, metavar="PERCENT", rich_help_panel=_RULES,
+        help="The share of the points that each late day costs.")] = None,
     late_max_days: Annotated[int | None, typer.Option(
-        min=0, max=366, rich_help_panel=_RULES,
-        help="Days late after which submissions get no points: 3; 0 refuses any.")] = None,
+        min=0, max=366, metavar="DAYS", rich_help_panel=_RULES,
+        help="Later work gets no points; 0 refuses any late work.")] = None,
     late_grace_hours: Annotated[float | None, typer.Option(
-        min=0, max=8784, rich_help_panel=_RULES, help="Hours after the deadline without loss of points: 2.")] = None,
+        min=0, max=8784, metavar="HOURS", rich_help_panel=_RULES,
+        help="Time after the deadline without loss of points.")] = None,
     resume: Annotated[bool, typer.Option(
         "--resume", rich_help_panel=_AGAIN,
-        help="Grade new and changed files, and checks that have changed: grade submissions --out graded --resume")
-    ] = False,
+        help="Grade new and changed files, and again what changed checks decide. All else stays.")] = False,
     changed: Annotated[bool, typer.Option(
         "--changed", rich_help_panel=_AGAIN,
-        help="Grade changed checks only, on the files in OUT: grade --out graded --changed")] = False,
+        help="Changed checks only, on the files in OUT: rankzero grade --out graded --changed")] = False,
     checks: Annotated[list[str] | None, typer.Option(
-        "--check", metavar="EXERCISE/CHECK", rich_help_panel=_AGAIN,
-        help="Grade this check again for all: grade --out graded --check train_step/stale; repeatable.")] = None,
+        "--check", metavar="NAME", rich_help_panel=_AGAIN,
+        help="Grade one check again for all: --check train_step/loss, or all of an exercise: --check train_step; "
+             "repeatable.")] = None,
     students: Annotated[list[str] | None, typer.Option(
-        "--student", metavar="ID", rich_help_panel=_AGAIN,
-        help="Only this student: grade submissions --out graded --student ada; repeatable.")] = None,
+        "--student", metavar="ID", rich_help_panel=_AGAIN, help="Only this student; repeatable.")] = None,
     retime: Annotated[bool, typer.Option(
         "--retime", rich_help_panel=_AGAIN,
-        help="Take the times of hand-in from SUBMISSIONS again; otherwise those of the first run stay.")] = False,
+        help="Take the times of hand-in from SUBMISSIONS again. Otherwise those of the first run stay.")] = False,
     seeds: Annotated[int | None, typer.Option(
-        min=1, max=20, rich_help_panel=_SEEDS,
-        help="Random seeds per student: a check must pass on each. 3 if not given.")] = None,
+        min=1, max=20, metavar="N", rich_help_panel=_SEEDS,
+        help="A check must pass on N random seeds; 3 unless given.")] = None,
     seed: Annotated[list[int] | None, typer.Option(
-        min=0, rich_help_panel=_SEEDS,
-        help="Use this seed instead, to repeat a grade: --seed 7 --seed 11; repeatable.")] = None,
+        min=0, metavar="SEED", rich_help_panel=_SEEDS,
+        help="Use this seed instead, which a page names, to repeat a grade; repeatable.")] = None,
     jobs: Annotated[int, typer.Option(
-        min=1, rich_help_panel=_MACHINE, help="Submissions graded at the same time.")] = os.cpu_count() or 1,
+        min=1, metavar="N", rich_help_panel=_MACHINE, help="Submissions graded side by side.")] = os.cpu_count() or 1,
     time_limit: Annotated[float, typer.Option(
-        min=1, rich_help_panel=_MACHINE, help="Seconds that one submission to one lab may take.")] = 120.0,
+        min=1, metavar="S", rich_help_panel=_MACHINE, help="Seconds that one submission to one lab may take.")] = 120.0,
     memory: Annotated[int, typer.Option(
-        min=256, rich_help_panel=_MACHINE, help="MiB that all processes of a submission may take.")] = 2048,
+        min=256, metavar="MIB", rich_help_panel=_MACHINE,
+        help="MiB that all processes of a submission may take.")] = 2048,
     trusted: Annotated[bool, typer.Option(
         "--trusted", rich_help_panel=_MACHINE, help="No sandbox: for files that you would run yourself.")] = False,
     executor: Annotated[Literal["local", "ray"], typer.Option(
         rich_help_panel=_MACHINE, help="Grade on this machine or a Ray cluster.")] = "local",
     verify: Annotated[bool, typer.Option(
         "--verify", rich_help_panel=_MACHINE,
-        help="Prove the grader here: references, stubs, mistakes, attacks. grade --verify --lab 02")] = False,
+        help="Prove the grader here, by references, stubs, mistakes and attacks: rankzero grade --verify --lab 02")
+    ] = False,
     as_json: Json = False,
 ) -> None:  # fmt: skip
-    """Grades a class in a sandbox: OUT then holds index.html for you, a page for each student, and grades.csv.
+    """Grades a class in a sandbox: OUT then holds index.html for you, a page for
+    each student, and grades.csv.
 
     rankzero grade submissions --lab 02 --roster roster.csv --out graded
 
-    OUT/adjustments.csv is yours: points and deadlines in it count in every run. Changes of grades are first written to
-    OUT/differences.csv. Without a --late option, each lab's lab.toml says what late work loses. Exit code 1 if a
-    submission could not be graded. Guide: handbook/for-instructors.md
+    OUT/adjustments.csv is yours: its points and deadlines count in every run.
+    OUT/differences.csv lists each change of a grade, before it is made.
+    Without a --late option, each lab's lab.toml says what late work loses. Exit
+    code 1 if a submission could not be graded.
+    Guide: handbook/for-instructors.md
     """
     if verify:
         _verify(labs, jobs)

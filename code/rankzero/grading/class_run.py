@@ -82,6 +82,8 @@ def grade_class(
         run_json = run.out / run_file.RUN_FILE
         policy = validate(LatePolicy, rules["late"], run_json, "late") if "late" in rules else None
         labs = sorted({*chosen, *map(find_lab, earlier_run.get("labs", []))}, key=lambda lab: lab.number)
+        if not labs:
+            raise UserError(f"{run.out} holds no grades yet: name the submissions and a --lab.")
         pool = run_file.choose_pool(earlier_run, run.fixed_seeds, run.seeds)
         settings = GradingSettings(tuple(lab.number for lab in labs), pool, **run.settings)
         forced = matching_checks(labs, run.checks)
