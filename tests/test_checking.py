@@ -472,6 +472,47 @@ CHANGES = {
     "a module": ("import sys\nsys.modules['rankzero.learn.models.gpt'] = sys", "rankzero.learn.models.gpt"),
     "the probes": ("import sys\nf = sys._getframe()\nwhile 'probes' not in f.f_locals: f = f.f_back\n"
                    "f.f_locals['probes'].one_step = lambda *_: {}", "the probes.one_step"),
+    "what the check says": (
+        "import torch\nfrom rankzero.exercises.probes.tamper_check import TamperCheck\n"
+        "TamperCheck.changed = TamperCheck.hidden = lambda self: ''\ntorch.equal = print",
+        "a function of torch or of the probes",
+    ),
+    "the code of the check": (
+        "import torch\nfrom rankzero.exercises.probes.tamper_check import TamperCheck\n"
+        "TamperCheck.changed.__code__ = TamperCheck.hidden.__code__ = (lambda self: '').__code__\ntorch.equal = print",
+        "a function of torch or of the probes",
+    ),
+    "the class of a module": (
+        "import torch, types\ntorch.__class__ = type('Torch', (types.ModuleType,), {})", "torch, which",
+    ),
+    "a default value": (
+        "import torch\nf = torch.nn.functional.cross_entropy\nf.__defaults__ = tuple(f.__defaults__)[:-1] + (9.0,)",
+        "cross_entropy",
+    ),
+    "what a wrapper calls": (
+        "import torch\ncells = torch.optim.AdamW.step.__closure__\n"
+        "next(c for c in cells if callable(c.cell_contents)).cell_contents = print",
+        "Adam.step",
+    ),
+    "the default dtype": ("import torch\ntorch.set_default_dtype(torch.float64)", "default dtype: put it back"),
+    "the default device": ("import torch\ntorch.set_default_device('meta')", "default device or function mode: put it"),
+    "saved tensors": (
+        "import torch\ntorch.autograd.graph.saved_tensors_hooks(abs, abs).__enter__()", "hooks on saved tensors: put",
+    ),
+    "all modules": (
+        "import torch\ntorch.nn.modules.module.register_module_forward_hook(lambda *_: None)", "global forward hooks",
+    ),
+    "all optimizers": (
+        "import torch\nfrom torch.optim.optimizer import register_optimizer_step_pre_hook as f\nf(lambda *_: None)",
+        "global optimizer pre hooks: put it back",
+    ),
+    "what functions of torch do": (
+        "import torch\nclass Mode(torch.overrides.TorchFunctionMode):\n    pass\nMode().__enter__()",
+        "function mode: put it back",
+    ),
+    "autocast": ("import torch\ntorch.set_autocast_enabled('cpu', True)", "autocast on the CPU: put it back"),
+    "anomaly mode": ("import torch\ntorch.autograd.set_detect_anomaly(True)", "anomaly mode: put it back"),
+    "the trace of Python": ("import sys\nsys.setprofile(lambda *_: None)", "Python's profile function: put it back"),
 }  # fmt: skip
 
 

@@ -7,11 +7,12 @@ import sys
 from bdb import BdbQuit
 from collections.abc import Callable
 from json import dumps  # bound before a learner's file can change the module's function
+from operator import call, is_
 from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Any, NoReturn
 
-from rankzero.exercises.probes.tamper_check import TamperCheck
+from rankzero.exercises.probes.tamper_check import TamperCheck, tamper_text
 
 MEMORY_BYTES = 4 * 2**30  # that a probe may allocate beyond the memory inherited from the server
 FILE_BYTES = 256 * 2**20
@@ -85,14 +86,20 @@ def _answer(request: dict[str, Any], send: Callable[[dict[str, Any]], None]) -> 
     tamper_check.add("the probes", probes)
     if not request.get("trusted"):
         rank_probes.TAMPER_CHECK = tamper_check
+        tamper_check.watch_value("the probes", rank_probes, "TAMPER_CHECK")
+    # In this frame, which runs already, the learner's code can change neither the comparison nor what it compares.
+    getters, spaces, keys, values, functions, results = tamper_check.seal()
+    every, each, same, invoke, ordered, text = all, map, is_, call, tuple, tamper_text
     send({"status": READY})
     for name, seed in request["probes"]:
         if seed != loaded_seed:
             _set_alarm(request, file, send, loading=True)
             try:
                 learner = load(file)
-                if changed := tamper_check.changed():
-                    raise LoadError(_tamper_text(file, changed))
+                intact = every(each(same, each(invoke, getters, spaces, keys), values))
+                intact = intact and ordered(each(invoke, functions)) == results
+                if not intact or tamper_check.hidden():
+                    raise LoadError(text(file.name, tamper_check.changed()))
             except LoadError as error:
                 send({"status": "error", "text": str(error), "loading": True})
                 return
@@ -103,15 +110,13 @@ def _answer(request: dict[str, Any], send: Callable[[dict[str, Any]], None]) -> 
             send({"status": "todo", "text": f"{missing[0]} is missing from {file.name}: put its `def` line back."})
             continue
         reply = _probe(getattr(probes, name), learner, seed, file)
-        if changed := tamper_check.changed():
-            reply = {"status": "error", "text": _tamper_text(file, changed)}
+        intact = every(each(same, each(invoke, getters, spaces, keys), values))
+        intact = intact and ordered(each(invoke, functions)) == results
+        if not intact or tamper_check.hidden():
+            intact, reply = False, {"status": "error", "text": text(file.name, tamper_check.changed())}
         send(reply)
-        if changed or reply["status"] == "timeout":
+        if not intact or reply["status"] == "timeout":
             return  # the change would persist; ranks that hang would hang in the next probe too
-
-
-def _tamper_text(file: Path, changed: str) -> str:
-    return f"{file.name} changes {changed}, which it does not define: use it unchanged, or write a new function"
 
 
 def _probe(probe: Any, learner: ModuleType, seed: int, file: Path) -> dict[str, Any]:
@@ -123,6 +128,7 @@ def _probe(probe: Any, learner: ModuleType, seed: int, file: Path) -> dict[str, 
     from rankzero.learn.distributed.world import WorldError, WorldTimeoutError
 
     torch.set_grad_enabled(True)  # an earlier probe may have disabled it
+    torch.set_num_threads(1)
     try:
         return {"status": "answered", "answers": encode(probe(learner, seed)).decode()}
     except NotImplementedError as error:
