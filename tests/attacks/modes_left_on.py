@@ -5,7 +5,7 @@ import types
 import torch
 import torch.nn.functional as F
 
-ON, EARNS, STATUS = "reference", 0, "error"
+ON, EARNS, STATUS = "reference", 10, "error"
 
 honest = train_step, evaluate, learning_rate, overfit_one_batch
 
