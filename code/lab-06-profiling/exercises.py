@@ -1,7 +1,8 @@
 """Lab 06, exercises: what a profiler does for you, written by hand.
 
-Five exercises, in the order of the page. Replace the line that raises NotImplementedError; keep the signatures. A trace
-is what torch.profiler exports: a list of events in no particular order. The ones that matter have `"ph": "X"`, and
+Ten exercises, in the order of the page; later ones call earlier ones. Replace each line that raises
+NotImplementedError; keep the signatures. A trace is what torch.profiler exports: a list of events in no particular
+order. The ones that matter have `"ph": "X"`, and
 
     "name"   what it was               "cat"   its kind: "user_annotation" for a range that somebody named,
     "ts"     when it began, in µs              "cpu_op" for an operation of PyTorch
@@ -9,7 +10,7 @@ is what torch.profiler exports: a list of events in no particular order. The one
 
 Steps and phases are ranges: a step's name begins with "ProfilerStep#", a phase's name is in PHASES. Other events have
 other kinds, or lack some of these keys; a range on the GPU ("gpu_user_annotation") bears the name of the one on the
-host and is no concern here.
+host and is no concern here. No function changes the events that it is given.
 
     rankzero check 06                      # all of them
     rankzero check 06 phase_fractions      # one
@@ -18,10 +19,11 @@ host and is no concern here.
 
 import math
 import statistics
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 Event = dict[str, Any]
@@ -52,7 +54,8 @@ def phase_fractions(events: list[Event], warmup: int) -> tuple[float, dict[str, 
     of their durations in milliseconds, and for each phase, and for "idle", its fraction of their whole time. Each
     instant inside a measured step counts once: for the phase that covers it, on whatever thread; for the one that
     comes first in PHASES where several do; for "idle" where none does. A phase may have several ranges in a step, some
-    inside others, and may reach over the border of a step. The fractions add up to 1.
+    inside others, may reach over the border of a step, and may have no range at all: its fraction is then 0.0. The
+    fractions add up to 1. All are plain floats. Use your `merged`.
 
     Read: handbook/profiling-and-roofline.md
     """
@@ -103,16 +106,24 @@ def hfu(model_utilization: float, recomputed: float) -> float:
     raise NotImplementedError("hfu is not written yet. A hint: rankzero hint 06 hfu")
 
 
+def tiny_share(operations: Mapping[str, tuple[int, float]]) -> float:
+    """The share of all self time that tiny operations have, between 0 and 1; 0.0 without any self time.
+
+    `operations` are as `self_times` returns them: name -> (calls, milliseconds). An operation is tiny if its calls take
+    less than TINY_MS of self time on average.
+    """
+    raise NotImplementedError("tiny_share is not written yet. A hint: rankzero hint 06 tiny_share")
+
+
 def diagnose(events: list[Event], warmup: int) -> str:
     """Which of CAUSES slows the measured steps of a trace: the first of these that is so.
 
     - "starved loader": `data` takes more than DATA_SHARE of the steps' time
-    - "sync every step": at least SYNCS calls of "aten::_local_scalar_dense" a step
-    - "many tiny ops": the operations whose calls take less than TINY_MS of self time on average have, together,
-      more than TINY_SHARE of all operations' self time
+    - "sync every step": at least SYNCS calls of "aten::_local_scalar_dense" per step
+    - "many tiny ops": tiny operations have more than TINY_SHARE of all operations' self time
     - "none of these"
 
-    Read: handbook/profiling-and-roofline.md
+    Use your `phase_fractions`, `self_times` and `tiny_share`. Read: handbook/profiling-and-roofline.md
     """
     raise NotImplementedError("diagnose is not written yet. A hint: rankzero hint 06 diagnose")
 
@@ -128,23 +139,35 @@ def patients() -> dict[str, str]:
 def gradient_norm(module: nn.Module) -> float:
     """The length of the gradient of all of the module's parameters together, as one vector: an L2 norm.
 
-    Parameters without a gradient, frozen ones for example, add nothing; without any gradient it is 0.0. One that the
-    module uses in two places counts once. Read: handbook/backpropagation.md
+    Parameters without a gradient, frozen ones for example, add nothing; without any gradient it is 0.0. A parameter
+    that the module uses in two places counts once. The gradients stay as they are. Those of float16 and bfloat16 are
+    squared and added in float32 or wider: the square of 300 is too large for float16. Read:
+    handbook/backpropagation.md
     """
     raise NotImplementedError("gradient_norm is not written yet. A hint: rankzero hint 06 gradient_norm")
 
 
+def note(module: nn.Module, activations: list[Tensor], gradients: list[Tensor]) -> Callable[[], None]:
+    """Notes down what passes through one module from now on, and returns a function that ends it.
+
+    Each call of the module adds the root mean square of its output, a single tensor, to `activations`. Each time that
+    backward passes there, the L2 norm of the loss's gradient with respect to that output is added to `gradients`. There
+    may be no backward, and an output may need no gradient. After the returned function was called nothing is added,
+    not even by a backward that follows, and the hooks of others are still there.
+
+    What is added are scalar tensors without a graph, computed in float32 or wider; nothing else is kept. They stay on
+    the device: reading them, which waits for it, is left to the caller. What the model computes, its gradients and its
+    modes are not touched. Read: handbook/profiling-and-roofline.md
+    """
+    raise NotImplementedError("note is not written yet. A hint: rankzero hint 06 note")
+
+
 @contextmanager
-def watch(modules: dict[str, nn.Module]) -> Iterator[dict[str, dict[str, list[Tensor]]]]:
-    """While the block runs, notes down what passes through `modules`; at its end, however it ends, removes its hooks.
+def watch(modules: Mapping[str, nn.Module]) -> Iterator[dict[str, dict[str, list[Tensor]]]]:
+    """While the block runs, notes down what passes through `modules`; at its end, however it ends, stops doing so.
 
-    Yields a dictionary that fills up: for each name, "activation" and "gradient", two lists of scalar tensors. Each
-    call of the module adds the root mean square of its output, a single tensor, to the first. Each time that
-    backward passes there, the L2 norm of the loss's gradient with respect to that output is added to the second. There
-    may be no backward, and an output may need no gradient.
-
-    The scalars hold no graph, and stay on the device: reading them, which waits for it, is left to the caller. What the
-    model computes, its gradients and other people's hooks are not touched.
+    Yields a dictionary that fills up: for each name of `modules`, "activation" and "gradient", the two lists of your
+    `note`; a module that is never called has empty ones. An error in the block goes on to whoever runs it.
 
     Read: handbook/profiling-and-roofline.md
     """

@@ -5,7 +5,7 @@ from rankzero.exercises.checks.known_wrong import KnownWrong
 KNOWN_WRONG = (
     KnownWrong(
         "ends_with_the_last_one",
-        fails=("phase_fractions/merged", "phase_fractions/nested", "phase_fractions/threads"),
+        fails=("merged/merged",),
         read="handbook/profiling-and-roofline.md#one-step-as-fractions",
         explanation="""Two intervals that overlap are joined into one that ends where the second ends. If the second
         lies inside the first, that is too early: the end is the later of the two.""",
@@ -16,10 +16,10 @@ KNOWN_WRONG = (
     ),
     KnownWrong(
         "sorts_what_it_is_given",
-        fails=("phase_fractions/merged",),
+        fails=("merged/merged",),
         read="handbook/profiling-and-roofline.md#one-step-as-fractions",
-        explanation="""`intervals.sort()` sorts the caller's own list. Whoever goes through it at the same time, or
-        relies on its order, gets another list than before. `sorted(intervals)` makes a new one.""",
+        explanation="""The caller's own list is changed. Whoever goes through it at the same time, or relies on its
+        order, gets another list than before. `sorted(intervals)` makes a new one.""",
         change="""
 +    intervals.sort()
      whole: list[tuple[float, float]] = []
@@ -29,10 +29,10 @@ KNOWN_WRONG = (
     ),
     KnownWrong(
         "touching_kept_apart",
-        fails=("phase_fractions/merged",),
+        fails=("merged/merged",),
         read="handbook/profiling-and-roofline.md#one-step-as-fractions",
-        explanation="""An interval that begins exactly where the last one ended is kept as one of its own. Nothing lies
-        between the two, so together they are one stretch of time; a gap of length 0 is no gap.""",
+        explanation="""An interval that begins exactly where the last one ended is kept as one of its own. Nothing
+        lies between the two, so together they are one stretch of time; a gap of length 0 is no gap.""",
         change="""
 -        if whole and start <= whole[-1][1]:
 +        if whole and start < whole[-1][1]:
@@ -42,9 +42,9 @@ KNOWN_WRONG = (
         "counts_the_gpus_copies",
         fails=("phase_fractions/sequence", "phase_fractions/step-time"),
         read="handbook/profiling-and-roofline.md#reading-a-trace",
-        explanation="""Events are chosen by name alone. A trace of a GPU holds each range twice: once as the host ran
-        it, and once, of kind "gpu_user_annotation", from its first kernel to its last, which end later. Phases and
-        steps of both kinds are mixed here.""",
+        explanation="""Ranges of the kind "gpu_user_annotation" count too. A trace of a GPU holds each range twice:
+        once as the host ran it, and once from its first kernel to its last, which ends later. Choose events by their
+        kind.""",
         change="""
 -    ranges = [event for event in events if event.get("cat") == "user_annotation"]
 -    spans = [(event["name"], event["ts"], event["ts"] + event["dur"]) for event in ranges]
@@ -55,9 +55,8 @@ KNOWN_WRONG = (
         "idle_between_steps",
         fails=("phase_fractions/sequence",),
         read="handbook/profiling-and-roofline.md#one-step-as-fractions",
-        explanation="""Idle is taken for the time between one step and the next. That is where nothing is measured;
-        the time that is lost lies inside the step, between its phases. The fractions do not add up to 1, which
-        shows it.""",
+        explanation="""Idle is the time between one step and the next. There nothing is measured; the time that is
+        lost lies inside the step, between its phases. The fractions do not add up to 1, which shows it.""",
         change="""
 -    fractions["idle"] = (total - covered_before) / total
 +    fractions["idle"] = sum(after - before for (_, before), (after, _) in zip(steps, steps[1:])) / total
@@ -67,9 +66,9 @@ KNOWN_WRONG = (
         "forgets_warm_up",
         fails=("phase_fractions/warm-up", "phase_fractions/threads", "phase_fractions/step-time"),
         read="handbook/profiling-and-roofline.md#before-you-measure",
-        explanation="""The first steps are counted too. They load libraries, make the optimizer's state and fill caches,
-        so they are slower than any step that follows, and of few profiled steps they are a large part: what you report
-        is the start, not the run.""",
+        explanation="""The first steps are counted too. They load libraries, make the optimizer's state and fill
+        caches, so they are slower than any step that follows, and of few profiled steps they are a large part: what
+        you report is the start, not the run.""",
         change="""
 -    steps = sorted((start, end) for name, start, end in spans if name.startswith("ProfilerStep#"))[warmup:]
 +    steps = sorted((start, end) for name, start, end in spans if name.startswith("ProfilerStep#"))
@@ -79,8 +78,8 @@ KNOWN_WRONG = (
         "sorts_steps_by_name",
         fails=("phase_fractions/warm-up", "phase_fractions/threads", "phase_fractions/step-time"),
         read="handbook/profiling-and-roofline.md#before-you-measure",
-        explanation="""The steps are sorted by their names. As text, "ProfilerStep#10" comes before "ProfilerStep#9", so
-        the steps that are dropped as warm-up are not the first ones. Sort by time.""",
+        explanation="""The steps that are left out as warm-up are not the first ones: they are in the order of their
+        names. As text, "ProfilerStep#10" comes before "ProfilerStep#9". Sort by time.""",
         change="""
 -    steps = sorted((start, end) for name, start, end in spans if name.startswith("ProfilerStep#"))[warmup:]
 +    by_name = sorted(span for span in spans if span[0].startswith("ProfilerStep#"))
@@ -88,12 +87,24 @@ KNOWN_WRONG = (
 """,
     ),
     KnownWrong(
+        "absent_phase_missing",
+        fails=("phase_fractions/absent",),
+        read="handbook/profiling-and-roofline.md#one-step-as-fractions",
+        explanation="""A phase without any range has no fraction at all. A trace whose loader nobody named has no
+        `data`: its fraction is 0.0, and whoever reads the dictionary expects all five names.""",
+        change="""
+-    return statistics.median(end - start for start, end in steps) / 1000, fractions
++    present = {name: fraction for name, fraction in fractions.items() if fraction or name == "idle"}
++    return statistics.median(end - start for start, end in steps) / 1000, present
+""",
+    ),
+    KnownWrong(
         "counts_nested_twice",
         fails=("phase_fractions/nested", "phase_fractions/threads"),
         read="handbook/profiling-and-roofline.md#one-step-as-fractions",
-        explanation="""Durations are added up as they come. A range that lies inside another of the same phase is then
-        counted twice, and so is what two threads do at the same time: the fractions add up to more than 1. Merge the
-        ranges first, then measure what they cover.""",
+        explanation="""Durations are added up as they come. A range that lies inside another of the same phase counts
+        twice, and so does what two threads do at the same time: the fractions add up to more than 1, or idle is too
+        small. Merge the ranges first, then measure what they cover.""",
         change="""
 -    taken: list[tuple[float, float]] = []
 -    covered_before = 0.0
@@ -117,9 +128,9 @@ KNOWN_WRONG = (
         "each_phase_by_itself",
         fails=("phase_fractions/threads",),
         read="handbook/profiling-and-roofline.md#one-step-as-fractions",
-        explanation="""Each phase is merged by itself, but two phases that run at the same time both get that time. Data
-        that a thread loads while the model works costs the step nothing; counted in full it makes idle too small, even
-        negative. One instant belongs to one phase.""",
+        explanation="""Two phases that run at the same time both get that time. Data that a thread loads while the
+        model works costs the step nothing; counted in full it makes idle too small, even negative. One instant
+        belongs to one phase.""",
         change="""
 -    taken: list[tuple[float, float]] = []
 -    covered_before = 0.0
@@ -138,8 +149,8 @@ KNOWN_WRONG = (
         "hidden_work_first",
         fails=("phase_fractions/threads",),
         read="handbook/profiling-and-roofline.md#one-step-as-fractions",
-        explanation="""Where several phases run at once, the last of PHASES gets the time. Loading that is hidden behind
-        the model's work then looks as if it cost something, and the model looks faster than it is.""",
+        explanation="""Where several phases run at once, the last of PHASES gets the time. Loading that is hidden
+        behind the model's work then looks as if it cost something, and the model looks faster than it is.""",
         change="""
 -    for phase in PHASES:
 +    for phase in reversed(PHASES):
@@ -149,8 +160,8 @@ KNOWN_WRONG = (
         "not_cut_at_the_border",
         fails=("phase_fractions/threads",),
         read="handbook/profiling-and-roofline.md#one-step-as-fractions",
-        explanation="""A range belongs to the step in which it begins, with its whole length. One that reaches over the
-        border of a step then counts time in which nothing is measured, or another step's.""",
+        explanation="""A range counts for the step in which it begins, with its whole length. One that reaches over
+        the border of a step then counts time in which nothing is measured, or another step's.""",
         change="""
 -        taken += [(start, end) for name, start, end in spans if name == phase]
 -        covered = sum(
@@ -170,8 +181,8 @@ KNOWN_WRONG = (
         "one_thread_only",
         fails=("phase_fractions/threads",),
         read="handbook/profiling-and-roofline.md#reading-a-trace",
-        explanation="""Only the thread that runs the steps is looked at. On a GPU, backward runs on a thread of
-        autograd's own, and a loader has its own too: their time is taken for idle.""",
+        explanation="""Ranges on other threads than that of the steps do not count. On a GPU, backward runs on a
+        thread of autograd's own, and a loader has its own too: their time is taken for idle.""",
         change="""
      ranges = [event for event in events if event.get("cat") == "user_annotation"]
 +    thread = next(event["tid"] for event in ranges if event["name"].startswith("ProfilerStep#"))
@@ -182,8 +193,8 @@ KNOWN_WRONG = (
         "mean_of_the_steps",
         fails=("phase_fractions/step-time",),
         read="handbook/profiling-and-roofline.md#before-you-measure",
-        explanation="""The mean is taken. One step during which something else had the processor moves it as far as it
-        likes; the median stays with the usual step.""",
+        explanation="""The step time is the mean. One step during which something else had the processor moves it as
+        far as it likes; the median stays with the usual step.""",
         change="""
 -    return statistics.median(end - start for start, end in steps) / 1000, fractions
 +    return statistics.mean(end - start for start, end in steps) / 1000, fractions
@@ -193,8 +204,8 @@ KNOWN_WRONG = (
         "step_in_seconds",
         fails=("phase_fractions/step-time",),
         read="handbook/profiling-and-roofline.md#reading-a-trace",
-        explanation="""A trace counts in microseconds, whatever its viewer shows. Divided by a million they are seconds;
-        milliseconds were asked for.""",
+        explanation="""The step time is in seconds: milliseconds were asked for. A trace counts in microseconds,
+        whatever its viewer shows.""",
         change="""
 -    return statistics.median(end - start for start, end in steps) / 1000, fractions
 +    return statistics.median(end - start for start, end in steps) / 1e6, fractions
@@ -204,7 +215,7 @@ KNOWN_WRONG = (
         "follows_for_inside",
         fails=("self_times/flat",),
         read="handbook/profiling-and-roofline.md#reading-a-trace",
-        explanation="""An operation that begins exactly when another ends is taken for a part of it. It follows; nothing
+        explanation="""An operation that begins exactly when another ends counts as a part of it. It follows; nothing
         of it lies inside.""",
         change="""
 -        while running and (running[-1]["tid"] != op["tid"] or running[-1]["ts"] + running[-1]["dur"] <= op["ts"]):
@@ -215,8 +226,8 @@ KNOWN_WRONG = (
         "last_call_wins",
         fails=("self_times/flat",),
         read="handbook/profiling-and-roofline.md#reading-a-trace",
-        explanation="""Each call replaces what the same operation's calls before had added up to. A matrix product is
-        called dozens of times in a step; all of them count.""",
+        explanation="""Of several calls of an operation only the last counts. A matrix product is called dozens of
+        times in a step; all of them count.""",
         change="""
 -        if running:
 -            add(running[-1]["name"], 0, -op["dur"])
@@ -228,7 +239,7 @@ KNOWN_WRONG = (
         "microseconds_for_milliseconds",
         fails=("self_times/flat",),
         read="handbook/profiling-and-roofline.md#reading-a-trace",
-        explanation="""The trace's own unit is returned. It is the microsecond; milliseconds were asked for.""",
+        explanation="""The times are in microseconds, the trace's own unit; milliseconds were asked for.""",
         change="""
 -        found[name] = (before[0] + calls, before[1] + microseconds / 1000)
 +        found[name] = (before[0] + calls, before[1] + microseconds)
@@ -249,8 +260,8 @@ KNOWN_WRONG = (
         "grandchildren_subtracted",
         fails=("self_times/nested",),
         read="handbook/profiling-and-roofline.md#reading-a-trace",
-        explanation="""Everything that lies inside an operation is subtracted from it, its children's children too.
-        Their time is inside the children already and goes twice: a self time becomes too small, or negative.""",
+        explanation="""Everything that lies inside an operation is subtracted from it, also what its callees call.
+        That time is inside the callees already and goes twice: a self time becomes too small, or negative.""",
         change="""
 -        if running:
 -            add(running[-1]["name"], 0, -op["dur"])
@@ -262,9 +273,9 @@ KNOWN_WRONG = (
         "leaves_only",
         fails=("self_times/nested",),
         read="handbook/profiling-and-roofline.md#reading-a-trace",
-        explanation="""Only operations that call no other are counted. What the callers do themselves, checks and the
-        choice of a kernel for example, is real time too: without it the sum is smaller than the time in which
-        operations ran.""",
+        explanation="""Operations that call others have no time of their own here. What the callers do themselves,
+        checks and the choice of a kernel for example, is real time too: without it the sum is smaller than the time
+        in which operations ran.""",
         change="""
 -    running: list[Event] = []  # the innermost last
 -    for op in sorted(measured, key=lambda op: (op["tid"], op["ts"], -op["dur"])):
@@ -284,9 +295,9 @@ KNOWN_WRONG = (
         "total_for_self",
         fails=("self_times/nested",),
         read="handbook/profiling-and-roofline.md#reading-a-trace",
-        explanation="""That is total time. An operation's total holds the time of every operation that it calls, so the
-        same instant counts at each level, and the sum is several times the step. A table sorted by it puts the callers
-        on top, not the work.""",
+        explanation="""That is total time. An operation's total holds the time of every operation that it calls, so
+        the same instant counts at each level, and the sum is several times the step. A table sorted by it puts the
+        callers on top, not the work.""",
         change="""
 -        if running:
 -            add(running[-1]["name"], 0, -op["dur"])
@@ -296,7 +307,7 @@ KNOWN_WRONG = (
         "first_steps_counted",
         fails=("self_times/measured",),
         read="handbook/profiling-and-roofline.md#before-you-measure",
-        explanation="""The operations of the first steps are counted too. Calls and times a step then depend on how many
+        explanation="""The operations of the first steps count too. Calls and times per step then depend on how many
         steps were profiled, and the slowest ones weigh most.""",
         change="""
 -    steps = sorted((e["ts"], e["ts"] + e["dur"]) for e in ranges if e["name"].startswith("ProfilerStep#"))[warmup:]
@@ -320,8 +331,8 @@ KNOWN_WRONG = (
         "forward_only",
         fails=("utilization/formula",),
         read="handbook/profiling-and-roofline.md#mfu-and-hfu",
-        explanation="""2N + 4LHQT is the forward pass. Training also runs backward, which takes twice that: one product
-        for the weights' gradients and one for the inputs'.""",
+        explanation="""The result is 2N + 4LHQT, the forward pass. Training also runs backward, which takes twice
+        that: one product for the weights' gradients and one for the inputs'.""",
         change="""
 -    return 6 * (parameters - looked_up) + 12 * layers * heads * head_dim * seq_len
 +    return 2 * (parameters - looked_up) + 4 * layers * heads * head_dim * seq_len
@@ -353,8 +364,9 @@ KNOWN_WRONG = (
         "multiply_add_once",
         fails=("utilization/formula",),
         read="handbook/profiling-and-roofline.md#mfu-and-hfu",
-        explanation="""A multiply-add is counted as one operation. Data sheets count it as two FLOPs, one multiplication
-        and one addition; by the other count your utilization is half of what everybody else would report.""",
+        explanation="""A multiply-add is counted as one operation. Data sheets count it as two FLOPs, one
+        multiplication and one addition; by the other count your utilization is half of what everybody else would
+        report.""",
         change="""
 -    return 6 * (parameters - looked_up) + 12 * layers * heads * head_dim * seq_len
 +    return 3 * (parameters - looked_up) + 6 * layers * heads * head_dim * seq_len
@@ -364,9 +376,9 @@ KNOWN_WRONG = (
         "recomputation_in_the_model",
         fails=("utilization/formula",),
         read="handbook/profiling-and-roofline.md#mfu-and-hfu",
-        explanation="""8N counts the forward pass twice, as a run with full activation checkpointing executes it. The
-        model does not need that: it is the hardware's work, and belongs into HFU. With it, a run that wastes more would
-        score higher.""",
+        explanation="""The forward pass counts twice, as a run with full activation checkpointing executes it: 8N
+        instead of 6N. The model does not need that: it is the hardware's work, and belongs into HFU. With it, a run
+        that wastes more would score higher.""",
         change="""
 -    return 6 * (parameters - looked_up) + 12 * layers * heads * head_dim * seq_len
 +    return 8 * (parameters - looked_up) + 16 * layers * heads * head_dim * seq_len
@@ -377,8 +389,8 @@ KNOWN_WRONG = (
         fails=("utilization/formula",),
         read="handbook/profiling-and-roofline.md#mfu-and-hfu",
         explanation="""Only the weights are counted. Attention multiplies queries with keys and probabilities with
-        values, which are no weights: 12LHQT FLOPs a token, a small part in a wide model with short sequences, and most
-        of it where sequences are long.""",
+        values, which are no weights: 12LHQT FLOPs per token, a small part in a wide model with short sequences, and
+        most of it where sequences are long.""",
         change="""
 -    return 6 * (parameters - looked_up) + 12 * layers * heads * head_dim * seq_len
 +    return 6 * (parameters - looked_up)
@@ -388,8 +400,8 @@ KNOWN_WRONG = (
         "every_peak_halved",
         fails=("utilization/mfu",),
         read="handbook/profiling-and-roofline.md#mfu-and-hfu",
-        explanation="""Every peak is halved. Only rows with sparsity count a zero half; fp32 has none, and its MFU comes
-        out twice too high.""",
+        explanation="""Every peak is halved. Only rows with sparsity count a zero half; fp32 has none, and its MFU
+        comes out twice too high.""",
         change="""
 -    dense_peak = row["tflops"] * 1e12 / (2 if row["sparsity"] else 1)
 +    dense_peak = row["tflops"] * 1e12 / 2
@@ -399,8 +411,8 @@ KNOWN_WRONG = (
         "largest_peak",
         fails=("utilization/mfu",),
         read="handbook/profiling-and-roofline.md#mfu-and-hfu",
-        explanation="""The largest number of the data sheet is taken. It is the peak of the narrowest dtype, which this
-        run does not use; what a run could reach depends on the dtype that it multiplies in.""",
+        explanation="""The largest number of the data sheet is taken. It is the peak of the narrowest dtype, which
+        this run does not use; what a run could reach depends on the dtype that it multiplies in.""",
         change="""
 -    row = next(row for row in sheet if row["dtype"] == dtype)
 +    row = max(sheet, key=lambda row: row["tflops"])
@@ -410,8 +422,8 @@ KNOWN_WRONG = (
         "rate_of_all_peak_of_one",
         fails=("utilization/mfu",),
         read="handbook/profiling-and-roofline.md#mfu-and-hfu",
-        explanation="""The rate of all devices is divided by the peak of one. With 64 devices the result is 64 times too
-        high; more than 1 is a sure sign.""",
+        explanation="""The rate of all devices is divided by the peak of one. With 64 devices the result is 64 times
+        too high; more than 1 is a sure sign.""",
         change="""
 -    return tokens_per_second * token_flops / (devices * dense_peak)
 +    return tokens_per_second * token_flops / dense_peak
@@ -433,8 +445,8 @@ KNOWN_WRONG = (
         "always_four_thirds",
         fails=("utilization/hfu",),
         read="handbook/profiling-and-roofline.md#mfu-and-hfu",
-        explanation="""4/3 is what recomputing the whole forward pass costs. Who recomputes a part, or nothing, executes
-        less: (3 + r)/3 for a share r of the forward.""",
+        explanation="""The factor is 4/3 whatever was recomputed: that is what recomputing the whole forward pass
+        costs. A run that recomputes a part, or nothing, executes less: (3 + r)/3 for a share r of the forward.""",
         change="""
 -    return model_utilization * (3 + recomputed) / 3
 +    return model_utilization * 4 / 3
@@ -444,8 +456,8 @@ KNOWN_WRONG = (
         "forward_is_the_step",
         fails=("utilization/hfu",),
         read="handbook/profiling-and-roofline.md#mfu-and-hfu",
-        explanation="""A forward pass done again is added as if it were a whole step. It is one unit of three: backward
-        takes the other two.""",
+        explanation="""A forward pass that runs again counts as a whole step. It is one unit of three: backward takes
+        the other two.""",
         change="""
 -    return model_utilization * (3 + recomputed) / 3
 +    return model_utilization * (1 + recomputed)
@@ -463,53 +475,81 @@ KNOWN_WRONG = (
 """,
     ),
     KnownWrong(
+        "tiny_in_microseconds",
+        fails=("tiny_share/share",),
+        read="handbook/profiling-and-roofline.md#reading-a-trace",
+        explanation="""Microseconds are compared with TINY_MS, which is in milliseconds: no call is shorter than 0.02
+        µs, so nothing is ever tiny.""",
+        change="""
+-    tiny = sum(milliseconds for calls, milliseconds in operations.values() if milliseconds / calls < TINY_MS)
++    tiny = sum(milliseconds for calls, milliseconds in operations.values() if 1000 * milliseconds / calls < TINY_MS)
+""",
+    ),
+    KnownWrong(
+        "all_calls_together",
+        fails=("tiny_share/share",),
+        read="handbook/profiling-and-roofline.md#reading-a-trace",
+        explanation="""The time of all calls of an operation is compared with TINY_MS. 300 calls of 5 µs take 1.5 ms
+        together, and each of them is tiny: divide by the calls.""",
+        change="""
+-    tiny = sum(milliseconds for calls, milliseconds in operations.values() if milliseconds / calls < TINY_MS)
++    tiny = sum(milliseconds for calls, milliseconds in operations.values() if milliseconds < TINY_MS)
+""",
+    ),
+    KnownWrong(
+        "share_of_the_calls",
+        fails=("tiny_share/share",),
+        read="handbook/profiling-and-roofline.md#from-symptom-to-cause",
+        explanation="""The result is the share of calls that are tiny, not of time. A healthy step makes hundreds of
+        tiny calls that together take hardly any time.""",
+        change="""
+-    total = sum(milliseconds for _, milliseconds in operations.values())
+-    tiny = sum(milliseconds for calls, milliseconds in operations.values() if milliseconds / calls < TINY_MS)
++    total = sum(calls for calls, _ in operations.values())
++    tiny = sum(calls for calls, milliseconds in operations.values() if milliseconds / calls < TINY_MS)
+""",
+    ),
+    KnownWrong(
+        "no_time_at_all",
+        fails=("tiny_share/share",),
+        read="handbook/profiling-and-roofline.md#reading-a-trace",
+        explanation="""Without any self time there is nothing to divide by. A trace of steps without operations, as of
+        a loader alone, gives 0.0.""",
+        change="""
+-    return tiny / total if total else 0.0
++    return tiny / total
+""",
+    ),
+    KnownWrong(
         "tiny_ops_first",
         fails=("diagnose/starved", "diagnose/sync"),
         read="handbook/profiling-and-roofline.md#from-symptom-to-cause",
-        explanation="""Tiny operations are asked for first. A step that waits for data most of the time stays as slow
-        when its operations get larger: begin with what covers the most time.""",
+        explanation="""Tiny operations are named where data starves the step, or where numbers are read often. A step
+        that waits for data most of the time stays as slow when its operations get larger: begin with what covers the
+        most time.""",
         change="""
--    if phase_fractions(events, warmup)[1]["data"] > DATA_SHARE:
--        return "starved loader"
--    if operations.get("aten::_local_scalar_dense", (0, 0.0))[0] / steps >= SYNCS:
--        return "sync every step"
-     tiny = sum(milliseconds for calls, milliseconds in operations.values() if milliseconds / calls < TINY_MS)
-     if tiny > TINY_SHARE * sum(milliseconds for _, milliseconds in operations.values()):
-         return "many tiny ops"
-+    if phase_fractions(events, warmup)[1]["data"] > DATA_SHARE:
-+        return "starved loader"
-+    if operations.get("aten::_local_scalar_dense", (0, 0.0))[0] / steps >= SYNCS:
-+        return "sync every step"
++    if tiny_share(operations) > TINY_SHARE:
++        return "many tiny ops"
+     if phase_fractions(events, warmup)[1]["data"] > DATA_SHARE:
 """,
     ),
     KnownWrong(
         "warm_up_diagnosed",
         fails=("diagnose/starved", "diagnose/sync", "diagnose/tiny"),
         read="handbook/profiling-and-roofline.md#before-you-measure",
-        explanation="""The first steps are diagnosed with the rest. They open files, start threads and make the
-        optimizer's state, so what they suffer from is not what the run suffers from.""",
+        explanation="""The first steps are diagnosed together with the measured ones. They open files, start threads
+        and make the optimizer's state: what slows them is not what slows the run.""",
         change="""
      ranges = [event for event in events if event.get("cat") == "user_annotation"]
 +    warmup = 0
 """,
     ),
     KnownWrong(
-        "tiny_in_microseconds",
-        fails=("diagnose/tiny",),
-        read="handbook/profiling-and-roofline.md#reading-a-trace",
-        explanation="""Microseconds are compared with TINY_MS, which is in milliseconds. No call is shorter than 0.02
-        µs, so nothing is ever tiny.""",
-        change="""
--    operations = self_times(events, warmup)
-+    operations = {name: (calls, 1000 * ms) for name, (calls, ms) in self_times(events, warmup).items()}
-""",
-    ),
-    KnownWrong(
         "totals_judged",
         fails=("diagnose/tiny",),
         read="handbook/profiling-and-roofline.md#reading-a-trace",
-        explanation="""Total times are compared. The large operations count again in each operation that calls them,
-        which makes the share of the tiny ones look smaller than it is.""",
+        explanation="""Total times are judged, not self times. The large operations count again in each operation that
+        calls them, which makes the share of the tiny ones look smaller than it is.""",
         change="""
 -    operations = self_times(events, warmup)
 +    begin = sorted(event["ts"] for event in ranges if event["name"].startswith("ProfilerStep#"))[warmup]
@@ -521,11 +561,22 @@ KNOWN_WRONG = (
 """,
     ),
     KnownWrong(
+        "half_for_a_fifth",
+        fails=("diagnose/tiny",),
+        read="handbook/profiling-and-roofline.md#from-symptom-to-cause",
+        explanation="""Tiny operations are named only where they have far more than TINY_SHARE of the self time. A
+        fifth of the time in calls that are too short to be worth making is a fifth that a fix can gain.""",
+        change="""
+-    if tiny_share(operations) > TINY_SHARE:
++    if tiny_share(operations) > 0.5:
+""",
+    ),
+    KnownWrong(
         "calls_of_all_steps",
         fails=("diagnose/none",),
         read="handbook/profiling-and-roofline.md#from-symptom-to-cause",
-        explanation="""The calls of all measured steps together are compared with a limit that is meant for one. Profile
-        twice as many steps and a healthy run falls ill.""",
+        explanation="""The calls of all measured steps together are compared with a limit that is meant for one.
+        Profile twice as many steps and a healthy run falls ill.""",
         change="""
 -    if operations.get("aten::_local_scalar_dense", (0, 0.0))[0] / steps >= SYNCS:
 +    if operations.get("aten::_local_scalar_dense", (0, 0.0))[0] >= SYNCS:
@@ -535,7 +586,7 @@ KNOWN_WRONG = (
         "hidden_loading_counts",
         fails=("diagnose/none",),
         read="handbook/profiling-and-roofline.md#one-step-as-fractions",
-        explanation="""All the time that is spent on data is held against the step, even what another thread does while
+        explanation="""All the time that is spent on data counts against the step, even what another thread does while
         the model works. Loading ahead is the cure; here it is diagnosed as the disease.""",
         change="""
 -    steps = sum(event["name"].startswith("ProfilerStep#") for event in ranges) - warmup
@@ -551,8 +602,8 @@ KNOWN_WRONG = (
         "item_counted_twice",
         fails=("diagnose/none",),
         read="handbook/profiling-and-roofline.md#reading-a-trace",
-        explanation="""Calls of aten::item and of aten::_local_scalar_dense are added. The first calls the second: each
-        number that Python reads is counted twice.""",
+        explanation="""Calls of aten::item and of aten::_local_scalar_dense are added. The first calls the second:
+        each number that Python reads is counted twice.""",
         change="""
 -    if operations.get("aten::_local_scalar_dense", (0, 0.0))[0] / steps >= SYNCS:
 +    names = ("aten::item", "aten::_local_scalar_dense")
@@ -573,7 +624,6 @@ KNOWN_WRONG = (
     ),
     KnownWrong(
         "idle_is_not_data",
-        exercise="diagnose",
         fails=("patients/a",),
         read="handbook/profiling-and-roofline.md#from-symptom-to-cause",
         explanation="""Patient A's step has long stretches in which no operation runs, as a step that waits for data
@@ -586,12 +636,11 @@ KNOWN_WRONG = (
     ),
     KnownWrong(
         "calls_are_not_reads",
-        exercise="diagnose",
         fails=("patients/b",),
         read="handbook/profiling-and-roofline.md#from-symptom-to-cause",
         explanation="""Patient B makes thousands of calls, but Python reads no number from any of them: count
-        aten::_local_scalar_dense. Its calls are short, most of them far below 0.02 ms of self time, and there are about
-        as many as there are tokens, several times over.""",
+        aten::_local_scalar_dense. Its calls are short, most of them far below 0.02 ms of self time, and there are
+        about as many as there are tokens, several times over.""",
         change="""
 -    return {"patient_a": "sync every step", "patient_b": "many tiny ops", "patient_c": "starved loader"}
 +    return {"patient_a": "sync every step", "patient_b": "sync every step", "patient_c": "starved loader"}
@@ -599,11 +648,10 @@ KNOWN_WRONG = (
     ),
     KnownWrong(
         "python_makes_no_ops",
-        exercise="diagnose",
         fails=("patients/c",),
         read="handbook/profiling-and-roofline.md#from-symptom-to-cause",
-        explanation="""Patient C's time is not in operations at all, tiny or not. It is in the phase `data`, where plain
-        Python is at work and PyTorch has nothing to do.""",
+        explanation="""Patient C's time is not in operations at all, tiny or not. It is in the phase `data`, where
+        plain Python is at work and PyTorch has nothing to do.""",
         change="""
 -    return {"patient_a": "sync every step", "patient_b": "many tiny ops", "patient_c": "starved loader"}
 +    return {"patient_a": "sync every step", "patient_b": "many tiny ops", "patient_c": "many tiny ops"}
@@ -611,10 +659,10 @@ KNOWN_WRONG = (
     ),
     KnownWrong(
         "every_parameter_has_a_gradient",
-        fails=("watch/norm",),
+        fails=("gradient_norm/norm",),
         read="handbook/profiling-and-roofline.md#looking-inside-with-hooks",
-        explanation="""`.grad` is read of every parameter. Before the first backward it is None, after `zero_grad` too,
-        and for a frozen parameter always.""",
+        explanation="""A parameter without a gradient is not skipped. `.grad` is None before the first backward, after
+        `zero_grad`, and for a frozen parameter always.""",
         change="""
 -    gradients = [parameter.grad for parameter in module.parameters() if parameter.grad is not None]
 +    gradients = [parameter.grad for parameter in module.parameters()]
@@ -622,34 +670,33 @@ KNOWN_WRONG = (
     ),
     KnownWrong(
         "mean_of_squares",
-        fails=("watch/norm",),
+        fails=("gradient_norm/norm",),
         read="handbook/profiling-and-roofline.md#looking-inside-with-hooks",
-        explanation="""The mean of the squares is taken, where their sum is asked for. That is a root mean square: it
-        says how large a typical slope is, not how far the parameters move together, and it cannot be compared with the
-        norm that clipping uses.""",
+        explanation="""The result is a root mean square: it says how large a typical gradient is, not how far the
+        parameters move together, and it cannot be compared with the norm that clipping uses. Add up the squares.""",
         change="""
--    return math.sqrt(sum(gradient.square().sum().item() for gradient in gradients))
+-    return math.sqrt(sum(gradient.double().square().sum().item() for gradient in gradients))
 +    numbers = sum(gradient.numel() for gradient in gradients)
-+    return math.sqrt(sum(gradient.square().sum().item() for gradient in gradients) / max(1, numbers))
++    return math.sqrt(sum(gradient.double().square().sum().item() for gradient in gradients) / max(1, numbers))
 """,
     ),
     KnownWrong(
         "no_root",
-        fails=("watch/norm",),
+        fails=("gradient_norm/norm",),
         read="handbook/profiling-and-roofline.md#looking-inside-with-hooks",
         explanation="""That is the square of the norm. It grows with the square of the gradients: twice the loss makes
         it four times as large.""",
         change="""
--    return math.sqrt(sum(gradient.square().sum().item() for gradient in gradients))
-+    return sum((gradient.square().sum().item() for gradient in gradients), 0.0)
+-    return math.sqrt(sum(gradient.double().square().sum().item() for gradient in gradients))
++    return sum((gradient.double().square().sum().item() for gradient in gradients), 0.0)
 """,
     ),
     KnownWrong(
         "shared_weight_counted_twice",
-        fails=("watch/norm",),
+        fails=("gradient_norm/norm",),
         read="handbook/profiling-and-roofline.md#looking-inside-with-hooks",
-        explanation="""A layer that is used in two places is counted in both. It has one gradient, to which both places
-        add; so it counts once.""",
+        explanation="""A layer that is used in two places is counted in both. It has one gradient, to which both
+        places add; so it counts once.""",
         change="""
 -    gradients = [parameter.grad for parameter in module.parameters() if parameter.grad is not None]
 +    parameters = [parameter for _, parameter in module.named_parameters(remove_duplicate=False)]
@@ -658,121 +705,254 @@ KNOWN_WRONG = (
     ),
     KnownWrong(
         "sum_of_norms",
-        fails=("watch/norm",),
+        fails=("gradient_norm/norm",),
         read="handbook/profiling-and-roofline.md#looking-inside-with-hooks",
-        explanation="""The norms of the parameters' gradients are added. Lengths do not add up that way: of vectors that
-        stand at right angles, as the parts of one long vector do, the squares add up, and the root comes last.""",
+        explanation="""The norms of the parameters' gradients are added. Lengths do not add up that way: of vectors
+        that stand at right angles, as the parts of one long vector do, the squares add up, and the root comes
+        last.""",
         change="""
--    return math.sqrt(sum(gradient.square().sum().item() for gradient in gradients))
+-    return math.sqrt(sum(gradient.double().square().sum().item() for gradient in gradients))
 +    return sum((gradient.norm().item() for gradient in gradients), 0.0)
 """,
     ),
     KnownWrong(
-        "all_under_the_last_name",
-        fails=("watch/activation", "watch/gradient"),
+        "squares_overflow",
+        fails=("gradient_norm/narrow",),
         read="handbook/profiling-and-roofline.md#looking-inside-with-hooks",
-        explanation="""Every hook is made in the same loop and looks its name up when it runs. By then the loop has
-        ended, and the name is the last one: all notes are under that. Make each hook in a function of its own, which
-        remembers its argument.""",
+        explanation="""The squares of float16 gradients are computed in float16, whose largest number is 65,504: a
+        gradient of 300 makes the norm infinite. In bfloat16 nothing overflows, but a sum keeps 8 bits. Convert before
+        you square.""",
         change="""
--    def hook_for(name: str) -> Callable[[nn.Module, Any, Tensor], None]:
-+    handles = []
-+    for name, module in modules.items():
-+
-         def hook(module: nn.Module, inputs: Any, output: Tensor) -> None:
-@@
--        return hook
--
--    handles = [module.register_forward_hook(hook_for(name)) for name, module in modules.items()]
-+        handles.append(module.register_forward_hook(hook))
-+
+-    return math.sqrt(sum(gradient.double().square().sum().item() for gradient in gradients))
++    return math.sqrt(sum(gradient.square().sum().item() for gradient in gradients))
+""",
+    ),
+    KnownWrong(
+        "norm_by_flattening",
+        fails=("gradient_norm/narrow",),
+        read="handbook/profiling-and-roofline.md#looking-inside-with-hooks",
+        explanation="""The gradients are joined into one tensor of the widest dtype among them. A module in one narrow
+        dtype stays narrow: the squares of float16 overflow, and bfloat16 keeps 8 bits.""",
+        change="""
+-    return math.sqrt(sum(gradient.double().square().sum().item() for gradient in gradients))
++    joined = torch.cat([gradient.flatten() for gradient in gradients]) if gradients else torch.zeros(1)
++    return float(joined.square().sum().sqrt().item())
 """,
     ),
     KnownWrong(
         "every_output_needs_a_gradient",
-        fails=("watch/activation", "watch/gradient"),
+        fails=("note/activation", "note/gradient"),
         read="handbook/profiling-and-roofline.md#looking-inside-with-hooks",
-        explanation="""A hook is registered on every output. One that needs no gradient, that of a frozen layer, or any
-        under no_grad, refuses it with an error, and the forward pass fails because somebody looked.""",
+        explanation="""The forward pass fails where an output needs no gradient, as that of a frozen layer or any
+        under no_grad: a hook on such a tensor is refused with an error. Ask `output.requires_grad` first.""",
         change="""
--            if output.requires_grad:
--                output.register_hook(lambda gradient: log[name]["gradient"].append(gradient.detach().norm()))
-+            output.register_hook(lambda gradient: log[name]["gradient"].append(gradient.detach().norm()))
+-        if output.requires_grad:
+-            handles.append(output.register_hook(lambda gradient: gradients.append(wide(gradient).norm())))
++        handles.append(output.register_hook(lambda gradient: gradients.append(wide(gradient).norm())))
 """,
     ),
     KnownWrong(
         "last_call_only",
-        fails=("watch/activation", "watch/gradient"),
+        fails=("note/activation", "note/end"),
         read="handbook/profiling-and-roofline.md#looking-inside-with-hooks",
         explanation="""Each call replaces the note of the one before. A module that is called twice in a step, or
-        watched for two steps, leaves one note; that the first was different nobody sees.""",
+        watched for two steps, leaves one note: that the first was different, nobody sees.""",
         change="""
--            log[name]["activation"].append(output.detach().square().mean().sqrt())
-+            log[name]["activation"] = [output.detach().square().mean().sqrt()]
-             if output.requires_grad:
--                output.register_hook(lambda gradient: log[name]["gradient"].append(gradient.detach().norm()))
-+                output.register_hook(lambda gradient: log[name].update(gradient=[gradient.detach().norm()]))
+-        activations.append(wide(output).square().mean().sqrt())
++        activations[:] = [wide(output).square().mean().sqrt()]
 """,
     ),
     KnownWrong(
         "norm_for_mean",
-        fails=("watch/activation",),
+        fails=("note/activation",),
         read="handbook/profiling-and-roofline.md#looking-inside-with-hooks",
-        explanation="""The L2 norm grows with the number of elements. A wide layer then looks larger than a narrow one
-        with the same numbers, and twice the batch looks like an explosion. The root of the mean square does not depend
-        on how many there are.""",
+        explanation="""The activation's note is the L2 norm, which grows with the number of elements. A wide layer
+        then looks larger than a narrow one with the same numbers, and twice the batch looks like an explosion. The
+        root of the mean square does not depend on how many there are.""",
         change="""
--            log[name]["activation"].append(output.detach().square().mean().sqrt())
-+            log[name]["activation"].append(output.detach().norm())
+-        activations.append(wide(output).square().mean().sqrt())
++        activations.append(wide(output).norm())
 """,
     ),
     KnownWrong(
         "outputs_kept_whole",
-        fails=("watch/activation",),
+        fails=("note/activation",),
         read="handbook/profiling-and-roofline.md#looking-inside-with-hooks",
-        explanation="""The outputs themselves are kept, to be looked at later. They are the activations, the largest
-        thing in memory; a single number of each was asked for.""",
+        explanation="""The notes are the outputs themselves. They are the activations, the largest thing in memory; a
+        single number of each was asked for.""",
         change="""
--            log[name]["activation"].append(output.detach().square().mean().sqrt())
-+            log[name]["activation"].append(output.detach())
+-        activations.append(wide(output).square().mean().sqrt())
++        activations.append(output.detach())
 """,
     ),
     KnownWrong(
         "spread_for_size",
-        fails=("watch/activation",),
+        fails=("note/activation",),
         read="handbook/profiling-and-roofline.md#looking-inside-with-hooks",
-        explanation="""The standard deviation takes the mean away first. A layer whose outputs are all near 100 then
-        looks as small as one whose outputs are near 0; what overflows is the size.""",
+        explanation="""The activation's note is the standard deviation, which takes the mean away first. A layer whose
+        outputs are all near 100 then looks as small as one whose outputs are near 0; what overflows is the size.""",
         change="""
--            log[name]["activation"].append(output.detach().square().mean().sqrt())
-+            log[name]["activation"].append(output.detach().std())
+-        activations.append(wide(output).square().mean().sqrt())
++        activations.append(wide(output).std())
 """,
     ),
     KnownWrong(
         "gradient_of_the_input",
-        fails=("watch/gradient",),
+        fails=("note/gradient", "note/end"),
         read="handbook/profiling-and-roofline.md#looking-inside-with-hooks",
-        explanation="""A full backward hook gets two gradients: `grad_input`, which the module passes on, and
-        `grad_output`, which arrives at it. The first belongs to the module's input, the output of the one before.""",
+        explanation="""The gradient's note belongs to the module's input, the output of the module before. A full
+        backward hook gets two gradients: `grad_input`, which the module passes on, and `grad_output`, which arrives
+        at it.""",
         change="""
--            if output.requires_grad:
--                output.register_hook(lambda gradient: log[name]["gradient"].append(gradient.detach().norm()))
-
-         return hook
-
-+    def backward_hook_for(name: str) -> Callable[[nn.Module, Any, Any], None]:
-+        def hook(module: nn.Module, grad_input: Any, grad_output: Any) -> None:
-+            if grad_input[0] is not None:
-+                log[name]["gradient"].append(grad_input[0].norm())
+-        if output.requires_grad:
+-            handles.append(output.register_hook(lambda gradient: gradients.append(wide(gradient).norm())))
+@@
+     handles.append(module.register_forward_hook(hook))
 +
-+        return hook
++    def backward_hook(module: nn.Module, grad_input: Any, grad_output: Any) -> None:
++        if grad_input and grad_input[0] is not None:
++            gradients.append(wide(grad_input[0]).norm())
 +
 +    warnings.simplefilter("ignore")  # torch warns where no input needs a gradient
-     handles = [module.register_forward_hook(hook_for(name)) for name, module in modules.items()]
-+    handles += [module.register_full_backward_hook(backward_hook_for(name)) for name, module in modules.items()]
++    handles.append(module.register_full_backward_hook(backward_hook))
 """,
         definitions="""
 import warnings
+""",
+    ),
+    KnownWrong(
+        "gradient_of_the_weights",
+        fails=("note/gradient",),
+        read="handbook/profiling-and-roofline.md#looking-inside-with-hooks",
+        explanation="""The gradient's note is that of the module's weights, not of its output. The weights' gradient
+        adds up over all calls of the module, and comes after the output's.""",
+        change="""
+-            handles.append(output.register_hook(lambda gradient: gradients.append(wide(gradient).norm())))
++            weight = next(module.parameters())
++            if weight.requires_grad:
++                handles.append(weight.register_hook(lambda gradient: gradients.append(wide(gradient).norm())))
+""",
+    ),
+    KnownWrong(
+        "root_mean_square_for_both",
+        fails=("note/gradient",),
+        read="handbook/profiling-and-roofline.md#looking-inside-with-hooks",
+        explanation="""The gradient's note is its root mean square; the L2 norm was asked for. A gradient is a step
+        that all numbers take together, and its length is the root of the sum of squares.""",
+        change="""
+-            handles.append(output.register_hook(lambda gradient: gradients.append(wide(gradient).norm())))
++            note_gradient = lambda gradient: gradients.append(wide(gradient).square().mean().sqrt())
++            handles.append(output.register_hook(note_gradient))
+""",
+    ),
+    KnownWrong(
+        "computed_in_the_outputs_dtype",
+        fails=("note/narrow",),
+        read="handbook/profiling-and-roofline.md#looking-inside-with-hooks",
+        explanation="""Notes of a float16 layer are computed in float16, where the square of 300 is infinite; those of
+        a bfloat16 layer have 8 bits. Convert the tensor to float32 before you square it.""",
+        change="""
+-        return tensor.detach().to(torch.promote_types(tensor.dtype, torch.float32))
++        return tensor.detach()
+""",
+    ),
+    KnownWrong(
+        "everybodys_hooks_removed",
+        fails=("note/end",),
+        read="handbook/profiling-and-roofline.md#looking-inside-with-hooks",
+        explanation="""At the end all hooks of the module are gone, those of others too: of a profiler, of FSDP, of
+        another watch. Remove what you have registered, by its handle.""",
+        change="""
+         for handle in handles:
+             handle.remove()
++        module._forward_hooks.clear()
+""",
+    ),
+    KnownWrong(
+        "hooks_left",
+        fails=("note/end",),
+        read="handbook/profiling-and-roofline.md#looking-inside-with-hooks",
+        explanation="""The hooks stay after the end. Each later forward pass runs them, and each later watch adds
+        more: the run slows down, step by step, and the notes grow without end.""",
+        change="""
+-        for handle in handles:
+-            handle.remove()
++        return None
+""",
+    ),
+    KnownWrong(
+        "pending_backward_noted",
+        fails=("note/end",),
+        read="handbook/profiling-and-roofline.md#looking-inside-with-hooks",
+        explanation="""A backward that comes after the end still adds to the gradients' notes: the hook on the module
+        is gone, the hooks on its outputs are not. Each output that needs a gradient has got one; remove them too.""",
+        change="""
+-            handles.append(output.register_hook(lambda gradient: gradients.append(wide(gradient).norm())))
++            output.register_hook(lambda gradient: gradients.append(wide(gradient).norm()))
+""",
+    ),
+    KnownWrong(
+        "graph_in_the_notes",
+        fails=("note/nothing-kept",),
+        read="handbook/profiling-and-roofline.md#looking-inside-with-hooks",
+        explanation="""Autograd takes part in computing the notes: each is the end of a graph that leads back to the
+        activations of its step. As long as the note is there, they are too, and memory grows with every step.""",
+        change="""
+-        activations.append(wide(output).square().mean().sqrt())
++        activations.append(output.to(torch.promote_types(output.dtype, torch.float32)).square().mean().sqrt())
+""",
+    ),
+    KnownWrong(
+        "outputs_kept_aside",
+        fails=("note/nothing-kept",),
+        read="handbook/profiling-and-roofline.md#looking-inside-with-hooks",
+        explanation="""The notes are right, and the outputs that they come from are still in memory after the step:
+        something holds them, or a view of them, beside the notes. They are the largest thing that a step makes.""",
+        change="""
+-        activations.append(wide(output).square().mean().sqrt())
++        handle = type("Kept", (), {"remove": lambda self: None})()
++        handle.output = output.detach()
++        handles.append(handle)
++        activations.append(wide(output).square().mean().sqrt())
+""",
+    ),
+    KnownWrong(
+        "waits_in_the_hook",
+        fails=("note/no-wait",),
+        read="handbook/profiling-and-roofline.md#looking-inside-with-hooks",
+        explanation="""Each note becomes a Python number in the hook, and Python waits until the device has computed
+        it. In every module, in every step: the monitor has become the bottleneck. Keep the scalar tensor; whoever
+        reads it later waits once.""",
+        change="""
+-        activations.append(wide(output).square().mean().sqrt())
++        activations.append(wide(output).square().mean().sqrt().item())
+""",
+    ),
+    KnownWrong(
+        "all_under_the_last_name",
+        fails=("watch/notes",),
+        read="handbook/profiling-and-roofline.md#looking-inside-with-hooks",
+        explanation="""All notes are under one name. A function that is made in a loop looks up the loop's variable
+        when it runs, and by then the variable has its last value.""",
+        change="""
+-    stops = [note(module, log[name]["activation"], log[name]["gradient"]) for name, module in modules.items()]
++    last = log[[*modules][-1]]
++    stops = [note(module, last["activation"], last["gradient"]) for module in modules.values()]
+""",
+    ),
+    KnownWrong(
+        "names_appear_when_called",
+        fails=("watch/notes",),
+        read="handbook/profiling-and-roofline.md#looking-inside-with-hooks",
+        explanation="""A module that is never called is missing from the dictionary. Whoever reads it expects two
+        lists for each name: an empty list says that nothing passed.""",
+        change="""
+         yield log
+     finally:
+         for stop in stops:
+             stop()
++        for name in [name for name in log if not log[name]["activation"]]:
++            del log[name]
 """,
     ),
     KnownWrong(
@@ -788,81 +968,51 @@ import warnings
 """,
     ),
     KnownWrong(
-        "everybodys_hooks_removed",
-        fails=("watch/removed",),
-        read="handbook/profiling-and-roofline.md#looking-inside-with-hooks",
-        explanation="""All hooks of the modules are cleared, those of others too: of a profiler, of FSDP, of the watch
-        around this one. Remove what you have registered, by its handle.""",
-        change="""
--        for handle in handles:
--            handle.remove()
-+        for module in modules.values():
-+            module._forward_hooks.clear()
-""",
-    ),
-    KnownWrong(
-        "hooks_left",
-        fails=("watch/removed",),
-        read="handbook/profiling-and-roofline.md#looking-inside-with-hooks",
-        explanation="""The hooks stay. Each later forward pass runs them, and each later watch adds more: the run slows
-        down, step by step, and the notes grow without end. Keep the handles, and remove them.""",
-        change="""
--    handles = [module.register_forward_hook(hook_for(name)) for name, module in modules.items()]
--    try:
--        yield log
--    finally:
--        for handle in handles:
--            handle.remove()
-+    for name, module in modules.items():
-+        module.register_forward_hook(hook_for(name))
-+    yield log
-""",
-    ),
-    KnownWrong(
         "removed_only_if_all_went_well",
         fails=("watch/removed",),
         read="handbook/profiling-and-roofline.md#looking-inside-with-hooks",
-        explanation="""The line after `yield` is not reached when the block raises. The hooks then stay after an
-        out-of-memory error or a Ctrl-C, which is when you go on in a notebook with the same model. `finally` is reached
-        in every case.""",
+        explanation="""After an exception in the block the hooks are still there. That is after an out-of-memory error
+        or a Ctrl-C, when you go on in a notebook with the same model. `finally` is reached in every case.""",
         change="""
 -    try:
 -        yield log
 -    finally:
--        for handle in handles:
--            handle.remove()
+-        for stop in stops:
+-            stop()
 +    yield log
-+    for handle in handles:
-+        handle.remove()
++    for stop in stops:
++        stop()
 """,
     ),
     KnownWrong(
-        "graph_in_the_notes",
-        fails=("watch/nothing-kept",),
+        "never_stopped",
+        fails=("watch/removed",),
         read="handbook/profiling-and-roofline.md#looking-inside-with-hooks",
-        explanation="""The root mean square is computed on the output as it is, so autograd takes part: each note is the
-        end of a graph that leads back to the activations of its step. As long as the note is there, they are too, and
-        memory grows with every step.""",
+        explanation="""Noting goes on after the block. Each later forward pass adds to the notes, and each later watch
+        adds more hooks.""",
         change="""
--            log[name]["activation"].append(output.detach().square().mean().sqrt())
-+            log[name]["activation"].append(output.square().mean().sqrt())
-""",
-    ),
-    KnownWrong(
-        "waits_in_the_hook",
-        fails=("watch/no-wait",),
-        read="handbook/profiling-and-roofline.md#looking-inside-with-hooks",
-        explanation="""`.item()` makes each note a Python number at once, and Python waits until the device has computed
-        it. In every module, in every step: the monitor has become the bottleneck. Keep the scalar tensor; whoever reads
-        it later waits once.""",
-        change="""
--            log[name]["activation"].append(output.detach().square().mean().sqrt())
-+            log[name]["activation"].append(output.detach().square().mean().sqrt().item())
+-        for stop in stops:
+-            stop()
++        stops.clear()
 """,
     ),
 )
 
 HURRIED = {
+    "merged": {
+        "pairs that lie inside are lost": """
+-        if whole and start <= whole[-1][1]:
++        if whole and end <= whole[-1][1]:
+""",
+        "a set of pairs": """
+-    for start, end in sorted(intervals):
++    for start, end in set(intervals):
+""",
+        "a tuple": """
+-    return whole
++    return tuple(whole)
+""",
+    },
     "phase_fractions": {
         "no warm-up at all": """
 -    steps = sorted((start, end) for name, start, end in spans if name.startswith("ProfilerStep#"))[warmup:]
@@ -960,7 +1110,32 @@ HURRIED = {
 +    return torch.tensor(6) * (parameters - looked_up) + 12 * layers * heads * head_dim * seq_len
 """,
     },
+    "tiny_share": {
+        "a percentage": """
+-    return tiny / total if total else 0.0
++    return 100 * tiny / total if total else 0.0
+""",
+        "operations for time": """
+-    tiny = sum(milliseconds for calls, milliseconds in operations.values() if milliseconds / calls < TINY_MS)
++    tiny = sum(total / len(operations) for calls, ms in operations.values() if ms / calls < TINY_MS)
+""",
+        "an int for nothing": """
+-    return tiny / total if total else 0.0
++    return tiny / total if total else 0
+""",
+        "the mean of all calls": """
+-    tiny = sum(milliseconds for calls, milliseconds in operations.values() if milliseconds / calls < TINY_MS)
++    mean = total / max(1, sum(calls for calls, _ in operations.values()))
++    tiny = total if mean < TINY_MS else 0.0
+""",
+    },
     "diagnose": {
+        "share of the step": """
+-    if tiny_share(operations) > TINY_SHARE:
++    if tiny_share(operations) * sum(ms for _, ms in operations.values()) > (
++        TINY_SHARE * phase_fractions(events, warmup)[0] * steps
++    ):
+""",
         "any data starves": """
 -    if phase_fractions(events, warmup)[1]["data"] > DATA_SHARE:
 +    if phase_fractions(events, warmup)[1]["data"] > 0.01:
@@ -968,10 +1143,6 @@ HURRIED = {
         "any read is a sync": """
 -    if operations.get("aten::_local_scalar_dense", (0, 0.0))[0] / steps >= SYNCS:
 +    if operations.get("aten::_local_scalar_dense", (0, 0.0))[0] / steps >= 1:
-""",
-        "the largest share wins": """
--    if tiny > TINY_SHARE * sum(milliseconds for _, milliseconds in operations.values()):
-+    if tiny > 0.5 * sum(milliseconds for _, milliseconds in operations.values()):
 """,
         "reads in the warm-up": """
 -    operations = self_times(events, warmup)
@@ -989,14 +1160,6 @@ HURRIED = {
 -    if phase_fractions(events, warmup)[1]["data"] > DATA_SHARE:
 +    if phase_fractions(events, warmup)[1]["data"] > 1 - 0.5 - phase_fractions(events, warmup)[1]["idle"]:
 """,
-        "share of the step": """
--    if tiny > TINY_SHARE * sum(milliseconds for _, milliseconds in operations.values()):
-+    if tiny > TINY_SHARE * phase_fractions(events, warmup)[0] * steps:
-""",
-        "the mean of all calls": """
--    if tiny > TINY_SHARE * sum(milliseconds for _, milliseconds in operations.values()):
-+    if sum(ms for _, ms in operations.values()) / sum(calls for calls, _ in operations.values()) < TINY_MS:
-""",
         "warm-up subtracted twice": """
 -    steps = sum(event["name"].startswith("ProfilerStep#") for event in ranges) - warmup
 +    steps = sum(event["name"].startswith("ProfilerStep#") for event in ranges) - 2 * warmup
@@ -1006,54 +1169,101 @@ HURRIED = {
 +    if operations.get("aten::item", (0, 0.0))[0] / steps >= SYNCS:
 """,
     },
-    "watch": {
+    "gradient_norm": {
         "norms of weights": """
 -    gradients = [parameter.grad for parameter in module.parameters() if parameter.grad is not None]
 +    gradients = [parameter for parameter in module.parameters() if parameter.grad is not None]
 """,
         "largest gradient": """
--    return math.sqrt(sum(gradient.square().sum().item() for gradient in gradients))
+-    return math.sqrt(sum(gradient.double().square().sum().item() for gradient in gradients))
 +    return max([gradient.norm().item() for gradient in gradients], default=0.0)
 """,
-        "watches one module": """
--    handles = [module.register_forward_hook(hook_for(name)) for name, module in modules.items()]
-+    handles = [module.register_forward_hook(hook_for(name)) for name, module in [*modules.items()][:1]]
-""",
-        "mean for root mean square": """
--            log[name]["activation"].append(output.detach().square().mean().sqrt())
-+            log[name]["activation"].append(output.detach().abs().mean())
-""",
-        "one hook stays": """
--        for handle in handles:
-+        for handle in handles[1:]:
-""",
-        "copies to the host": """
--            log[name]["activation"].append(output.detach().square().mean().sqrt())
-+            log[name]["activation"].append(output.detach().square().mean().sqrt().item())
-""",
         "a norm that is a tensor": """
--    return math.sqrt(sum(gradient.square().sum().item() for gradient in gradients))
-+    return sum(gradient.square().sum() for gradient in gradients) ** 0.5 if gradients else 0.0
+-    return math.sqrt(sum(gradient.double().square().sum().item() for gradient in gradients))
++    return sum(gradient.double().square().sum() for gradient in gradients) ** 0.5 if gradients else 0.0
+""",
+        "squares in place": """
+-    return math.sqrt(sum(gradient.double().square().sum().item() for gradient in gradients))
++    return math.sqrt(sum(gradient.square_().double().sum().item() for gradient in gradients))
+""",
+        "clips to find the norm": """
+-    return math.sqrt(sum(gradient.double().square().sum().item() for gradient in gradients))
++    return nn.utils.clip_grad_norm_(module.parameters(), 1.0).item()
+""",
+        "an integer zero": """
+     gradients = [parameter.grad for parameter in module.parameters() if parameter.grad is not None]
++    if not gradients:
++        return 0
+""",
+    },
+    "note": {
+        "mean for root mean square": """
+-        activations.append(wide(output).square().mean().sqrt())
++        activations.append(wide(output).abs().mean())
 """,
         "reads by tolist": """
--            log[name]["activation"].append(output.detach().square().mean().sqrt())
-+            log[name]["activation"].append(output.new_tensor(output.detach().square().mean().sqrt().tolist()))
+-        activations.append(wide(output).square().mean().sqrt())
++        activations.append(output.new_tensor(wide(output).square().mean().sqrt().tolist()))
 """,
         "while training only": """
--            log[name]["activation"].append(output.detach().square().mean().sqrt())
-+            module.training and log[name]["activation"].append(output.detach().square().mean().sqrt())
+-        activations.append(wide(output).square().mean().sqrt())
++        module.training and activations.append(wide(output).square().mean().sqrt())
 """,
         "removes the newest hook": """
 -        for handle in handles:
 -            handle.remove()
-+        for module in modules.values():
-+            module._forward_hooks.popitem()
++        module._forward_hooks.popitem()
 """,
         "in evaluation mode": """
-
-+    for module in modules.values():
-+        module.eval()
-     handles = [module.register_forward_hook(hook_for(name)) for name, module in modules.items()]
+     handles.append(module.register_forward_hook(hook))
++    module.eval()
+""",
+        "first backward only": """
+-            handles.append(output.register_hook(lambda gradient: gradients.append(wide(gradient).norm())))
++            seen = []
++            first = lambda gradient: seen or (seen.append(1), gradients.append(wide(gradient).norm()), None)[2]
++            handles.append(output.register_hook(lambda gradient: first(gradient) and None))
+""",
+        "retains the gradient": """
+-            handles.append(output.register_hook(lambda gradient: gradients.append(wide(gradient).norm())))
++            output.retain_grad()
++            handles.append(output.register_hook(lambda gradient: gradients.append(output.grad or gradient.norm())))
+""",
+        "changes the output": """
+-        activations.append(wide(output).square().mean().sqrt())
++        activations.append(wide(output).square().mean().sqrt())
++        return output + torch.rand(1) * 0
+""",
+        "float64 from float32": """
+-            handles.append(output.register_hook(lambda gradient: gradients.append(wide(gradient).norm())))
++            handles.append(output.register_hook(lambda gradient: gradients.append(wide(gradient).norm().item())))
+""",
+    },
+    "watch": {
+        "watches one module": """
+-    stops = [note(module, log[name]["activation"], log[name]["gradient"]) for name, module in modules.items()]
++    stops = [note(module, log[name]["activation"], log[name]["gradient"]) for name, module in [*modules.items()][:2]]
+""",
+        "one hook stays": """
+-        for stop in stops:
++        for stop in stops[1:]:
+""",
+        "lists the wrong way round": """
+-    stops = [note(module, log[name]["activation"], log[name]["gradient"]) for name, module in modules.items()]
++    stops = [note(module, log[name]["gradient"], log[name]["activation"]) for name, module in modules.items()]
+""",
+        "takes the modules out": """
+-    stops = [note(module, log[name]["activation"], log[name]["gradient"]) for name, module in modules.items()]
++    stops = []
++    while modules:
++        name, module = modules.popitem()
++        stops.append(note(module, log[name]["activation"], log[name]["gradient"]))
+""",
+        "plain numbers at the end": """
+         for stop in stops:
+             stop()
++        for lists in log.values():
++            lists.update({kind: lists[kind][:1] for kind in lists})
 """,
     },
 }

@@ -54,6 +54,8 @@ def fractions(where: str) -> Judge:
         for phase in PHASES:
             if not equal(got[phase], expected[phase], TOLERANCE):
                 both = mismatch_text(got[phase], expected[phase]).rstrip(".")
+                if not isinstance(got[phase], int | float):
+                    return f"{where}, the fraction of {phase} {both}: plain floats were expected."
                 return f"{where}, the fraction of {phase} {both}; yours add up to {worded(got['sum'])}."
         return None
 
@@ -80,6 +82,10 @@ def operations(where: str, what: str) -> Judge:
             return f"what came back is of type {shorten(got['type'])}; a dictionary, name to (calls, ms), was expected."
         if not equal(got["names"], expected["names"]):
             return f"{where}, the operations are {names(got['names'])}; expected {', '.join(expected['names'])}."
+        if not equal(got["events"], expected["events"]):
+            return "the events that were given are changed after it; somebody else may need them."
+        if not equal(got["kinds"], expected["kinds"]):
+            return f"calls are of type {names(got['kinds'])}; a whole number was expected."
         mine, right = got[what], expected[what]
         if not isinstance(mine, list) or len(mine) != len(right):
             return f"{where}, there are no {what} for each of the operations."
@@ -107,11 +113,11 @@ CASES = {
     "starved": "data takes 60 % of the steps and more, and little else is wrong",
     "starved, reads": "data takes more than half of the steps, and numbers are read often too",
     "starved, tiny": "data takes more than half of the steps, and many operations are tiny too",
-    "reads": "more than SYNCS numbers a step are read, and the first, unmeasured steps wait long for data",
-    "just enough reads": "exactly SYNCS numbers a step are read",
-    "reads, tiny": "more than SYNCS numbers a step are read, and many operations are tiny too",
+    "reads": "more than SYNCS numbers per step are read, and the first, unmeasured steps wait long for data",
+    "just enough reads": "exactly SYNCS numbers per step are read",
+    "reads, tiny": "more than SYNCS numbers per step are read, and many operations are tiny too",
     "tiny": "30 % of the operations' self time is in calls of 5 µs, and the first, unmeasured steps wait for data",
-    "tiny, five reads": "30 % of the operations' self time is in calls of 5 µs, and five numbers a step are read",
+    "tiny, five reads": "30 % of the operations' self time is in calls of 5 µs, and five numbers per step are read",
     "half tiny": "45 % of the operations' self time is in calls of 5 µs",
     "nothing but tiny": "most of the operations' self time is in calls of 5 µs",
     "tiny, long pauses": "30 % of the operations' self time is in calls of 5 µs, and nothing runs for half of the step",
@@ -119,10 +125,10 @@ CASES = {
     "nothing": "the measured steps have no such mark, and the first, unmeasured ones wait long for data",
     "nothing, after a slow start": "the measured steps have no such mark; the first ones read numbers and are tiny",
     "loads ahead": "data is loaded by another thread while the model works",
-    "five reads": "five numbers a step are read",
-    "few reads": "fewer than SYNCS numbers a step are read, more than SYNCS in all",
-    "many reads": "55 numbers a step are read, fewer than SYNCS",
-    "some reads": "30 numbers a step are read, more than SYNCS in all",
+    "five reads": "five numbers per step are read",
+    "few reads": "fewer than SYNCS numbers per step are read, more than SYNCS in all",
+    "many reads": "55 numbers per step are read, fewer than SYNCS",
+    "some reads": "30 numbers per step are read, more than SYNCS in all",
     "many, not tiny": "there are many calls of 45 µs each, which is more than TINY_MS",
     "many, one long": "an operation's calls are short but for one, so that their mean is more than TINY_MS",
     "tiny, little time": "most calls take 3 µs, and all of those together 17 % of the operations' self time",
@@ -131,7 +137,7 @@ CASES = {
 }
 
 
-MEASURED = "with two steps of warm-up, and operations that begin between two steps or end there"
+MEASURED = "with some steps of warm-up, and operations that begin between two steps or end there"
 
 
 def causes(*names: str) -> Judge:
@@ -165,21 +171,51 @@ def patient(name: str) -> Judge:
     return judge
 
 
-def listed(name: str, kind: str, what: str) -> Judge:
+def listed(name: str, kind: str, what: str, tolerance: float = TOLERANCE) -> Judge:
     """The notes of one module are the reference's."""
 
     def judge(got: Answers, expected: Answers) -> str | None:
-        mine, wanted = got[f"{kind} of {name}"], expected[f"{kind} of {name}"]
+        mine, wanted = got[f"{kind} {name}"], expected[f"{kind} {name}"]
         if not isinstance(mine, list) or equal(mine, [None]):
-            return f"{what}: there is no list of scalars under [name][{kind!r}]."
+            return f"{what}: there is no list of scalars for each {kind}."
         if len(mine) != len(wanted):
-            return f"{what}: {len(mine)} entries after two steps; expected {len(wanted)}."
+            return f"{what}: {len(mine)} notes of {kind}; expected {len(wanted)}."
         for place, (number, right) in enumerate(zip(mine, wanted, strict=True), start=1):
-            if not equal(number, right, TOLERANCE):
-                return f"{what}: entry {place} {mismatch_text(number, right)}"
+            if not equal(number, right, tolerance):
+                found = "has no single number" if number is None else mismatch_text(number, right).rstrip(".")
+                return f"{what}: note {place} of {kind} {found}."
         return None
 
     return judge
+
+
+def ended(got: Answers, expected: Answers) -> str | None:
+    """Nothing is added after the end, and no hook of others is gone."""
+    moments = (
+        "one step and one forward: activations",
+        "one step and one forward: gradients",
+        "the end and a backward of the noted forward: gradients",
+        "the end and one more step: activations",
+        "the end and one more step: gradients",
+    )
+    counts = got["counts"] if isinstance(got["counts"], list) else [None] * len(moments)
+    for moment, mine, wanted in zip(moments, counts, expected["counts"], strict=True):
+        if not equal(mine, wanted):
+            return f"notes after {moment}: {shorten(mine)}; expected {wanted}."
+    if not equal(got["left"], expected["left"]):
+        return f"after the end the model has {shorten(got['left'])} hooks; expected {expected['left']}: other people's."
+    return None
+
+
+def filled(got: Answers, expected: Answers) -> str | None:
+    """The dictionary has each name with its two lists, from the beginning; the caller's dictionary is as it was."""
+    if not equal(got["type"], "dict"):
+        return f"the block is given a value of type {shorten(got['type'])}; a dictionary was expected."
+    if not equal(got["names"], expected["names"]):
+        return f"the dictionary has the names {names(got['names'])}; expected {', '.join(expected['names'])}."
+    if not equal(got["keys"], expected["keys"]):
+        return "each name of the dictionary needs exactly two lists, 'activation' and 'gradient', empty ones too."
+    return None if got["given"] is True else "the dictionary of modules that was given is changed after it."
 
 
 def removed(got: Answers, expected: Answers) -> str | None:
@@ -197,42 +233,61 @@ def removed(got: Answers, expected: Answers) -> str | None:
 def nothing_kept(got: Answers, expected: Answers) -> str | None:
     """The notes are scalars without a graph, and keep no tensor of the model alive."""
     if not equal(got["graphs"], 0):
-        return (
-            f"{shorten(got['graphs'])} of the notes have a graph behind them: detach before you compute on the output."
-        )
+        return f"notes with a graph behind them: {shorten(got['graphs'])}; expected 0. Detach before you compute."
     if not equal(got["alive"], 0):
-        kept = shorten(got["alive"])
-        return f"{kept} of the model's tensors are still in memory after the step: the notes hold on to them."
+        return f"outputs of the model still in memory after the step: {shorten(got['alive'])}; expected 0."
     if not equal(got["scalars"], got["tensors"]):
-        tensors, scalars = shorten(got["tensors"]), shorten(got["scalars"])
-        return f"of {tensors} tensors in the notes {scalars} are scalars; all were expected."
+        return f"notes that are scalars: {shorten(got['scalars'])}; expected all {shorten(got['tensors'])}."
     return None
 
 
 def nothing_waits(got: Answers, expected: Answers) -> str | None:
     """No number is read in the block."""
     if not equal(got["waits"], 0):
-        waits = shorten(got["waits"])
-        return f"in one step the hooks read {waits} numbers, and wait for the device each time; expected 0."
+        return f"numbers that the hooks read in one step, and wait for the device: {shorten(got['waits'])}; expected 0."
     if not equal(got["tensors"], got["entries"]) or not got["entries"]:
-        return (
-            f"{shorten(got['tensors'])} of {shorten(got['entries'])} notes are tensors; scalar tensors were expected."
-        )
+        return f"notes that are tensors: {shorten(got['tensors'])}; expected all {shorten(got['entries'])}."
     return None
 
 
 def undisturbed(got: Answers, expected: Answers) -> str | None:
     """Loss, gradients, random numbers and mode are those of a step without hooks."""
     if not equal(got["loss"], expected["loss"]):
-        return f"the loss under watch {mismatch_text(got['loss'], expected['loss'])}"
+        return f"the loss of a noted step {mismatch_text(got['loss'], expected['loss'])}"
     if not equal(got["gradients"], expected["gradients"]):
-        return "the gradients after a step under watch differ from those of a step without."
+        return "the gradients after a noted step differ from those of a step without notes."
     if not equal(got["random"], expected["random"]):
-        return "the run draws other random numbers after the block."
+        return "the run draws other random numbers after a noted step."
     return None if equal(got["training"], expected["training"]) else "a module is in another mode after it than before."
 
 
-# That the notes are of this model's numbers shows that they were taken; whether they are right is for watch/activation.
+def sheet_unchanged(got: Answers, expected: Answers) -> str | None:
+    """The data sheet is as it was."""
+    return None if got["sheet"] is True else "the data sheet that was given is changed after it."
+
+
+def same_shares(got: Answers, expected: Answers) -> str | None:
+    """Each share, and the operations as they were."""
+    if not equal(got["type"], "float"):
+        return f"what comes back is of type {shorten(got['type'])}; a float was expected, 0.0 too."
+    words = (
+        "of some tiny and some long operations",
+        "of tiny operations only",
+        "of long operations only",
+        "of no operations",
+        "of operations that take no time",
+    )
+    mine = got["shares"] if isinstance(got["shares"], list) else []
+    for place, (case, right) in enumerate(zip(words, expected["shares"], strict=True)):
+        number = mine[place] if place < len(mine) else None
+        if not equal(number, right, TOLERANCE):
+            return f"the share {case} {mismatch_text(number, right)}"
+    return None if got["unchanged"] is True else "the operations that were given are changed after it."
+
+
+NARROW = 1e-5  # float32 has 24 bits; a mistake in float16 or bfloat16 is larger than 1e-4
+
+# That the notes are of this model's numbers shows that they were taken; whether they are right is for note/activation.
 noted = equals_reference("activation", TOLERANCE, lambda *_: "the notes are not of what passed through the layer.")
 
 # The patients' names never change, and what ails them does not either: only who can tell fresh traces apart is asked.
@@ -240,14 +295,34 @@ EXAMINED = ("diagnose/starved", "diagnose/sync", "diagnose/tiny")
 
 EXERCISES = (
     Exercise(
-        name="phase_fractions",
-        functions=("merged", "phase_fractions"),
-        minutes=30,
-        difficulty="medium",
-        proves="you can turn a trace into fractions that add up to 1, whatever overlaps",
+        name="merged",
+        functions=("merged",),
+        minutes=10,
+        difficulty="easy",
+        proves="you can measure what overlapping ranges cover",
         hints=(
             "Sort by start. An interval that starts no later than the last one ends makes that one longer, or lies "
             "inside it; any other begins a new one.",
+            "sorted(intervals) is a new list. Keep the result's last interval at hand: its end becomes the larger of "
+            "its own and the next one's.",
+        ),
+        checks=(
+            Check(
+                "merged/merged",
+                "merges intervals that overlap, touch or lie inside others",
+                points=3,
+                probe="intervals",
+                judge=intervals,
+            ),
+        ),
+    ),
+    Exercise(
+        name="phase_fractions",
+        functions=("phase_fractions",),
+        minutes=20,
+        difficulty="medium",
+        proves="you can turn a trace into fractions that add up to 1, whatever overlaps",
+        hints=(
             'Look at kind "user_annotation" only. Sort the steps by their time, not by their name, and drop the first '
             "`warmup`. Merge a phase's ranges before you add them up, and cut them at the borders of the steps.",
             "Go through PHASES and collect ranges as you go: what the merged collection covers more than before is "
@@ -255,26 +330,28 @@ EXERCISES = (
         ),
         checks=(
             Check(
-                "phase_fractions/merged",
-                "merges intervals that overlap, touch or lie inside others",
-                points=3,
-                probe="intervals",
-                judge=intervals,
-            ),
-            Check(
                 "phase_fractions/sequence",
                 "gives each phase, and idle, its fraction of the steps' time",
                 points=3,
                 probe="one_after_another",
                 judge=fractions("with phases one after another"),
+                requires=("merged/merged",),
             ),
             Check(
                 "phase_fractions/warm-up",
                 "leaves the first steps out",
                 points=2,
                 probe="slow_first_steps",
-                judge=fractions("with three slow steps of warm-up"),
-                requires=("phase_fractions/sequence",),
+                judge=fractions("with slow steps of warm-up"),
+                requires=("merged/merged", "phase_fractions/sequence"),
+            ),
+            Check(
+                "phase_fractions/absent",
+                "gives 0.0 to a phase without a range",
+                points=1,
+                probe="absent_phase",
+                judge=fractions("with a phase that has no range"),
+                requires=("merged/merged", "phase_fractions/sequence"),
             ),
             Check(
                 "phase_fractions/nested",
@@ -282,7 +359,7 @@ EXERCISES = (
                 points=2,
                 probe="ranges_inside",
                 judge=fractions("with ranges inside ranges"),
-                requires=("phase_fractions/sequence",),
+                requires=("merged/merged", "phase_fractions/sequence"),
             ),
             Check(
                 "phase_fractions/threads",
@@ -290,7 +367,7 @@ EXERCISES = (
                 points=2,
                 probe="threads",
                 judge=fractions("with three threads at work"),
-                requires=("phase_fractions/sequence",),
+                requires=("merged/merged", "phase_fractions/sequence"),
             ),
             Check(
                 "phase_fractions/step-time",
@@ -385,6 +462,7 @@ EXERCISES = (
                 probe="utilization",
                 judge=all_of(
                     a_number("what mfu returns", "dense"),
+                    sheet_unchanged,
                     number_equals("palm", "the MFU of PaLM on 6,144 devices of 275 TFLOP/s"),
                     number_equals("dense", "the MFU of a run in fp32"),
                     number_equals("sparse", "the MFU of a run in bf16, whose row counts sparse matrices,"),
@@ -412,18 +490,36 @@ EXERCISES = (
         ),
     ),
     Exercise(
+        name="tiny_share",
+        functions=("tiny_share",),
+        minutes=5,
+        difficulty="easy",
+        proves="you can tell many small calls from many calls",
+        hints=(
+            "A mean self time is an operation's self time over its calls, both from its pair.",
+            "Add up the milliseconds of operations with milliseconds / calls < TINY_MS; divide by all milliseconds.",
+        ),
+        checks=(
+            Check(
+                "tiny_share/share",
+                "gives the share of self time in operations whose mean is below TINY_MS",
+                points=3,
+                probe="shares",
+                judge=same_shares,
+            ),
+        ),
+    ),
+    Exercise(
         name="diagnose",
-        functions=("diagnose", "patients"),
-        minutes=25,
+        functions=("diagnose",),
+        minutes=15,
         difficulty="medium",
         proves="you can name what slows a run from its trace, before you read its code",
         hints=(
             "You have written what it needs: the fractions say whether data starves the step, self times count calls.",
-            "Calls are a step, so divide by the measured steps. A mean self time is an operation's self time over its "
-            "calls. The causes are asked in the order of the docstring.",
-            "data > DATA_SHARE; calls of aten::_local_scalar_dense / steps >= SYNCS; the self time of operations with "
-            "milliseconds / calls < TINY_MS, as a share of all self time, > TINY_SHARE. For the patients, look at what "
-            "differs from the healthy run: a phase, the operations with most calls, or a count.",
+            "Calls per step: divide by the measured steps. The causes are asked in the order of the docstring.",
+            "data > DATA_SHARE; calls of aten::_local_scalar_dense / steps >= SYNCS; "
+            "tiny_share(operations) > TINY_SHARE.",
         ),
         checks=(
             Check(
@@ -450,7 +546,7 @@ EXERCISES = (
                 judge=causes(
                     "tiny, five reads", "nothing but tiny", "half tiny", "tiny", "tiny, long pauses", "third tiny"
                 ),
-                requires=("phase_fractions/sequence", "self_times/nested"),
+                requires=("phase_fractions/sequence", "self_times/nested", "tiny_share/share"),
             ),
             Check(
                 "diagnose/none",
@@ -471,8 +567,29 @@ EXERCISES = (
                     "data leads",
                     "idle, some data",
                 ),
-                requires=("phase_fractions/threads", "self_times/nested", "self_times/measured", "diagnose/starved"),
+                requires=(
+                    "phase_fractions/threads",
+                    "self_times/nested",
+                    "self_times/measured",
+                    "tiny_share/share",
+                    "diagnose/starved",
+                ),
             ),
+        ),
+    ),
+    Exercise(
+        name="patients",
+        functions=("patients",),
+        minutes=10,
+        difficulty="medium",
+        proves="you can name what slows a run before you read its code",
+        hints=(
+            "Run profile_step.py with and without --script, and look at what differs: a phase, the operations with "
+            "most calls, or the count of numbers handed to Python.",
+            "Your diagnose reads the trace.json of a run: json.load(file)['traceEvents'], with warmup=0, since the "
+            "starter keeps measured steps only.",
+        ),
+        checks=(
             Check(
                 "patients/a",
                 "names what ails patient A",
@@ -500,23 +617,20 @@ EXERCISES = (
         ),
     ),
     Exercise(
-        name="watch",
-        functions=("gradient_norm", "watch"),
-        minutes=30,
-        difficulty="hard",
-        proves="you can look inside a model that trains, and leave no trace",
+        name="gradient_norm",
+        functions=("gradient_norm",),
+        minutes=10,
+        difficulty="easy",
+        proves="you can measure the gradient that clipping measures",
         hints=(
             "A vector's length is the root of the sum of squares; of several vectors together, the root of the sum of "
-            "all squares. Skip parameters whose .grad is None.",
-            "register_forward_hook gives you the output, and returns a handle whose remove() takes the hook away. A "
-            "tensor's own register_hook sees its gradient in backward, if it needs one.",
-            "Make each hook in a function of its own, so that it remembers its name. Detach before you compute; append "
-            "the scalar tensor, without item(). try: yield log, finally: remove every handle.",
+            "all squares.",
+            "Skip parameters whose .grad is None. gradient.double() before you square; math.sqrt gives a float.",
         ),
         checks=(
             Check(
-                "watch/norm",
-                "takes the gradients of a module for one vector",
+                "gradient_norm/norm",
+                "takes the gradients of a module for one vector, and leaves them as they are",
                 points=2,
                 probe="gradient_norms",
                 judge=all_of(
@@ -526,32 +640,66 @@ EXERCISES = (
                     number_equals("part", "the norm of a layer with weight and bias"),
                     number_equals("whole", "the norm of a model with a frozen part"),
                     number_equals("tied", "the norm of a module that uses one layer twice"),
+                    equals_reference("unchanged", 0, lambda *_: "the gradients themselves are changed after it."),
                 ),
             ),
             Check(
-                "watch/activation",
+                "gradient_norm/narrow",
+                "squares and adds float16 and bfloat16 in float32 or wider",
+                points=1,
+                probe="narrow_norms",
+                judge=all_of(
+                    *(
+                        number_equals(kind, f"the norm of gradients in {kind}", NARROW)
+                        for kind in ("float32", "float16", "bfloat16")
+                    ),
+                    number_equals("mixed", "the norm of gradients in float16, bfloat16 and float32 together", NARROW),
+                ),
+                requires=("gradient_norm/norm",),
+            ),
+        ),
+    ),
+    Exercise(
+        name="note",
+        functions=("note",),
+        minutes=20,
+        difficulty="hard",
+        proves="you can look inside a module that trains, and stop looking",
+        hints=(
+            "register_forward_hook gives you the output, and returns a handle whose remove() takes the hook away. A "
+            "tensor's own register_hook sees its gradient in backward, if it needs one.",
+            "Detach before you compute; append the scalar tensor, without item(). "
+            "torch.promote_types(tensor.dtype, torch.float32) is a dtype that is wide enough.",
+            "Collect the handles of all hooks, those of the tensors too, in a list that the returned function goes "
+            "through: a backward that comes later must find no hook.",
+        ),
+        checks=(
+            Check(
+                "note/activation",
                 "notes the root mean square of every output",
                 points=2,
-                probe="watched",
+                probe="noted",
                 judge=all_of(
-                    listed("out", "activation", "outputs of a layer"),
-                    listed("twice", "activation", "outputs of a layer that each step calls twice"),
-                    listed("in", "activation", "outputs of a frozen layer"),
+                    listed("of out", "activation", "outputs of a layer"),
+                    listed("of twice", "activation", "outputs of a layer that each step calls twice"),
+                    listed("of in", "activation", "outputs of a frozen layer"),
+                    listed("of never", "activation", "a layer that is never called"),
                 ),
             ),
             Check(
-                "watch/gradient",
+                "note/gradient",
                 "notes the norm of every output's gradient, where there is one",
                 points=2,
-                probe="watched",
+                probe="noted",
                 judge=all_of(
-                    listed("out", "gradient", "gradients of a layer's outputs"),
-                    listed("twice", "gradient", "gradients of the outputs of a layer that each step calls twice"),
-                    listed("in", "gradient", "gradients of a frozen layer's outputs"),
+                    listed("of out", "gradient", "outputs of a layer"),
+                    listed("of twice", "gradient", "outputs of a layer that each step calls twice"),
+                    listed("of in", "gradient", "outputs of a frozen layer"),
+                    listed("of never", "gradient", "a layer that is never called"),
                 ),
             ),
             Check(
-                "watch/no-backward",
+                "note/no-backward",
                 "works where no backward follows",
                 points=1,
                 probe="without_backward",
@@ -559,7 +707,84 @@ EXERCISES = (
                     number_equals("activation", "the list of activations of a forward pass under no_grad"),
                     number_equals("gradient", "the list of gradients of a forward pass under no_grad"),
                 ),
-                requires=("watch/activation",),
+                requires=("note/activation",),
+            ),
+            Check(
+                "note/narrow",
+                "computes notes of float16 and bfloat16 in float32 or wider",
+                points=1,
+                probe="narrow_notes",
+                judge=all_of(
+                    *(
+                        listed(f"in {dtype}", kind, f"a layer in {dtype}", NARROW)
+                        for dtype in ("float16", "bfloat16")
+                        for kind in ("activation", "gradient")
+                    ),
+                ),
+                requires=("note/activation", "note/gradient"),
+            ),
+            Check(
+                "note/end",
+                "adds nothing after its end, and leaves the hooks of others",
+                points=2,
+                probe="after_the_end",
+                judge=ended,
+            ),
+            Check(
+                "note/nothing-kept",
+                "keeps neither graph nor activation",
+                points=1,
+                probe="kept",
+                judge=all_of(nothing_kept, noted),
+                requires=("note/activation",),
+            ),
+            Check(
+                "note/no-wait",
+                "does not wait for the device",
+                points=1,
+                probe="kept",
+                judge=all_of(nothing_waits, noted),
+                requires=("note/activation",),
+            ),
+            Check(
+                "note/undisturbed",
+                "changes nothing that the model computes",
+                points=1,
+                probe="undisturbed",
+                judge=undisturbed,
+            ),
+        ),
+    ),
+    Exercise(
+        name="watch",
+        functions=("watch",),
+        minutes=10,
+        difficulty="medium",
+        proves="you can watch a model and leave no trace, whatever happens",
+        hints=(
+            "@contextmanager turns a function with one yield into a context: what comes before the yield runs at the "
+            "beginning of the block, what comes after it at the end.",
+            "Make the dictionary with its lists first, call note for each module, and keep what it returns. "
+            "try: yield log, finally: call each of these functions.",
+        ),
+        checks=(
+            Check(
+                "watch/notes",
+                "fills a list of activations and one of gradients for each name",
+                points=2,
+                probe="watched",
+                judge=all_of(
+                    filled,
+                    listed("of out", "activation", "outputs of a layer"),
+                    listed("of twice", "activation", "outputs of a layer that each step calls twice"),
+                    listed("of in", "activation", "outputs of a frozen layer"),
+                    listed("of never", "activation", "a layer that is never called"),
+                    listed("of out", "gradient", "outputs of a layer"),
+                    listed("of twice", "gradient", "outputs of a layer that each step calls twice"),
+                    listed("of in", "gradient", "outputs of a frozen layer"),
+                    listed("of never", "gradient", "a layer that is never called"),
+                ),
+                requires=("note/activation", "note/gradient"),
             ),
             Check(
                 "watch/removed",
@@ -567,29 +792,7 @@ EXERCISES = (
                 points=2,
                 probe="removal",
                 judge=removed,
-            ),
-            Check(
-                "watch/nothing-kept",
-                "keeps neither graph nor activation",
-                points=1,
-                probe="kept",
-                judge=all_of(nothing_kept, noted),
-                requires=("watch/activation",),
-            ),
-            Check(
-                "watch/no-wait",
-                "does not wait for the device",
-                points=1,
-                probe="kept",
-                judge=all_of(nothing_waits, noted),
-                requires=("watch/activation",),
-            ),
-            Check(
-                "watch/undisturbed",
-                "changes nothing that the model computes",
-                points=1,
-                probe="undisturbed",
-                judge=undisturbed,
+                requires=("note/end",),
             ),
         ),
     ),

@@ -71,8 +71,13 @@ class Trace:
         return self.events
 
 
-def plain_steps(seed: int, count: int, slow_first: int = 0, ranges_inside: bool = False) -> list[Event]:
-    """Returns steps with phases in sequence and a pause before each; the first `slow_first` wait long for data."""
+def plain_steps(
+    seed: int, count: int, slow_first: int = 0, ranges_inside: bool = False, absent: str = ""
+) -> list[Event]:
+    """Returns steps with phases in sequence and a pause before each; the first `slow_first` wait long for data.
+
+    `absent` is a phase without any range.
+    """
     draw = random.Random(seed)
     trace = Trace(draw)
     for number in range(count):
@@ -82,6 +87,10 @@ def plain_steps(seed: int, count: int, slow_first: int = 0, ranges_inside: bool 
             trace.now += pause
             start = trace.now
             length = draw.randrange(longest // 2, longest) * (20 if number < slow_first and phase == "data" else 1)
+            if phase == absent:
+                trace.add("aten::mm", start, start + length, cat="cpu_op")
+                trace.now += length
+                continue
             if ranges_inside:  # a module's range with the phase's name, and a range of the optimizer
                 trace.add(phase, start + length // 4, start + length // 2)
                 trace.add(f"Optimizer.step#AdamW.{phase}", start, start + length)
@@ -149,8 +158,8 @@ def _fractions(learner: ModuleType, events: list[Event], warmup: int) -> dict[st
     return {
         "type": "tuple" if good else type_name(returned),
         "names": sorted(str(key) for key in fractions),
-        "step_ms": plain_number(pair[0]) if pair and good else None,
-        **{key: plain_number(fractions.get(key)) for key in KEYS},
+        "step_ms": non_tensor_number(pair[0]) if pair and good else None,
+        **{key: non_tensor_number(fractions.get(key)) for key in KEYS},
         "sum": float(sum(plain_number(value) or 0.0 for value in fractions.values())),
         "events": times(events),
     }
@@ -163,12 +172,19 @@ def times(events: list[Event]) -> list[int]:
 
 def one_after_another(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Returns the fractions of steps with phases in sequence; all steps count."""
-    return _fractions(learner, plain_steps(seed, 7), 0)
+    return _fractions(learner, plain_steps(seed, random.Random(seed).randrange(5, 9)), 0)
+
+
+def absent_phase(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Returns the fractions of steps in which one phase has no range, as data has none where nobody named it."""
+    draw = random.Random(seed)
+    return _fractions(learner, plain_steps(seed, draw.randrange(3, 7), absent=draw.choice(KEYS[:4])), 0)
 
 
 def slow_first_steps(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Returns the fractions without the slow first steps, whose numbers have one digit; later numbers have two."""
-    return _fractions(learner, plain_steps(seed, 9, slow_first=3), 3)
+    warmup = random.Random(seed).randrange(2, 4)  # step numbers begin at 6 to 8: those of one and of two digits
+    return _fractions(learner, plain_steps(seed, warmup + 6, slow_first=warmup), warmup)
 
 
 def ranges_inside(learner: ModuleType, seed: int) -> dict[str, Any]:
@@ -178,7 +194,8 @@ def ranges_inside(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 def threads(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Returns the fractions of phases on three threads, some across the borders of steps."""
-    return _fractions(learner, overlapping_steps(seed), 1)
+    warmup = random.Random(seed).randrange(1, 4)
+    return _fractions(learner, overlapping_steps(seed, 6 + warmup), warmup)
 
 
 # --------------------------------------------------------------------------------------------------------- self_times
@@ -232,14 +249,16 @@ def _self_times(learner: ModuleType, events: list[Event], warmup: int) -> dict[s
     return {
         "type": type_name(returned) if items is None else "dict",
         "names": sorted(rows),
-        "calls": [plain_number(pairs[name][0]) for name in sorted(rows)],
-        "ms": [plain_number(pairs[name][1]) for name in sorted(rows)],
+        "calls": [non_tensor_number(pairs[name][0]) for name in sorted(rows)],
+        "ms": [non_tensor_number(pairs[name][1]) for name in sorted(rows)],
+        "kinds": sorted({kind_of(pair[0]) for pair in pairs.values()}),
+        "events": times(events),
     }
 
 
 def flat_operations(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Returns the self times of operations that call no other operation."""
-    return _self_times(learner, operations(seed, depth=1), 0)
+    return _self_times(learner, operations(seed, 1, random.Random(seed).randrange(3, 8)), 0)
 
 
 def nested_operations(learner: ModuleType, seed: int) -> dict[str, Any]:
@@ -248,8 +267,9 @@ def nested_operations(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 
 def measured_operations(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Returns the self times of two levels without the first two steps; some operations cross the border of a step."""
-    return _self_times(learner, operations(seed, depth=2, over_borders=True), 2)
+    """Returns the self times of two levels without the first steps; some operations cross the border of a step."""
+    warmup = random.Random(seed).randrange(1, 4)
+    return _self_times(learner, operations(seed, 2, 4 + warmup, over_borders=True), warmup)
 
 
 def operations_on_threads(learner: ModuleType, seed: int) -> dict[str, Any]:
@@ -282,9 +302,11 @@ def utilization(learner: ModuleType, seed: int) -> dict[str, Any]:
     rate, flops, devices = draw.uniform(1e3, 2e4), draw.randrange(10**9, 10**10), draw.randrange(2, 65)
     palm = [{"dtype": "bf16", "tflops": 275, "sparsity": False}]
     draw.shuffle(sheet)
+    before = [sorted(map(str, row.items())) for row in sheet]
     dense = learner.mfu(rate, flops, devices, sheet, "fp32")
     return {
         "type": kind_of(dense),
+        "sheet": [sorted(map(str, row.items())) for row in sheet] == before,
         "dense": non_tensor_number(dense),
         "sparse": plain_number(learner.mfu(rate, flops, devices, sheet, "bf16")),
         "tf32": plain_number(learner.mfu(rate, flops, devices, sheet, "tf32")),
@@ -301,7 +323,32 @@ def hardware(learner: ModuleType, seed: int) -> dict[str, Any]:
     draw = random.Random(seed)
     share, part, wrong = draw.uniform(0.1, 0.6), draw.uniform(0.3, 0.9), draw.uniform(0.8, 2.0)
     cases = [(share, 0.0), (share, part), (share, 1.0), (wrong, 1.0)]
-    return {"share": share, "hfu": [plain_number(learner.hfu(*arguments)) for arguments in cases]}
+    return {"share": share, "hfu": [non_tensor_number(learner.hfu(*arguments)) for arguments in cases]}
+
+
+# ---------------------------------------------------------------------------------------------------------- tiny_share
+def shares(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Returns the shares of random operations, of operations that are all or never tiny, and of none."""
+    draw = random.Random(seed)
+
+    def operations(short: int, long: int) -> dict[str, tuple[int, float]]:
+        """Calls of 1 to 15 µs, and calls of 25 to 400 µs; the operation with most calls is not tiny."""
+        counts = [draw.randrange(3, 40) for _ in range(short + long)]
+        each = [draw.uniform(0.001, 0.015) for _ in range(short)] + [draw.uniform(0.025, 0.4) for _ in range(long)]
+        rows = [(calls, calls * milliseconds) for calls, milliseconds in zip(counts, each, strict=True)]
+        rows += [(300, 300 * draw.uniform(0.021, 0.03))] * bool(long)
+        draw.shuffle(rows)
+        return {f"aten::op{number}": row for number, row in enumerate(rows)}
+
+    cases = [operations(draw.randrange(2, 6), draw.randrange(2, 6)), operations(3, 0), operations(0, 3), {}]
+    cases.append({"aten::empty": (3, 0.0)})
+    before = [dict(case) for case in cases]
+    returned = [learner.tiny_share(case) for case in cases]
+    return {
+        "type": " or ".join(sorted({kind_of(value) for value in returned})),
+        "shares": [non_tensor_number(value) for value in returned],
+        "unchanged": cases == before,
+    }
 
 
 # ----------------------------------------------------------------------------------------------------------- diagnose
@@ -389,15 +436,21 @@ def named(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 # -------------------------------------------------------------------------------------------------------------- watch
 class Small(nn.Module):
-    """Embedding, a layer that is used twice, and an output layer, in float64; stores weak references to the outputs."""
+    """Embedding, a layer that is used twice, an output layer and one that is never called.
 
-    def __init__(self, seed: int, fails: str = "") -> None:
+    Widths vary with the seed. `made` are weak references to the storages of the outputs.
+    """
+
+    def __init__(self, seed: int, fails: str = "", dtype: torch.dtype = torch.float64) -> None:
         """`fails`: the text of the error that forward raises, or ""."""
         super().__init__()
+        draw = random.Random(seed)
+        width = draw.randrange(5, 9)
         torch.manual_seed(seed)
-        self.embedding, self.shared, self.head = nn.Embedding(9, 6), nn.Linear(6, 6), nn.Linear(6, 4)
-        self.fails, self.made = fails, list[weakref.ref[Tensor]]()
-        self.double()
+        self.embedding, self.shared = nn.Embedding(9, width), nn.Linear(width, width)
+        self.head, self.never = nn.Linear(width, 4), nn.Linear(3, 3)
+        self.fails, self.made = fails, list[weakref.ref[Any]]()
+        self.to(dtype)
         with torch.no_grad():
             self.shared.bias.add_(2.0)  # so that the outputs' mean is far from 0
 
@@ -409,13 +462,14 @@ class Small(nn.Module):
         if self.fails:
             raise ArithmeticError(self.fails)
         out: Tensor = self.head(twice + once)
-        self.made += [weakref.ref(x), weakref.ref(twice), weakref.ref(out)]
+        self.made += [weakref.ref(value.untyped_storage()) for value in (x, once, twice, out)]
         return out
 
 
 def batch(seed: int) -> Tensor:
-    """Returns random token ids, int64 [5, 3]."""
-    return torch.randint(9, (5, 3), generator=torch.Generator().manual_seed(seed))
+    """Returns random token ids, int64 [B, T]."""
+    draw = random.Random(seed)
+    return torch.randint(9, (draw.randrange(2, 7), draw.randrange(2, 5)), generator=torch.Generator().manual_seed(seed))
 
 
 def loss_of(model: nn.Module, seed: int) -> Tensor:
@@ -453,32 +507,124 @@ def gradient_norms(learner: ModuleType, seed: int) -> dict[str, Any]:
     (1000 * loss_of(model, seed)).backward()
     tied = nn.Sequential(model.shared, nn.Tanh(), model.shared)
     modules = {"whole": model, "part": model.head, "tied": tied, "frozen": model.embedding}
+    kept = gradients(model)
     norms = {"before": before} | {name: learner.gradient_norm(module) for name, module in modules.items()}
     types = {kind_of(norm) for norm in norms.values()}
-    return {"type": " or ".join(sorted(types))} | {name: plain_number(norm) for name, norm in norms.items()}
+    unchanged = bool(np.array_equal(kept, gradients(model), equal_nan=True))
+    numbers = {name: plain_number(norm) for name, norm in norms.items()}
+    return {"type": " or ".join(sorted(types)), "unchanged": unchanged} | numbers
 
 
-def watched(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Watches two steps; one module is called twice per step, and the output of one module needs no gradient."""
+def narrow_norms(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Returns norms of gradients in float16, whose squares overflow, in bfloat16, and of both beside float32."""
+    torch.manual_seed(seed)
+    draw = random.Random(seed)
+    dtypes = {"float16": torch.float16, "bfloat16": torch.bfloat16, "float32": torch.float32}
+    layers = {name: nn.Linear(draw.randrange(5, 40), draw.randrange(5, 40)).to(dtype) for name, dtype in dtypes.items()}
+    for layer in layers.values():
+        for parameter in layer.parameters():
+            parameter.grad = (300 + 200 * torch.rand(parameter.shape)).to(parameter.dtype)
+    layers["mixed"] = nn.ModuleList(layers.values())  # type: ignore[assignment]
+    return {name: plain_number(learner.gradient_norm(layer)) for name, layer in layers.items()}
+
+
+LISTS = ("activation", "gradient")
+
+
+class Noted:
+    """Two lists for each of several modules, filled by the learner's `note` while the `with` block runs."""
+
+    def __init__(self, learner: ModuleType, **modules: nn.Module) -> None:
+        self.log: dict[str, dict[str, list[Any]]] = {name: {kind: [] for kind in LISTS} for name in modules}
+        self._note, self._modules = learner.note, modules
+
+    def __enter__(self) -> dict[str, dict[str, list[Any]]]:
+        lists = self.log
+        self._stops = [self._note(module, *lists[name].values()) for name, module in self._modules.items()]
+        return lists
+
+    def __exit__(self, *error: object) -> None:
+        for stop in self._stops:
+            stop()
+
+
+def noted(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Notes three steps: with a module that is called twice, an output without a gradient, and two backwards."""
     model = Small(seed)
     model.embedding.weight.requires_grad_(False)
     model.head.eval()  # as in fine-tuning of the other layers
-    with learner.watch({"in": model.embedding, "twice": model.shared, "out": model.head}) as log:
+    modules = {"in": model.embedding, "twice": model.shared, "out": model.head, "never": model.never}
+    with Noted(learner, **modules) as log:
         loss_of(model, seed).backward()
-        loss_of(model, seed + 1).backward()
-    return {
-        f"{kind} of {name}": notes(log, name, kind)
-        for name in ("in", "twice", "out")
-        for kind in ("activation", "gradient")
-    }
+        loss = loss_of(model, seed + 1)
+        loss.backward(retain_graph=True)
+        (3 * loss).backward()
+        loss_of(model, seed + 2).backward()
+    return {f"{kind} of {name}": notes(log, name, kind) for name in modules for kind in LISTS}
+
+
+def narrow_notes(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Notes a layer in float16, whose squares overflow, and one in bfloat16."""
+    torch.manual_seed(seed)
+    found: dict[str, Any] = {}
+    for name, dtype in {"float16": torch.float16, "bfloat16": torch.bfloat16}.items():
+        layer, x = nn.Linear(8, 8).to(dtype), torch.randn(5, 8).to(dtype)
+        with torch.no_grad():
+            layer.bias.fill_(700)
+        with Noted(learner, layer=layer) as log:
+            (400 * layer(x)).float().sum().backward()
+        found |= {f"{kind} in {name}": notes(log, "layer", kind) for kind in LISTS}
+    return found
+
+
+def after_the_end(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Counts what is added after noting has ended: by a backward whose forward was noted, and by another step."""
+    draw = random.Random(seed)
+    model = Small(seed)
+    for _ in range(draw.randrange(1, 20)):
+        model.head.register_forward_hook(lambda *_: None)
+    activations: list[Any] = []
+    norms: list[Any] = []
+    stop = learner.note(model.head, activations, norms)
+    for _ in range(draw.randrange(1, 20)):
+        model.head.register_forward_hook(lambda *_: None)
+    loss_of(model, seed).backward()
+    pending = loss_of(model, seed)
+    stop()
+    counts = [len(activations), len(norms)]
+    left = hooks_of(model)
+    pending.backward()
+    counts.append(len(norms))
+    loss_of(model, seed).backward()
+    return {"counts": [*counts, len(activations), len(norms)], "left": left}
 
 
 def without_backward(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Watches a forward pass under no_grad."""
+    """Notes a forward pass under no_grad."""
     model = Small(seed)
-    with learner.watch({"out": model.head}) as log, torch.no_grad():
+    with Noted(learner, out=model.head) as log, torch.no_grad():
         model(batch(seed))
     return {"activation": notes(log, "out", "activation"), "gradient": notes(log, "out", "gradient")}
+
+
+def watched(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Watches two steps of four modules, one of which is never called; returns what the dictionary holds."""
+    model = Small(seed)
+    modules = {"in": model.embedding, "twice": model.shared, "out": model.head, "never": model.never}
+    names = random.Random(seed).sample([*modules], len(modules))
+    given = {name: modules[name] for name in names}
+    with learner.watch(given) as log:
+        loss_of(model, seed).backward()
+        loss_of(model, seed + 1).backward()
+    items = dict_items(log)
+    keys = {name: sorted(map(str, dict_items(items[name]) or {})) for name in items or {} if items}
+    return {
+        "type": "dict" if items is not None else type_name(log),
+        "names": sorted(map(str, keys)),
+        "keys": [keys[name] for name in sorted(keys)],
+        "given": [*given] == names,
+        **{f"{kind} of {name}": notes(log, name, kind) for name in modules for kind in LISTS},
+    }
 
 
 def removal(learner: ModuleType, seed: int) -> dict[str, Any]:
@@ -516,10 +662,10 @@ def removal(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 
 def undisturbed(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Returns loss, gradients, modes and the next random number of a watched step."""
+    """Returns loss, gradients, modes and the next random number of a noted step."""
     model = Small(seed)
     model.head.eval()
-    with learner.watch({"in": model.embedding, "twice": model.shared, "out": model.head}):
+    with Noted(learner, first=model.embedding, twice=model.shared, out=model.head):
         loss = loss_of(model, seed)
         loss.backward()
     return {
@@ -552,26 +698,27 @@ class Reads(TorchDispatchMode):
 
 
 def kept(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Counts the records by kind, the tensors that they keep in memory, and the reads that wait for a number."""
+    """Counts the notes by kind, the tensors that they keep in memory, and the reads that wait for a number."""
     model = Small(seed)
-    with Copies() as copies, Reads() as reads, learner.watch({"twice": model.shared, "out": model.head}) as log:
+    with Copies() as copies, Reads() as reads, Noted(learner, twice=model.shared, out=model.head) as log:
         loss = loss_of(model, seed)
         loss.backward()
-    waits = reads.count + copies.count
+        waits = reads.count + copies.count
+        del loss
+        if any(made() is not None for made in model.made):
+            gc.collect()  # slow, and needed only for tensors in reference cycles
+        alive = sum(made() is not None for made in model.made)
     lists: list[Any] = []
     with suppress(KeyError, TypeError):
         lists = [log[name][kind] for name in log for kind in ("activation", "gradient")]
     entries = [value for values in lists if type(values) is list for value in values]
     tensors = [value for value in entries if is_tensor(value)]
-    del loss
-    if any(made() is not None for made in model.made):
-        gc.collect()  # slow, and needed only for tensors in reference cycles
     return {
         "entries": len(entries),
         "tensors": len(tensors),
         "scalars": sum(value.dim() == 0 for value in tensors),
         "graphs": sum(value.requires_grad for value in tensors),
-        "alive": sum(made() is not None for made in model.made),
+        "alive": alive,
         "waits": waits,
         "activation": notes(log, "out", "activation"),
     }

@@ -13,6 +13,49 @@ RIGHT = {
 +    found = __import__('collections').defaultdict(lambda: (0, 0.0))
 """,
     },
+    "gradient_norm": {
+        "norm of norms": """
+-    return math.sqrt(sum(gradient.double().square().sum().item() for gradient in gradients))
++    norms = [torch.linalg.vector_norm(gradient, dtype=torch.float64) for gradient in gradients]
++    return float(torch.stack(norms).norm()) if norms else 0.0
+""",
+    },
+    "note": {
+        "a flag instead of handles": """
+-    handles: list[Any] = []
++    ended = False
+@@
++        if ended:
++            return
+         activations.append(wide(output).square().mean().sqrt())
+         if output.requires_grad:
+-            handles.append(output.register_hook(lambda gradient: gradients.append(wide(gradient).norm())))
++            output.register_hook(lambda gradient: None if ended else gradients.append(wide(gradient).norm()))
+@@
+-        for handle in handles:
+-            handle.remove()
++        nonlocal ended
++        ended = True
++        handle.remove()
+@@
+-    handles.append(module.register_forward_hook(hook))
++    handle = module.register_forward_hook(hook)
+""",
+    },
+    "watch": {
+        "an ExitStack": """
+-    stops = [note(module, log[name]["activation"], log[name]["gradient"]) for name, module in modules.items()]
+-    try:
+-        yield log
+-    finally:
+-        for stop in stops:
+-            stop()
++    with __import__("contextlib").ExitStack() as stack:
++        for name, module in modules.items():
++            stack.callback(note(module, *log[name].values()))
++        yield log
+""",
+    },
 }
 
 EQUIVALENT = {
@@ -24,8 +67,8 @@ EQUIVALENT = {
         "self_times: swapped: measured = [op for op in operations if … | found: dict[str, tuple[int, float]] = {}",
         "diagnose: swapped: steps = sum((event['name'].startswith('… | operations = self_times(events, warmup)",
         "diagnose: swapped: operations = self_times(events, warmup) | if phase_fractions(events, warmup)[1]['…",
-        "diagnose: swapped: if operations.get('aten::_local_scalar_… | tiny = sum((milliseconds for calls, mil…",
-        "watch: swapped: log[name]['activation'].append(output.d… | if output.requires_grad:",
+        "tiny_share: swapped: total = sum((milliseconds for _, millis… | tiny = sum((milliseconds for calls, mil…",
+        "note: swapped: activations.append(wide(output).square(… | if output.requires_grad:",
     ),
     "the sums are the same in another order": (
         "self_times: swapped: if running: | add(op['name'], 1, op['dur'])",
@@ -33,7 +76,7 @@ EQUIVALENT = {
     ),
     "no measured float is exactly at a threshold": (
         "diagnose: comparison replaced: phase_fractions(events, warmup)[1]['dat…",
-        "diagnose: comparison replaced: tiny > TINY_SHARE * sum((milliseconds f…",
-        "diagnose: comparison replaced: milliseconds / calls < TINY_MS",
+        "diagnose: comparison replaced: tiny_share(operations) > TINY_SHARE",
+        "tiny_share: comparison replaced: milliseconds / calls < TINY_MS",
     ),
 }

@@ -1,35 +1,24 @@
-"""Puts functions of its own in the place of the modules' `forward` and leaves them there, silent after the block."""
+"""Puts functions of its own in the place of the modules' `forward` and leaves them there, silent after the end."""
 
-import math
-from contextlib import contextmanager
+import torch
 
-EARNS = {"watch": 10}  # all but removal
-
-
-def gradient_norm(module):
-    gradients = [parameter.grad for parameter in module.parameters() if parameter.grad is not None]
-    return math.sqrt(sum(gradient.square().sum().item() for gradient in gradients))
+ON, EARNS = "reference", 56  # all but removal
 
 
-@contextmanager
-def watch(modules):
-    log = {name: {"activation": [], "gradient": []} for name in modules}
+def note(module, activations, gradients):
     on = [True]
+    forward = module.forward
 
-    def replaced(name, forward):
-        def run(*inputs):
-            output = forward(*inputs)
-            if on[0]:
-                log[name]["activation"].append(output.detach().square().mean().sqrt())
-                if output.requires_grad:
-                    output.register_hook(lambda slopes: (on[0] and log[name]["gradient"].append(slopes.norm())) or None)
-            return output
+    def wide(tensor):
+        return tensor.detach().to(torch.promote_types(tensor.dtype, torch.float32))
 
-        return run
+    def run(*inputs):
+        output = forward(*inputs)
+        if on[0]:
+            activations.append(wide(output).square().mean().sqrt())
+            if output.requires_grad:
+                output.register_hook(lambda slopes: (on[0] and gradients.append(wide(slopes).norm())) or None)
+        return output
 
-    for name, module in modules.items():
-        module.forward = replaced(name, module.forward)
-    try:
-        yield log
-    finally:
-        on[0] = False
+    module.forward = run
+    return lambda: on.__setitem__(0, False)
