@@ -1,9 +1,9 @@
 """Lab 01, exercises: the memory ledger, written by hand.
 
 Six exercises, in the order of the page. Each is one function with a contract in its docstring. Replace the line that
-raises NotImplementedError; keep the signatures. B = sequences a micro-batch, T = tokens a sequence, C = hidden_dim,
+raises NotImplementedError; keep the signatures. B = sequences per micro-batch, T = tokens per sequence, C = hidden_dim,
 H = heads, L = blocks, V = tokens in the vocabulary. The GPT is that of rankzero/learn/models/gpt.py: no biases, no
-dropout.
+dropout. Bytes and counts are Python's int: no float, no tensor, none of NumPy's.
 
     rankzero check 01                  # all of them
     rankzero check 01 state_bytes      # one
@@ -47,9 +47,9 @@ def state_bytes(n_parameters: int, n_tensors: int, recipe: str, optimizer: str) 
 def activation_bytes(batch_size: int, seq_len: int, hidden_dim: int, n_head: int, number: int, fused: bool) -> int:
     """Bytes that autograd keeps of one block of the GPT, from its forward pass until backward.
 
-    `number` is the bytes of a number (4 in fp32, 2 in bf16); LayerNorm's mean and 1/std, one each a token, are of that
-    size too. Each tensor counts once, however many operations read it, and weights do not count. With `fused` attention
-    autograd keeps q, k, v, the output, and one fp32 number a token and head (the log-sum-exp of its scores). Without,
+    `number` is the bytes of a number (4 in fp32, 2 in bf16); LayerNorm's mean and 1/std, one each per token, have that
+    size. Each tensor counts once, however many operations read it, and weights do not count. With `fused` attention
+    autograd keeps q, k, v, the output, and one fp32 number per token and head (the log-sum-exp of its scores). Without,
     it keeps the softmax's output [B, H, T, T] instead of that number.
 
     Read: handbook/forward-pass.md, "What other layers keep"
@@ -61,8 +61,8 @@ def saved_bytes(model: nn.Module, x: Tensor) -> int:
     """Runs `model(x)` and returns how many bytes autograd keeps for a backward pass, outside the model's own memory.
 
     Count memory, not tensors: two saved tensors may be views of one storage, which then counts once and whole. The
-    model's parameters are there anyway and do not count. `x` does, if it is kept. The model runs in the mode it is in,
-    and is left as it was.
+    model's parameters and buffers are there anyway and do not count. `x` does, if it is kept, be it of floats or of
+    token ids. The model runs in the mode it is in, and is left as it was, without gradients and hooks; so is `x`.
 
     Read: handbook/forward-pass.md, "A linear layer keeps its input"
     """

@@ -7,8 +7,8 @@ KNOWN_WRONG = (
         "biases_counted",
         fails=("parameter_count/block",),
         read="handbook/memory.md#seven-kinds-four-moments",
-        explanation="""Every matrix is given a bias. GPT-2 had them; this GPT, like most models since, has none, and a
-        count from a paper's table may mean either.""",
+        explanation="""Biases are counted. GPT-2 had one for each matrix and each norm; this GPT, like most models
+        since, has none, and a count from a paper's table may mean either.""",
         change="""
 -    block = 3 * C * C + C * C + 2 * 4 * C * C + 2 * C
 +    block = 12 * C * C + 9 * C + 2 * 2 * C
@@ -32,8 +32,8 @@ KNOWN_WRONG = (
         "norms_forgotten",
         fails=("parameter_count/block",),
         read="handbook/memory.md#seven-kinds-four-moments",
-        explanation="""Twelve times hidden_dim squared is the matrices of a block; each of its two norms has hidden_dim
-        weights besides, and one more norm follows the last block.""",
+        explanation="""Twelve times hidden_dim squared is the matrices of a block; each of its two norms has
+        hidden_dim weights besides, and one more norm follows the last block.""",
         change="""
 -    block = 3 * C * C + C * C + 2 * 4 * C * C + 2 * C
 +    block = 3 * C * C + C * C + 2 * 4 * C * C
@@ -68,8 +68,8 @@ KNOWN_WRONG = (
         "tied_counted_twice",
         fails=("parameter_count/tied", "parameter_count/untied"),
         read="handbook/memory.md#seven-kinds-four-moments",
-        explanation="""The output layer is counted although it is the embedding's own matrix. Tied means one matrix with
-        two uses: one set of bytes, one gradient.""",
+        explanation="""The output layer is counted although it is the embedding's own matrix. Tied means one matrix
+        with two uses: one set of bytes, one gradient.""",
         change="""
 -    output = 0 if tied else vocab_size * C
 +    output = vocab_size * C
@@ -79,8 +79,8 @@ KNOWN_WRONG = (
         "tied_ignored",
         fails=("parameter_count/untied",),
         read="handbook/memory.md#seven-kinds-four-moments",
-        explanation="""The argument `tied` changes nothing. An output layer of its own is another matrix of vocab_size
-        rows: for small models with large vocabularies it is most of the model.""",
+        explanation="""The argument `tied` changes nothing. An output layer of its own is another matrix of
+        vocab_size rows: for small models with large vocabularies it is most of the model.""",
         change="""
 -    output = 0 if tied else vocab_size * C
 +    output = 0
@@ -101,8 +101,8 @@ KNOWN_WRONG = (
         "one_average",
         fails=("state_bytes/fp32", "state_bytes/mixed", "state_bytes/bf16"),
         read="handbook/memory.md#what-optimizers-remember",
-        explanation="""AdamW keeps two averages a parameter: of the gradient and of its square. One is what SGD with
-        momentum keeps.""",
+        explanation="""AdamW keeps two averages per parameter: of the gradient and of its square. One is what SGD
+        with momentum keeps.""",
         change="""
 -    averages = {"sgd": 0, "momentum": 1, "adamw": 2}[optimizer]
 +    averages = {"sgd": 0, "momentum": 1, "adamw": 1}[optimizer]
@@ -112,8 +112,8 @@ KNOWN_WRONG = (
         "step_counts_forgotten",
         fails=("state_bytes/fp32", "state_bytes/mixed", "state_bytes/bf16"),
         read="handbook/memory.md#what-optimizers-remember",
-        explanation="""AdamW's step count is missing: one 4-byte number for each parameter tensor. A few hundred bytes,
-        but a ledger that is right to the byte is a ledger in which a leak shows.""",
+        explanation="""AdamW's step count is missing: one 4-byte number for each parameter tensor. A few hundred
+        bytes, but a ledger that is right to the byte is a ledger in which a leak shows.""",
         change="""
 -    steps = 4 * n_tensors if optimizer == "adamw" else 0
 +    steps = 0
@@ -123,8 +123,8 @@ KNOWN_WRONG = (
         "half_averages_in_mixed",
         fails=("state_bytes/mixed", "state_bytes/optimizers"),
         read="handbook/memory.md#bytes-a-parameter-8-12-16-18-20",
-        explanation="""The averages are kept in bf16 beside fp32 master weights. The second one grows by a thousandth of
-        a squared gradient a step, which 8 bits of precision lose: mixed recipes keep both in fp32.""",
+        explanation="""The averages are kept in bf16 beside fp32 master weights. The second one grows by a thousandth
+        of a squared gradient a step, which 8 bits of precision lose: mixed recipes keep both in fp32.""",
         change="""
 -        "mixed": (2, 2, 4, 4),
 -        "mixed-fp32-accum": (2, 2 + 4, 4, 4),
@@ -136,8 +136,8 @@ KNOWN_WRONG = (
         "masters_forgotten",
         fails=("state_bytes/mixed", "state_bytes/optimizers"),
         read="handbook/memory.md#bytes-a-parameter-8-12-16-18-20",
-        explanation="""The fp32 master weights are missing. Updates are often smaller than a bf16 weight can register,
-        so mixed precision keeps an fp32 copy: 4 bytes a parameter more, not fewer.""",
+        explanation="""The fp32 master weights are missing. Updates are often smaller than a bf16 weight can
+        register, so mixed precision keeps an fp32 copy: 4 bytes per parameter more, not fewer.""",
         change="""
 -        "mixed": (2, 2, 4, 4),
 -        "mixed-fp32-accum": (2, 2 + 4, 4, 4),
@@ -149,9 +149,9 @@ KNOWN_WRONG = (
         "accumulator_replaces_gradient",
         fails=("state_bytes/accumulation", "state_bytes/optimizers"),
         read="handbook/memory.md#bytes-a-parameter-8-12-16-18-20",
-        explanation="""The fp32 sum takes the place of the bf16 gradients. There are recipes like that
-        (Megatron-LM's, 18 bytes a parameter); in this one backward still writes bf16 gradients, which are then
-        added to the sum: 20.""",
+        explanation="""The fp32 sum takes the place of the bf16 gradients. There are recipes like that (Megatron-
+        LM's, 18 bytes per parameter); in this one backward still writes bf16 gradients, which are then added to the
+        sum: 20.""",
         change="""
 -        "mixed-fp32-accum": (2, 2 + 4, 4, 4),
 +        "mixed-fp32-accum": (2, 4, 4, 4),
@@ -161,7 +161,7 @@ KNOWN_WRONG = (
         "momentum_like_adam",
         fails=("state_bytes/optimizers",),
         read="handbook/memory.md#what-optimizers-remember",
-        explanation="""SGD with momentum keeps one velocity a parameter, not two averages.""",
+        explanation="""SGD with momentum keeps one velocity per parameter, not two averages.""",
         change="""
 -    averages = {"sgd": 0, "momentum": 1, "adamw": 2}[optimizer]
 +    averages = {"sgd": 0, "momentum": 2, "adamw": 2}[optimizer]
@@ -171,9 +171,9 @@ KNOWN_WRONG = (
         "gelu_keeps_nothing",
         fails=("activation_bytes/fused", "activation_bytes/explicit"),
         read="handbook/forward-pass.md#what-other-layers-keep",
-        explanation="""What GELU reads is missing. Its slope differs at every input, so it keeps that input, four times
-        as wide as the stream; the product after it keeps GELU's output as well. Only a ReLU would get by with one of
-        the two.""",
+        explanation="""What GELU reads is missing. Its derivative differs at every input, so it keeps that input,
+        four times as wide as the stream; the product after it keeps GELU's output as well. Only a ReLU would get by
+        with one of the two.""",
         change="""
 -    attention = (C + 3 * C + C) * number  # its input; q, k, v; the output, which is also the last product's input
 +    attention = 5 * C * number
@@ -186,8 +186,8 @@ KNOWN_WRONG = (
         "one_of_q_k_v",
         fails=("activation_bytes/fused", "activation_bytes/explicit"),
         read="handbook/forward-pass.md#what-other-layers-keep",
-        explanation="""q, k and v are counted as one tensor. The product that makes them is three times as wide as its
-        input, and attention's backward reads all three.""",
+        explanation="""q, k and v are counted as one tensor. The product that makes them is three times as wide as
+        its input, and attention's backward reads all three.""",
         change="""
 -    attention = (C + 3 * C + C) * number  # its input; q, k, v; the output, which is also the last product's input
 +    attention = 3 * C * number
@@ -210,8 +210,8 @@ KNOWN_WRONG = (
         "square_in_spite_of_fusing",
         fails=("activation_bytes/fused",),
         read="handbook/forward-pass.md#attention-the-square-that-need-not-be-kept",
-        explanation="""The square of attention's probabilities is counted although attention is fused. Fused attention
-        makes it again in backward, piece by piece, and keeps one number a token and head.""",
+        explanation="""The square of attention's probabilities is counted although attention is fused. Fused
+        attention computes it again in backward, piece by piece, and keeps one number per token and head.""",
         change="""
 -    attention = (C + 3 * C + C) * number  # its input; q, k, v; the output, which is also the last product's input
 -    scores = 4 * n_head if fused else n_head * seq_len * number
@@ -225,8 +225,8 @@ KNOWN_WRONG = (
         "statistics_forgotten",
         fails=("activation_bytes/fused", "activation_bytes/explicit"),
         read="handbook/forward-pass.md#what-other-layers-keep",
-        explanation="""LayerNorm's mean and 1/std are missing: two numbers a token for each of the two norms. Small, and
-        exactly the remainder that published formulas leave.""",
+        explanation="""LayerNorm's mean and 1/std are missing: two numbers per token for each of the two norms.
+        Small, and exactly the remainder that published formulas leave.""",
         change="""
 -    norms = 2 * (C + 2) * number  # the input, mean and 1/std, twice
 -    attention = (C + 3 * C + C) * number  # its input; q, k, v; the output, which is also the last product's input
@@ -238,8 +238,8 @@ KNOWN_WRONG = (
         "log_sum_exp_in_half",
         fails=("activation_bytes/half",),
         read="handbook/forward-pass.md#attention-the-square-that-need-not-be-kept",
-        explanation="""The log-sum-exp is kept in fp32 whatever the recipe: it is a sum over a whole row, and bf16 would
-        lose most of it. With numbers of 2 bytes it still takes 4.""",
+        explanation="""The log-sum-exp is kept in fp32 whatever the recipe: it is a sum over a whole row, and bf16
+        would lose most of it. With numbers of 2 bytes it still takes 4.""",
         change="""
 -    attention = (C + 3 * C + C) * number  # its input; q, k, v; the output, which is also the last product's input
 -    scores = 4 * n_head if fused else n_head * seq_len * number
@@ -253,8 +253,8 @@ KNOWN_WRONG = (
         "square_of_one_head",
         fails=("activation_bytes/explicit",),
         read="handbook/forward-pass.md#attention-the-square-that-need-not-be-kept",
-        explanation="""Without fusing, each head keeps its own square of probabilities: n_head times seq_len numbers a
-        token, not seq_len.""",
+        explanation="""Without fusing, each head keeps its own square of probabilities: n_head times seq_len numbers
+        per token, not seq_len.""",
         change="""
 -    attention = (C + 3 * C + C) * number  # its input; q, k, v; the output, which is also the last product's input
 -    scores = 4 * n_head if fused else n_head * seq_len * number
@@ -262,6 +262,17 @@ KNOWN_WRONG = (
 +    attention = 5 * C * number
 +    scores = 4 * n_head if fused else seq_len * number
 +    mlp = 9 * C * number
+""",
+    ),
+    KnownWrong(
+        "probabilities_always_in_half",
+        fails=("activation_bytes/explicit",),
+        read="handbook/forward-pass.md#attention-the-square-that-need-not-be-kept",
+        explanation="""The probabilities of attention are counted with 2 bytes each, whatever a number takes. They
+        have the dtype of the other activations: 4 bytes in fp32.""",
+        change="""
+-    scores = 4 * n_head if fused else n_head * seq_len * number
++    scores = 4 * n_head if fused else n_head * seq_len * 2
 """,
     ),
     KnownWrong(
@@ -285,6 +296,28 @@ KNOWN_WRONG = (
 """,
     ),
     KnownWrong(
+        "nothing_saved",
+        fails=(
+            "saved_bytes/chain",
+            "saved_bytes/views",
+            "saved_bytes/as-found",
+            "saved_bytes/half",
+            "saved_bytes/square",
+            "saved_bytes/frozen",
+            "saved_bytes/buffers",
+            "saved_bytes/token-ids",
+            "saved_bytes/whole-storage",
+        ),
+        read="handbook/forward-pass.md#two-switches-that-look-like-one",
+        explanation="""Nothing is counted. Autograd keeps nothing while gradients are off, and hooks count only what is
+        saved while they are active: run the model inside their context, with gradients on.""",
+        change="""
+-        output = model(x)  # held, so that nothing is freed before it is counted
++        with torch.no_grad():
++            output = model(x)
+""",
+    ),
+    KnownWrong(
         "numbers_for_bytes",
         fails=(
             "saved_bytes/chain",
@@ -293,6 +326,8 @@ KNOWN_WRONG = (
             "saved_bytes/half",
             "saved_bytes/square",
             "saved_bytes/frozen",
+            "saved_bytes/buffers",
+            "saved_bytes/token-ids",
             "saved_bytes/whole-storage",
         ),
         read="handbook/forward-pass.md#a-linear-layer-keeps-its-input",
@@ -308,24 +343,21 @@ KNOWN_WRONG = (
     ),
     KnownWrong(
         "weights_counted",
-        fails=("saved_bytes/chain", "saved_bytes/as-found"),
+        fails=("saved_bytes/chain", "saved_bytes/as-found", "saved_bytes/token-ids"),
         read="handbook/forward-pass.md#a-linear-layer-keeps-its-input",
         explanation="""The model's weights are counted. Backward reads them too, so autograd keeps them, but they are
         there anyway: they are no cost of this batch.""",
         change="""
--    own = {parameter.untyped_storage().data_ptr() for parameter in model.parameters()}
-@@
--        if storage.data_ptr() not in own:
--            kept[storage.data_ptr()] = storage  # holding it keeps its address from being used again
-+        kept[storage.data_ptr()] = storage
+-    own = {tensor.untyped_storage().data_ptr() for tensor in (*model.parameters(), *model.buffers())}
++    own = {tensor.untyped_storage().data_ptr() for tensor in model.buffers()}
 """,
     ),
     KnownWrong(
         "views_by_their_size",
         fails=("saved_bytes/views", "saved_bytes/whole-storage"),
         read="handbook/forward-pass.md#a-linear-layer-keeps-its-input",
-        explanation="""Each tensor is counted by its own size, once for each address. A view keeps all of the memory it
-        looks at alive, however small a part it is; three views of one storage are one storage.""",
+        explanation="""Each tensor is counted by its own size, once for each address. A view keeps all of the memory
+        it looks at alive, however small a part it is; three views of one storage are one storage.""",
         change="""
 -        storage = tensor.untyped_storage()
 -        if storage.data_ptr() not in own:
@@ -342,16 +374,38 @@ KNOWN_WRONG = (
         "run_in_eval_mode",
         fails=("saved_bytes/as-found",),
         read="handbook/forward-pass.md#what-other-layers-keep",
-        explanation="""The model is put into evaluation mode first. Dropout then keeps no mask, so what is counted is
-        not what training keeps, and whoever goes on training does so without dropout.""",
+        explanation="""The model runs in evaluation mode, whatever mode it is in. Dropout then keeps no mask, so what
+        is counted is not what training keeps; a model that is left in this mode goes on training without dropout.""",
         change="""
 +    model.eval()
-     own = {parameter.untyped_storage().data_ptr() for parameter in model.parameters()}
+     own = {tensor.untyped_storage().data_ptr() for tensor in (*model.parameters(), *model.buffers())}
+""",
+    ),
+    KnownWrong(
+        "run_in_training_mode",
+        fails=("saved_bytes/as-found",),
+        read="handbook/forward-pass.md#two-switches-that-look-like-one",
+        explanation="""The model runs in training mode, whatever mode it is in. Dropout then keeps a mask that this
+        model would not keep. Count for the mode that the caller chose, and leave the model in it.""",
+        change="""
++    model.train()
+     own = {tensor.untyped_storage().data_ptr() for tensor in (*model.parameters(), *model.buffers())}
+""",
+    ),
+    KnownWrong(
+        "gradients_left_behind",
+        fails=("saved_bytes/as-found",),
+        read="handbook/backpropagation.md#pgrad-adds-it-does-not-replace",
+        explanation="""The model has gradients after the measurement, from a backward pass that the count does not
+        need. The next training step adds its own to them. What autograd keeps is known when the forward pass ends.""",
+        change="""
+-    del output
++    output.sum().backward()
 """,
     ),
     KnownWrong(
         "four_bytes_always",
-        fails=("saved_bytes/half",),
+        fails=("saved_bytes/half", "saved_bytes/token-ids"),
         read="handbook/forward-pass.md#a-linear-layer-keeps-its-input",
         explanation="""Every number is taken to have 4 bytes. In bf16 it has 2: ask the tensor for element_size(), or
         its storage for nbytes().""",
@@ -367,11 +421,11 @@ KNOWN_WRONG = (
         "weights_by_shape",
         fails=("saved_bytes/square",),
         read="handbook/forward-pass.md#a-linear-layer-keeps-its-input",
-        explanation="""A kept tensor is taken for a weight because it has a weight's shape. A batch may have that shape
-        by chance: compare memory, by the address of the storage.""",
+        explanation="""Memory of the batch is left out that has a weight's shape. A batch may have that shape by
+        chance: tell a weight from other tensors by its memory, by the address of the storage.""",
         change="""
--    own = {parameter.untyped_storage().data_ptr() for parameter in model.parameters()}
-+    shapes = {size for p in model.parameters() for size in (p.shape, p.shape[::-1])}
+-    own = {tensor.untyped_storage().data_ptr() for tensor in (*model.parameters(), *model.buffers())}
++    shapes = {size for p in (*model.parameters(), *model.buffers()) for size in (p.shape, p.shape[::-1])}
 @@
 -        storage = tensor.untyped_storage()
 -        if storage.data_ptr() not in own:
@@ -383,19 +437,41 @@ KNOWN_WRONG = (
         "x_asks_for_gradients",
         fails=("saved_bytes/frozen",),
         read="handbook/forward-pass.md#a-linear-layer-keeps-its-input",
-        explanation="""The input is made to ask for a gradient before the model runs. Then layers that are frozen must
-        pass gradients on to it, and keep what that takes: measure the model as it is trained, not a neighbor of it.""",
+        explanation="""The count is that of an input that asks for a gradient. Layers that are frozen must then pass
+        gradients on to it, and keep what that takes: measure the model as it is trained, not a neighbor of it.""",
         change="""
 -        output = model(x)  # held, so that nothing is freed before it is counted
-+        output = model(x.detach().requires_grad_())
++        output = model(x.detach().requires_grad_(x.is_floating_point()))
+""",
+    ),
+    KnownWrong(
+        "buffers_counted",
+        fails=("saved_bytes/buffers",),
+        read="handbook/forward-pass.md#a-linear-layer-keeps-its-input",
+        explanation="""The model's buffers are counted: masks, or BatchNorm's averages. Backward reads some of them,
+        so autograd keeps them, but they are the model's own memory, which a larger batch does not change.""",
+        change="""
+-    own = {tensor.untyped_storage().data_ptr() for tensor in (*model.parameters(), *model.buffers())}
++    own = {tensor.untyped_storage().data_ptr() for tensor in model.parameters()}
+""",
+    ),
+    KnownWrong(
+        "token_ids_left_out",
+        fails=("saved_bytes/token-ids",),
+        read="handbook/forward-pass.md#what-other-layers-keep",
+        explanation="""The token ids are not counted. An embedding keeps them, 8 bytes each, because its backward
+        adds each gradient to the row of its token. They need no gradient themselves, but they are memory.""",
+        change="""
+-        if storage.data_ptr() not in own:
++        if storage.data_ptr() not in own and tensor.is_floating_point():
 """,
     ),
     KnownWrong(
         "heads_as_wide_as_the_model",
         fails=("kv_cache_bytes/heads", "kv_cache_bytes/grouped"),
         read="handbook/memory.md#kv-cache",
-        explanation="""A head is taken to be as wide as the model. It is hidden_dim / n_head wide; the heads share the
-        width.""",
+        explanation="""A head is taken to be as wide as the model. It is hidden_dim / n_head wide: the heads share
+        the width.""",
         change="""
 -    head_dim = hidden_dim // n_head
 +    head_dim = hidden_dim
@@ -422,11 +498,22 @@ KNOWN_WRONG = (
 """,
     ),
     KnownWrong(
+        "two_bytes_always",
+        fails=("kv_cache_bytes/heads", "kv_cache_bytes/grouped"),
+        read="handbook/memory.md#kv-cache",
+        explanation="""Every number is taken to have 2 bytes. A cache in fp32 has 4, one of 8 bits has 1: multiply
+        by `number`.""",
+        change="""
+-    return 2 * n_layer * n_kv_head * head_dim * number * batch_size * tokens
++    return 2 * n_layer * n_kv_head * head_dim * 2 * batch_size * tokens
+""",
+    ),
+    KnownWrong(
         "every_head_has_its_own",
         fails=("kv_cache_bytes/grouped",),
         read="handbook/memory.md#kv-cache",
-        explanation="""Every head of queries is given keys and values of its own. With grouped-query attention several
-        share one: count n_kv_head.""",
+        explanation="""Every head of queries is given keys and values of its own. With grouped-query attention
+        several share one: count n_kv_head.""",
         change="""
 -    return 2 * n_layer * n_kv_head * head_dim * number * batch_size * tokens
 +    return 2 * n_layer * n_head * head_dim * number * batch_size * tokens
@@ -436,9 +523,9 @@ KNOWN_WRONG = (
         "a_straight_line",
         fails=("largest_micro_batch/fits",),
         read="handbook/memory.md#seven-kinds-four-moments",
-        explanation="""The peak is taken to grow by the same bytes with every sequence, and the answer is computed from
-        two predictions. Allocators round, so the line misses by one near the budget: measure, or ask for the sizes
-        around it.""",
+        explanation="""The answer is off by one or two near the budget, as it is when the peak is taken to grow by
+        the same bytes with every sequence. Allocators round, so a line through two predictions misses: ask for the
+        sizes around the answer.""",
         definitions="""
 def largest_micro_batch(peak, budget):
     first = peak(1)
@@ -452,8 +539,7 @@ def largest_micro_batch(peak, budget):
         "first_that_does_not_fit",
         fails=("largest_micro_batch/fits", "largest_micro_batch/exactly", "largest_micro_batch/nothing"),
         read="handbook/memory.md#seven-kinds-four-moments",
-        explanation="""The first size that does not fit is returned. The loop stops one too late: the answer is the one
-        before.""",
+        explanation="""The first size that does not fit is returned. The answer is the one before.""",
         definitions="""
 def largest_micro_batch(peak, budget):
     high = 1
@@ -473,8 +559,8 @@ def largest_micro_batch(peak, budget):
         "powers_of_two_only",
         fails=("largest_micro_batch/fits", "largest_micro_batch/exactly"),
         read="handbook/memory.md#seven-kinds-four-moments",
-        explanation="""Only powers of two are tried. Up to half of the memory then stays empty; powers of two are a
-        habit, not a need.""",
+        explanation="""The answer is rounded down to a power of two. Up to half of the memory then stays empty;
+        powers of two are a habit, not a need.""",
         definitions="""
 def largest_micro_batch(peak, budget):
     batch_size = 1
@@ -487,8 +573,8 @@ def largest_micro_batch(peak, budget):
         "full_is_too_full",
         fails=("largest_micro_batch/exactly",),
         read="handbook/memory.md#seven-kinds-four-moments",
-        explanation="""A budget that is filled to the last byte is taken to be exceeded. Fits means at most the budget,
-        not less.""",
+        explanation="""A budget that is filled to the last byte is taken to be exceeded. Fits means at most the
+        budget, not less.""",
         change="""
 -    if peak(1) > budget:
 +    if peak(1) >= budget:
@@ -504,8 +590,8 @@ def largest_micro_batch(peak, budget):
         "at_least_one",
         fails=("largest_micro_batch/nothing",),
         read="handbook/memory.md#seven-kinds-four-moments",
-        explanation="""One sequence is taken to fit always. Where the weights alone fill the device nothing fits, and 1
-        is the answer that runs out of memory.""",
+        explanation="""One sequence is taken to fit always. Where the weights alone fill the device nothing fits, and
+        1 is the answer that runs out of memory.""",
         change="""
 -    if peak(1) > budget:
 -        return 0
@@ -515,8 +601,8 @@ def largest_micro_batch(peak, budget):
         "a_limit_on_the_answer",
         fails=("largest_micro_batch/calls",),
         read="handbook/memory.md#seven-kinds-four-moments",
-        explanation="""The search begins with an upper limit that seems large enough. A small model on a large device
-        exceeds it one day: let the doubling find the limit.""",
+        explanation="""The answer has an upper limit that seems large enough. A small model on a large device exceeds
+        it one day: let the doubling find the limit.""",
         definitions="""
 def largest_micro_batch(peak, budget):
     low, high = 0, 1024
@@ -533,8 +619,9 @@ def largest_micro_batch(peak, budget):
         "one_by_one",
         fails=("largest_micro_batch/calls",),
         read="handbook/memory.md#seven-kinds-four-moments",
-        explanation="""Sizes are tried one after another. Right, and a prediction for each sequence of the answer:
-        double until it does not fit, then halve the range.""",
+        explanation="""Thousands of predictions are asked for, as when sizes are tried one after another. That gives
+        the right answer, after a prediction for each sequence of it: double until it does not fit, then halve the
+        range.""",
         definitions="""
 def largest_micro_batch(peak, budget):
     batch_size = 0
@@ -547,6 +634,10 @@ def largest_micro_batch(peak, budget):
 
 HURRIED = {
     "parameter_count": {
+        "as a float": """
+-    return vocab_size * C + block_size * C + n_layer * block + C + output
++    return float(vocab_size * C + block_size * C + n_layer * block + C + output)
+""",
         "norms have a bias": """
 -    block = 3 * C * C + C * C + 2 * 4 * C * C + 2 * C
 +    block = 3 * C * C + C * C + 2 * 4 * C * C + 4 * C
@@ -567,24 +658,51 @@ HURRIED = {
 """,
     },
     "activation_bytes": {
-        "one statistic a token": """
+        "the hidden width is 4 times 64 heads": """
+-    tokens, C = batch_size * seq_len, hidden_dim
++    tokens, C = batch_size * seq_len, 64 * n_head
+""",
+        "one statistic per token": """
 -    scores = 4 * n_head if fused else n_head * seq_len * number
 +    scores = 4 if fused else n_head * seq_len * number
 """,
     },
     "saved_bytes": {
+        "hooks stay on": """
+-    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+-        output = model(x)  # held, so that nothing is freed before it is counted
++    torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor).__enter__()
++    output = model(x)
+""",
+        "a sum that is never reset": """
+-    return sum(storage.nbytes() for storage in kept.values())
++    torch.counted = getattr(torch, "counted", 0) + sum(storage.nbytes() for storage in kept.values())
++    return torch.counted
+""",
         "each view is a storage": """
 -            kept[storage.data_ptr()] = storage  # holding it keeps its address from being used again
 +            kept[id(tensor)] = storage  # holding it keeps its address from being used again
 """,
     },
     "kv_cache_bytes": {
+        "a true division": """
+-    head_dim = hidden_dim // n_head
++    head_dim = hidden_dim / n_head
+""",
         "heads shared the wrong way": """
 -    head_dim = hidden_dim // n_head
 +    head_dim = hidden_dim // n_kv_head
 """,
     },
     "largest_micro_batch": {
+        "as a float": """
+-    return fits
++    return float(fits)
+""",
+        "at most 2 to the 32": """
+-    return fits
++    return min(fits, 2**32 - 1) if fits < 2**30 else 2**30
+""",
         "stops two apart": """
 -    while too_large - fits > 1:
 +    while too_large - fits > 2:

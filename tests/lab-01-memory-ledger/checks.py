@@ -27,11 +27,11 @@ def whole_number(name: str, what: str, *sizes: str) -> Judge:
 def _off(got: object, expected: int) -> str:
     """By how much; bytes that are off by a whole factor say more as a factor."""
     if type(got) is not int or abs(got) > 10**30:
-        return " A whole number (int) is wanted."
-    if got > 0 and expected % got == 0:
-        return f" That is {expected // got} times too few."
+        return " Expected a whole number, Python's int."
+    if 0 < got < expected and expected % got == 0:
+        return f" The expected number is {expected // got:,} times as large."
     if got > 0 and expected and got % expected == 0:
-        return f" That is {got // expected} times too many."
+        return f" That is {got // expected:,} times the expected number."
     return f" That is {abs(got - expected):,} too {'many' if got > expected else 'few'}."
 
 
@@ -43,8 +43,12 @@ def _text(value: object) -> str:
     return f"{value:,}" if type(value) is int and abs(value) < 10**30 else shorten(value, 60)
 
 
-def _per_parameter(bytes_: object, parameters: int) -> str:
-    return f", {bytes_ / parameters:.3g} B per parameter" if type(bytes_) is int and abs(bytes_) < 10**30 else ""
+def _per_parameter(bytes_: object, wanted: int, parameters: int) -> tuple[str, str]:
+    """Returns the bytes per parameter of both numbers in words; nothing where they would read the same."""
+    if type(bytes_) is not int or abs(bytes_) >= 10**30:
+        return "", ""
+    got, right = (f", {number / parameters:.3g} B per parameter" for number in (bytes_, wanted))
+    return (got, right) if got != right else ("", "")
 
 
 ROLES = ("weights", "gradients", "optimizer state")
@@ -58,12 +62,10 @@ def roles(got: Answers, expected: Answers) -> str | None:
         return f"what came back is {found}; a dict with {', '.join(ROLES)} was expected."
     for role, bytes_, wanted in zip(ROLES, _three(got["roles"]), expected["roles"], strict=True):
         if not _same(bytes_, wanted):
-            each = _per_parameter(bytes_, expected["parameters"])
-            return (
-                f"{role} of {expected['parameters']:,} parameters in {expected['tensors']:,} tensors is {_text(bytes_)}"
-                f"{each}; expected {wanted:,}, {wanted / expected['parameters']:.3g} B per parameter."
-                + _off(bytes_, wanted)
-            )
+            each, right = _per_parameter(bytes_, wanted, expected["parameters"])
+            model = f"{expected['parameters']:,} parameters in {expected['tensors']:,} tensors"
+            off = _off(bytes_, wanted)
+            return f"the bytes of {role} of {model} are {_text(bytes_)}{each}; expected {wanted:,}{right}.{off}"
     return None
 
 
@@ -77,9 +79,8 @@ def every_case(got: Answers, expected: Answers) -> str | None:
     for case, found, wanted in zip(expected["cases"], got["roles"], expected["roles"], strict=True):
         for role, bytes_, right in zip(ROLES, _three(found), wanted, strict=True):
             if not _same(bytes_, right):
-                return (
-                    f"{role} of {expected['parameters']:,} parameters, {case}, is {_text(bytes_)}; expected {right:,}."
-                )
+                model = f"{expected['parameters']:,} parameters, {case},"
+                return f"the bytes of {role} of {model} are {_text(bytes_)}; expected {right:,}.{_off(bytes_, right)}"
     return None
 
 
@@ -129,11 +130,12 @@ EXERCISES = (
         difficulty="easy",
         proves="you can say how large a model is from its configuration",
         hints=(
-            "List the matrices of one block with their shapes. Which of them are there once in the model, which once a "
-            "block, and which share their memory?",
+            "List the matrices of one block with their shapes. Which of them are there once in the model, which once "
+            "per block, and which share their memory?",
             "A block has 3C² + C² in attention and 2 · 4C² in the MLP, and two norms of C. Around the blocks stand two "
             "embeddings and one more norm.",
-            "12·C² + 2·C a block, times n_layer; vocab_size·C + block_size·C + C; and vocab_size·C again unless tied.",
+            "12·C² + 2·C per block. Around the blocks: V rows, block_size rows and one more vector, each C wide. What "
+            "does an output layer of its own add?",
         ),
         checks=(
             Check(
@@ -167,7 +169,7 @@ EXERCISES = (
         difficulty="medium",
         proves="you know whose bytes a rule of thumb counts",
         hints=(
-            "Make a table: one row a recipe, columns weight, gradient, master weight, one average. Fill in 0, 2 or 4.",
+            "Make a table: a row per recipe, columns weight, gradient, master weight, one average. Fill in 0, 2 or 4.",
             "fp32 is 4, 4, 0, 4. mixed is 2, 2, 4, 4: the model computes in bf16, and the optimizer updates an "
             "fp32 copy. "
             "Accumulation adds 4 to the gradients and takes nothing away.",
@@ -208,8 +210,8 @@ EXERCISES = (
             "Count in units of B·T·C: two norms keep their inputs, each product keeps its input, GELU keeps its own "
             "input, attention keeps q, k, v and its output. The output of one is often the input of the next: "
             "count it once.",
-            "16·C numbers and 4 statistics a token, each of `number` bytes; then 4·n_head bytes a token if fused, else "
-            "n_head·seq_len numbers.",
+            "Per token: 16·C numbers and 4 statistics, each of `number` bytes. Attention adds one fp32 number per head "
+            "if fused, else one number per head and per token that it looks at.",
         ),
         checks=(
             Check(
@@ -232,7 +234,16 @@ EXERCISES = (
                 "counts the square that attention keeps if it is not fused",
                 points=3,
                 probe="explicit",
-                judge=whole_number("bytes", "the bytes of a block without fused attention", *BLOCK_SIZES),
+                judge=all_of(
+                    *(
+                        whole_number(
+                            f"bytes {number}",
+                            f"the bytes of a block without fused attention and {number} bytes per number",
+                            *BLOCK_SIZES[:-1],
+                        )
+                        for number in (2, 4)
+                    )
+                ),
             ),
         ),
     ),
@@ -256,14 +267,14 @@ EXERCISES = (
             Check(
                 "saved_bytes/chain",
                 "counts what two layers share once, and no weights",
-                points=3,
+                points=2,
                 probe="chain",
                 judge=whole_number("bytes", "what linear, ReLU, linear keep", "shape"),
             ),
             Check(
                 "saved_bytes/views",
                 "counts three views of one storage once",
-                points=2,
+                points=1,
                 probe="views",
                 judge=whole_number("bytes", "what a product and attention over three views of it keep", "shape"),
             ),
@@ -273,10 +284,9 @@ EXERCISES = (
                 points=1,
                 probe="as_found",
                 judge=all_of(
-                    whole_number("bytes", "what linear, dropout, linear keep", "shape"),
-                    equals_reference(
-                        "touched", 0, lambda got, expected: "the model is left in another mode, or with gradients."
-                    ),
+                    whole_number("training", "what linear, dropout, linear keep in training mode", "shape"),
+                    whole_number("evaluation", "what linear, dropout, linear keep in evaluation mode", "shape"),
+                    equals_reference("touched", 0, lambda got, _: f"after the call {shorten(got)}."),
                 ),
             ),
             Check(
@@ -284,7 +294,7 @@ EXERCISES = (
                 "counts bytes, not numbers",
                 points=1,
                 probe="half",
-                judge=whole_number("bytes", "what linear and GELU keep in bf16", "shape"),
+                judge=whole_number("bytes", "what linear and GELU keep", "dtype", "shape"),
             ),
             Check(
                 "saved_bytes/square",
@@ -299,6 +309,20 @@ EXERCISES = (
                 points=1,
                 probe="frozen",
                 judge=whole_number("bytes", "what a frozen linear, GELU, linear keep", "shape"),
+            ),
+            Check(
+                "saved_bytes/buffers",
+                "leaves out buffers, which are the model's own memory",
+                points=1,
+                probe="own_buffers",
+                judge=whole_number("bytes", "what a linear layer and a mask in a buffer keep", "shape"),
+            ),
+            Check(
+                "saved_bytes/token-ids",
+                "counts token ids with their 8 bytes, and no tied weight",
+                points=1,
+                probe="token_ids",
+                judge=whole_number("bytes", "what an embedding and an output layer tied to it keep", "shape"),
             ),
             Check(
                 "saved_bytes/whole-storage",
@@ -318,7 +342,7 @@ EXERCISES = (
         hints=(
             "For one token, one block and one head: what is kept, and how wide is it?",
             "A key and a value, each hidden_dim / n_head wide. Only n_kv_head heads have them.",
-            "2 · n_layer · n_kv_head · (hidden_dim // n_head) · number · batch_size · tokens",
+            "Multiply by everything that has its own: blocks, sequences, tokens, and the bytes of a number.",
         ),
         checks=(
             Check(

@@ -20,7 +20,7 @@ ROLES = ("weights", "gradients", "optimizer state")
 
 def whole(value: Any) -> Any:
     """Returns a whole number unchanged; for another value its type and text, which a judge shows to the learner."""
-    return value if type(value) is int else f"{type_name(value)} {value!r}"[:60]
+    return value if type(value) is int else f"a {type_name(value)}: {value!r}"[:60]
 
 
 # ---------------------------------------------------------------------------------------------------- parameter_count
@@ -124,9 +124,10 @@ def fused_bf16(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 
 def explicit(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Returns the bytes with attention that saves the probabilities."""
+    """Returns the bytes with attention that saves the probabilities, with 2 and with 4 bytes per number."""
     sizes = _block_sizes(random.Random(seed))
-    return {**sizes, "number": 2, "bytes": whole(learner.activation_bytes(**sizes, number=2, fused=False))}
+    answers = {f"bytes {n}": whole(learner.activation_bytes(**sizes, number=n, fused=False)) for n in (2, 4)}
+    return {**sizes, "number 2": 2, "number 4": 4, **answers}
 
 
 # -------------------------------------------------------------------------------------------------------- saved_bytes
@@ -160,13 +161,27 @@ def chain(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 
 def as_found(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Counts for a model with dropout in training mode, and tells whether its modes or gradients have changed."""
-    width, x = _sequences(seed)
-    model = nn.Sequential(nn.Linear(width, 3 * width), nn.Dropout(0.5), nn.Linear(3 * width, 5))
-    modules, parameters = [*model.modules()], [*model.parameters()]
-    counted = whole(learner.saved_bytes(model, x))
-    touched = not all(map(in_training, modules)) or any(parameter.grad is not None for parameter in parameters)
-    return {"shape": list(x.shape), "bytes": counted, "touched": touched}
+    """Counts for a model with dropout in each mode, and tells what has changed of its modes, gradients and input."""
+    counted, touched, active = [], "", list[Tensor]()
+    for training in (True, False):
+        width, x = _sequences(seed)
+        model = nn.Sequential(nn.Linear(width, 3 * width), nn.Dropout(0.5), nn.Linear(3 * width, 5)).train(training)
+        before, modules, parameters = x.clone(), [*model.modules()], [*model.parameters()]
+        with torch.autograd.graph.saved_tensors_hooks(active.append, lambda tensor: tensor):
+            counted.append(whole(learner.saved_bytes(model, x)))
+            active.clear()
+            torch.ones(1, requires_grad=True).exp()  # saves its output through the hooks that are active
+        if not active:
+            touched = touched or "hooks for saved tensors are still active"
+        if any(in_training(module) is not training for module in modules):
+            touched = (
+                touched or f"a model found in {'training' if training else 'evaluation'} mode is in the other mode"
+            )
+        if any(parameter.grad is not None for parameter in parameters):
+            touched = touched or "the model's parameters have gradients"
+        if x.requires_grad or x.grad is not None or not bool((x == before).all()):
+            touched = touched or "`x` has other numbers, or asks for a gradient"
+    return {"shape": list(x.shape), "training": counted[0], "evaluation": counted[1], "touched": touched}
 
 
 def views(learner: ModuleType, seed: int) -> dict[str, Any]:
@@ -176,10 +191,11 @@ def views(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 
 def half(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Counts for a model with 2 bytes per number."""
-    width, x = _sequences(seed, torch.bfloat16)
-    model = nn.Sequential(nn.Linear(width, 2 * width, dtype=torch.bfloat16), nn.GELU())
-    return {"shape": list(x.shape), "bytes": whole(learner.saved_bytes(model, x))}
+    """Counts for a model with 2 or with 8 bytes per number."""
+    dtype = random.Random(seed).choice((torch.bfloat16, torch.float64))
+    width, x = _sequences(seed, dtype)
+    model = nn.Sequential(nn.Linear(width, 2 * width, dtype=dtype), nn.GELU())
+    return {"dtype": str(dtype), "shape": list(x.shape), "bytes": whole(learner.saved_bytes(model, x))}
 
 
 def square(learner: ModuleType, seed: int) -> dict[str, Any]:
@@ -187,6 +203,38 @@ def square(learner: ModuleType, seed: int) -> dict[str, Any]:
     width = random.Random(seed).randrange(20, 500)
     model = nn.Linear(width, width, bias=False)
     return {"shape": [width, width], "bytes": whole(learner.saved_bytes(model, torch.randn(width, width)))}
+
+
+class _Masked(nn.Module):
+    """Multiplies a layer's output by a mask that it owns as a buffer: autograd saves the mask."""
+
+    mask: Tensor
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.linear = nn.Linear(width, width, bias=False)
+        self.register_buffer("mask", torch.ones(width))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[B, T, width] -> [B, T, width]"""
+        masked: Tensor = self.linear(x) * self.mask
+        return masked
+
+
+def own_buffers(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Counts for a model that saves a buffer of its own, which is no cost of the batch."""
+    width, x = _sequences(seed)
+    return {"shape": list(x.shape), "bytes": whole(learner.saved_bytes(_Masked(width), x))}
+
+
+def token_ids(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Counts for an embedding with a tied output layer: the embedding saves the token ids, 8 bytes each."""
+    draw = random.Random(seed)
+    vocabulary, width = draw.randrange(20, 90), 2 * draw.randrange(4, 60)
+    model = nn.Sequential(nn.Embedding(vocabulary, width), nn.Linear(width, vocabulary, bias=False))
+    model[1].weight = model[0].weight
+    tokens = torch.randint(vocabulary, (draw.randrange(1, 5), draw.randrange(3, 30)))
+    return {"shape": list(tokens.shape), "bytes": whole(learner.saved_bytes(model, tokens))}
 
 
 def frozen(learner: ModuleType, seed: int) -> dict[str, Any]:
@@ -226,7 +274,7 @@ def _cache(learner: ModuleType, seed: int, *, grouped: bool) -> dict[str, Any]:
         "hidden_dim": heads * draw.choice([40, 48, 80, 96]),  # never the usual 64 or 128
         "batch_size": draw.randrange(2, 65),
         "tokens": draw.randrange(100, 100_000),
-        "number": 4 if grouped else 1,
+        "number": (1, 4)[(seed + grouped) % 2],
     }
     return {**sizes, "bytes": whole(learner.kv_cache_bytes(**sizes))}
 
@@ -311,7 +359,7 @@ def nothing_fits(learner: ModuleType, seed: int) -> dict[str, Any]:
 def few_calls(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Counts the predictions that the search for a large answer takes."""
     draw = random.Random(seed)
-    cases = _cases(draw, [draw.randrange(2**40, 2**41)])
+    cases = _cases(draw, [int(2 ** draw.uniform(30, 45))])
     peak: Any = cases[0][0]
     result = _search(learner, cases)["found"][0]
     return {"found": result, "calls": len(peak.asked)}
