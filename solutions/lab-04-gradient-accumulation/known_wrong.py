@@ -4,166 +4,198 @@ from rankzero.exercises.checks.known_wrong import KnownWrong
 
 KNOWN_WRONG = (
     KnownWrong(
-        "cleared_between_parts",
+        "last_part_only",
         fails=("accumulate/gradient",),
         read="handbook/gradient-mechanics.md#a-batch-in-parts",
-        explanation="""zero_grad stands inside the loop over micro-batches, where the plain training loop has it. Each
-        part throws away what the parts before it have left: at the end p.grad holds the last part's gradient alone,
-        divided by k.""",
+        explanation="""The gradients that come back are those of the last micro-batch, divided by k. Those of the
+        earlier micro-batches are gone: cleared or replaced instead of added up.""",
         change="""
--    model.zero_grad(set_to_none=True)
-@@
-     for micro_x, micro_y in zip(x.chunk(k), y.chunk(k), strict=True):
-+        model.zero_grad()
+-                sums[place] = gradient if so_far is None else so_far + gradient
++                sums[place] = gradient
 """,
     ),
     KnownWrong(
         "loss_undivided",
         fails=("accumulate/gradient",),
         read="handbook/gradient-mechanics.md#a-batch-in-parts",
-        explanation="""The losses are not divided by k, so p.grad holds the sum of the k parts' mean gradients: k times
-        the batch's. SGD then steps k times too far, and a clipping limit acts k times too early. AdamW divides such a
-        factor out again, so its loss curve will not tell you.""",
+        explanation="""The gradients are the sum of the k micro-batches' mean gradients: k times the batch's. SGD then
+        steps k times too far, and a clipping limit acts k times too early. AdamW divides such a factor out again, so
+        its loss curve does not show it.""",
         change="""
 -        loss = F.cross_entropy(model(micro_x).flatten(0, 1), micro_y.flatten()) / k
 +        loss = F.cross_entropy(model(micro_x).flatten(0, 1), micro_y.flatten())
 @@
--    return total
-+    return total / k
+-        total += loss.item()
++        total += loss.item() / k
+""",
+    ),
+    KnownWrong(
+        "added_twice",
+        fails=("accumulate/gradient",),
+        read="handbook/gradient-mechanics.md#a-batch-in-parts",
+        explanation="""Gradients count more than once in the sums. p.grad still holds earlier gradients when the next
+        backward adds to it, and it may even be the same tensor as the sum. Once its gradient is in the sum, p.grad has
+        to be None.""",
+        change="""
+             if parameter.grad is not None:
+@@
+-                parameter.grad = None
++    model.zero_grad(set_to_none=True)
 """,
     ),
     KnownWrong(
         "parts_of_k_sequences",
         fails=("accumulate/gradient", "accumulate/loss", "accumulate/memory"),
         read="handbook/gradient-mechanics.md#a-batch-in-parts",
-        explanation="""split(k) makes parts of k sequences each; chunk(k) makes k parts. With 12 sequences and k = 3
-        that is four parts of 3 instead of three parts of 4, and dividing by 3 makes loss and gradient 4/3 of what they
-        should be.""",
+        explanation="""The micro-batches have k sequences each; k is the number of micro-batches. With 12 sequences and
+        k = 3 that is four parts of 3 instead of three parts of 4, and a division by 3 makes loss and gradient 4/3 of
+        what they should be.""",
         change="""
 -    for micro_x, micro_y in zip(x.chunk(k), y.chunk(k), strict=True):
 +    for micro_x, micro_y in zip(x.split(k), y.split(k), strict=True):
 """,
     ),
     KnownWrong(
+        "gradients_left_behind",
+        fails=("accumulate/gradient",),
+        read="labs/lab-04-gradient-accumulation.md#accumulate",
+        explanation="""p.grad is not None afterwards. The next backward adds to what is left there, a backward of
+        somebody else or of the next micro-batch: then gradients count more than once.""",
+        change="""
+-                parameter.grad = None
++                parameter.grad = None
++    for parameter in parameters:
++        parameter.grad = torch.zeros_like(parameter) if parameter.requires_grad else None
+""",
+    ),
+    KnownWrong(
         "loss_divided_twice",
         fails=("accumulate/loss",),
         read="handbook/gradient-mechanics.md#a-batch-in-parts",
-        explanation="""The loss that is added up has been divided by k for backward, and the total is divided by k once
-        more. The gradient is right and the loss curve is k times too low: an untrained model seems to start far below
-        ln V.""",
+        explanation="""The loss is divided by the number of micro-batches twice. The gradient is right and the loss
+        curve is k times too low: an untrained model seems to start far below ln V.""",
         change="""
--    return total
-+    return total / k
+-    return total, sums
++    return total / k, sums
 """,
     ),
     KnownWrong(
         "loss_of_the_last_part",
         fails=("accumulate/loss",),
         read="handbook/gradient-mechanics.md#a-batch-in-parts",
-        explanation="""What is returned is the last part's loss times k: the name `loss` means another number in each
-        turn of the loop. Logged, it is the loss of a smaller batch, and so wobbles more than the gradient that was
-        followed.""",
+        explanation="""What is returned is the loss of the last micro-batch. Logged, it is the loss of a smaller batch,
+        and so wobbles more than the gradient that was followed. The batch's loss is the mean over all
+        micro-batches.""",
         change="""
--    total = 0.0
+-    return total, sums
++    return loss.item() * k, sums
+""",
+    ),
+    KnownWrong(
+        "sums_in_bf16",
+        fails=("accumulate/sums",),
+        read="handbook/gradient-mechanics.md#accumulation-saves-activations-only",
+        explanation="""The gradients of a bf16 model are added up in bf16. With 8 bits of precision a sum of k numbers
+        loses what is below a 256th of it: each further micro-batch counts less than the one before. Convert each
+        gradient to fp32, and add those.""",
+        change="""
+-                gradient = parameter.grad.to(torch.promote_types(parameter.dtype, torch.float32))
++                gradient = parameter.grad
+""",
+    ),
+    KnownWrong(
+        "converted_at_the_end",
+        fails=("accumulate/sums",),
+        read="handbook/gradient-mechanics.md#accumulation-saves-activations-only",
+        explanation="""The gradients that come back are fp32, but they were added up in bf16 before, and a conversion
+        brings no digit back. The sum itself has to be in fp32, from the first addition on.""",
+        change="""
+-                gradient = parameter.grad.to(torch.promote_types(parameter.dtype, torch.float32))
++                gradient = parameter.grad
 @@
--        total += loss.item()
--    return total
-+    return loss.item() * k
+-    return total, sums
++    return total, [None if one is None else one.to(torch.promote_types(one.dtype, torch.float32)) for one in sums]
+""",
+    ),
+    KnownWrong(
+        "whole_batch_at_once",
+        fails=("accumulate/sums", "accumulate/memory"),
+        read="handbook/gradient-mechanics.md#accumulation-saves-activations-only",
+        explanation="""The whole batch goes through the model at once. The gradient and the loss are right, of course;
+        the point was that its activations do not fit.""",
+        change="""
+-    for micro_x, micro_y in zip(x.chunk(k), y.chunk(k), strict=True):
+-        loss = F.cross_entropy(model(micro_x).flatten(0, 1), micro_y.flatten()) / k
+-        loss.backward()
++    for micro_x, micro_y in ((x, y),):
++        loss = F.cross_entropy(model(micro_x).flatten(0, 1), micro_y.flatten())
++        loss.backward()
 """,
     ),
     KnownWrong(
         "graph_retained",
         fails=("accumulate/memory",),
         read="handbook/gradient-mechanics.md#accumulation-saves-activations-only",
-        explanation="""backward(retain_graph=True) keeps each part's activations after they were used, until the name
-        `loss` is bound to the next part's: two parts are held at once. Someone wrote it to silence "backward through
-        the graph a second time". Each part has a graph of its own, so no graph is walked twice and there is nothing to
-        retain.""",
+        explanation="""The activations of a micro-batch are kept after its backward (retain_graph, or a loss that still
+        has its graph), so two or more are held at once. Each micro-batch has a graph of its own, so no graph is walked
+        twice and there is nothing to retain.""",
         change="""
 -        loss.backward()
 +        loss.backward(retain_graph=True)
 """,
     ),
     KnownWrong(
-        "one_backward_for_all",
-        fails=("accumulate/memory",),
-        read="handbook/gradient-mechanics.md#accumulation-saves-activations-only",
-        explanation="""The parts' losses are added up and backward runs once, at the end. The gradient is right, but
-        every part's activations wait for that one backward: this holds as much memory as the whole batch, and takes
-        longer. Run backward on each part, while its activations are the only ones.""",
-        change="""
--    total = 0.0
-+    losses = []
-     for micro_x, micro_y in zip(x.chunk(k), y.chunk(k), strict=True):
--        loss = F.cross_entropy(model(micro_x).flatten(0, 1), micro_y.flatten()) / k
--        loss.backward()
--        total += loss.item()
--    return total
-+        losses.append(F.cross_entropy(model(micro_x).flatten(0, 1), micro_y.flatten()))
-+    loss = sum(losses) / k
-+    loss.backward()
-+    return loss.item()
-""",
-    ),
-    KnownWrong(
-        "whole_batch_at_once",
-        fails=("accumulate/memory",),
-        read="handbook/gradient-mechanics.md#accumulation-saves-activations-only",
-        explanation="""The whole batch goes through the model at once. The gradient and the loss are right, of course;
-        the point was that its activations do not fit.""",
-        definitions="""
-def accumulate(model, x, y, k):
-    model.zero_grad()
-    loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten())
-    loss.backward()
-    return loss.item()
-""",
-    ),
-    KnownWrong(
         "never_cleared",
         fails=("accumulate/stale",),
         read="handbook/gradient-mechanics.md#none-is-not-zero",
-        explanation="""Nothing clears the gradients before the first part, so what somebody else's backward left behind
-        is added in. Accumulation wants old gradients gone once, at the start of the group, and kept from then on.""",
+        explanation="""Gradients from before are added in. They come from somebody else's backward: a gradient monitor,
+        or a step that failed. Old gradients have to be gone before the first backward.""",
         change="""
 -    model.zero_grad(set_to_none=True)
+""",
+    ),
+    KnownWrong(
+        "zeros_for_unused",
+        fails=("accumulate/stale",),
+        read="handbook/gradient-mechanics.md#none-is-not-zero",
+        explanation="""A parameter that gets no gradient from this batch has zeros instead of None. None and zero are
+        not the same to an optimizer: it skips a parameter whose gradient is None, and lets weight decay and momentum
+        move one whose gradient is zero.""",
+        change="""
+-    model.zero_grad(set_to_none=True)
++    model.zero_grad(set_to_none=False)
 """,
     ),
     KnownWrong(
         "divides_what_is_not_there",
-        fails=("accumulate/frozen",),
+        fails=("accumulate/stale", "accumulate/frozen"),
         read="handbook/gradient-mechanics.md#none-is-not-zero",
-        explanation="""The sum is divided at the end, gradient by gradient. That is a right way to do it, but a frozen
-        or unused parameter has no gradient to divide: its p.grad is None. Skip those, or divide the losses.""",
+        explanation="""A frozen or unused parameter has no gradient: its p.grad is None, and None can be neither added
+        nor divided nor converted. Skip those parameters.""",
         change="""
--        loss = F.cross_entropy(model(micro_x).flatten(0, 1), micro_y.flatten()) / k
-+        loss = F.cross_entropy(model(micro_x).flatten(0, 1), micro_y.flatten())
-@@
--    return total
-+    for parameter in model.parameters():
-+        parameter.grad.div_(k)
-+    return total / k
+-            if parameter.grad is not None:
++            if parameter.grad is not False:
 """,
     ),
     KnownWrong(
         "zeros_for_frozen",
-        fails=("accumulate/frozen",),
+        fails=("accumulate/stale", "accumulate/frozen"),
         read="handbook/gradient-mechanics.md#none-is-not-zero",
-        explanation="""Every parameter gets a gradient of zeros to add to, the frozen ones too. None and zero are not
-        the same to an optimizer: it skips a parameter whose gradient is None, and lets weight decay and momentum move
-        one whose gradient is zero. A frozen layer then shrinks.""",
+        explanation="""A frozen parameter has a sum of zeros instead of None. None and zero are not the same to an
+        optimizer: it skips a parameter whose gradient is None, and lets weight decay and momentum move one whose
+        gradient is zero. A frozen layer then shrinks.""",
         change="""
--    model.zero_grad(set_to_none=True)
-+    for parameter in model.parameters():
-+        parameter.grad = torch.zeros_like(parameter)
+-    sums: list[Tensor | None] = [None for _ in parameters]
++    wide = [torch.promote_types(parameter.dtype, torch.float32) for parameter in parameters]
++    sums = [torch.zeros_like(parameter, dtype=dtype) for parameter, dtype in zip(parameters, wide, strict=True)]
 """,
     ),
     KnownWrong(
         "training_mode_forced",
         fails=("accumulate/mode",),
         read="handbook/forward-pass.md#two-switches-that-look-like-one",
-        explanation="""The model is put into training mode whatever it was in. Which mode is right is the caller's to
-        know: fine-tuning with dropout off on purpose then trains with it on.""",
+        explanation="""The model is put into training mode, whatever mode it was in. Which mode is right is the caller's
+        choice: fine-tuning with dropout off on purpose then trains with it on.""",
         change="""
 +    model.train()
      model.zero_grad(set_to_none=True)
@@ -173,9 +205,9 @@ def accumulate(model, x, y, k):
         "divides_by_tokens_so_far",
         fails=("accumulate_tokens/gradient",),
         read="handbook/gradient-mechanics.md#unequal-micro-batches",
-        explanation="""Each sum is divided by the tokens counted so far, because the rest is not known yet when the
-        first micro-batch runs. The early ones then weigh too much. Count the whole group first: that takes the targets
-        only, not the model.""",
+        explanation="""Early micro-batches weigh too much: each sum is divided by the tokens counted so far, because
+        later micro-batches have not been counted when the first one runs. Count the whole group first: that takes the
+        targets only, not the model.""",
         change="""
 -    scored = sum(int((y != -100).sum()) for _, y in micro_batches)
 -    total = 0.0
@@ -191,9 +223,9 @@ def accumulate(model, x, y, k):
         "mean_of_means",
         fails=("accumulate_tokens/gradient", "accumulate_tokens/loss"),
         read="handbook/gradient-mechanics.md#unequal-micro-batches",
-        explanation="""Each micro-batch's loss is its own mean, divided by how many micro-batches there are. A token
-        among few others then counts more than one among many: this is the mean of means, and another gradient. Trainers
-        shipped it for years, because with equal lengths it is right.""",
+        explanation="""Each micro-batch counts the same, however many scored tokens it has. A token among few others
+        then counts more than one among many: this is the mean of means, and another gradient. Trainers shipped it for
+        years, because with equal lengths it is right.""",
         definitions="""
 def accumulate_tokens(model, micro_batches):
     model.zero_grad()
@@ -220,14 +252,33 @@ def accumulate_tokens(model, micro_batches):
         "padding_is_a_target",
         fails=("accumulate_tokens/gradient", "accumulate_tokens/loss"),
         read="handbook/gradient-mechanics.md#unequal-micro-batches",
-        explanation="""The marker -100 is replaced by token 0, so that cross_entropy takes it, and scored along. The
-        model is trained to write token 0 wherever there was padding or a prompt.""",
+        explanation="""Targets marked -100 are scored as if they were token 0. The model is trained to write token 0
+        wherever there was padding or a prompt.""",
         change="""
 -    scored = sum(int((y != -100).sum()) for _, y in micro_batches)
 +    scored = sum(y.numel() for _, y in micro_batches)
 @@
 -        summed = F.cross_entropy(model(x).flatten(0, 1), y.flatten(), ignore_index=-100, reduction="sum")
 +        summed = F.cross_entropy(model(x).flatten(0, 1), y.clamp(min=0).flatten(), reduction="sum")
+""",
+    ),
+    KnownWrong(
+        "targets_weigh",
+        fails=("accumulate_tokens/gradient", "accumulate_tokens/loss"),
+        read="handbook/gradient-mechanics.md#unequal-micro-batches",
+        explanation="""Each micro-batch's mean is weighted by its number of targets, padding included. The mean is one
+        over scored tokens, so the weight has to be their number: otherwise tokens in a micro-batch with much padding
+        count more.""",
+        definitions="""
+def accumulate_tokens(model, micro_batches):
+    model.zero_grad()
+    targets = sum(y.numel() for _, y in micro_batches)
+    total = 0.0
+    for x, y in micro_batches:
+        loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten()) * y.numel() / targets
+        loss.backward()
+        total += loss.item()
+    return total
 """,
     ),
     KnownWrong(
@@ -253,8 +304,8 @@ def accumulate_tokens(model, micro_batches):
         "token_zero_is_padding",
         fails=("accumulate_tokens/gradient", "accumulate_tokens/loss"),
         read="handbook/gradient-mechanics.md#unequal-micro-batches",
-        explanation="""Targets above 0 are counted as scored. The marker is -100; token 0 is a token like any other, and
-        cross_entropy does score it. The divisor is too small by as many tokens as are 0.""",
+        explanation="""Scored targets that are token 0 are missing from the divisor. The marker is -100; token 0 is a
+        token like any other, and cross_entropy does score it.""",
         change="""
 -    scored = sum(int((y != -100).sum()) for _, y in micro_batches)
 +    scored = sum(int((y > 0).sum()) for _, y in micro_batches)
@@ -282,9 +333,8 @@ def accumulate_tokens(model, micro_batches):
         "mean_times_count",
         fails=("accumulate_tokens/empty",),
         read="handbook/gradient-mechanics.md#unequal-micro-batches",
-        explanation="""Each micro-batch's mean is multiplied by its share of the scored tokens. That is right until one
-        has none: its mean is 0/0, nan, and nan times 0 is nan. Every gradient is nan from there on. A sum over nothing
-        is 0, so add up sums.""",
+        explanation="""A micro-batch with nothing scored makes everything nan: its mean is 0/0, and nan times 0 is nan.
+        Every gradient is nan from there on. A sum over nothing is 0, so add up sums.""",
         change="""
 -        summed = F.cross_entropy(model(x).flatten(0, 1), y.flatten(), ignore_index=-100, reduction="sum")
 -        (summed / scored).backward()
@@ -301,9 +351,8 @@ def accumulate_tokens(model, micro_batches):
         "one_token_at_least",
         fails=("accumulate_tokens/empty",),
         read="handbook/gradient-mechanics.md#unequal-micro-batches",
-        explanation="""max(1, count) for each micro-batch keeps the mean from being 0/0, and also puts a token that does
-        not exist into the total: the whole group is divided by one too many. Guard the total, if anything, not the
-        parts.""",
+        explanation="""A micro-batch with nothing scored counts as one token, so the whole group is divided by one too
+        many for each such micro-batch. A guard against 0 belongs on the total, if anywhere, not on the parts.""",
         change="""
 -    scored = sum(int((y != -100).sum()) for _, y in micro_batches)
 +    scored = sum(max(1, int((y != -100).sum())) for _, y in micro_batches)
@@ -313,9 +362,9 @@ def accumulate_tokens(model, micro_batches):
         "one_backward_for_the_group",
         fails=("accumulate_tokens/memory",),
         read="handbook/gradient-mechanics.md#accumulation-saves-activations-only",
-        explanation="""Losses and tokens are added up over the group, and backward runs once on the quotient. The number
-        is right without counting ahead, but every micro-batch's activations wait for that backward. Count the targets
-        first; they are there before any forward.""",
+        explanation="""Backward runs once for the whole group. The number is right without counting ahead, but every
+        micro-batch's activations wait for that backward. Count the targets first; they are there before any
+        forward.""",
         definitions="""
 def accumulate_tokens(model, micro_batches):
     model.zero_grad()
@@ -332,19 +381,31 @@ def accumulate_tokens(model, micro_batches):
         "tokens_over_old_gradients",
         fails=("accumulate_tokens/stale",),
         read="handbook/gradient-mechanics.md#none-is-not-zero",
-        explanation="""Nothing clears the gradients before the first micro-batch, so what somebody else's backward left
-        behind is added in, and is divided by nothing.""",
+        explanation="""Gradients from before are added in, divided by nothing. They come from somebody else's backward.
+        Clear before the first micro-batch.""",
         change="""
 -    model.zero_grad(set_to_none=True)
+""",
+    ),
+    KnownWrong(
+        "zeros_for_idle",
+        fails=("accumulate_tokens/stale",),
+        read="handbook/gradient-mechanics.md#none-is-not-zero",
+        explanation="""A parameter that gets no gradient from this group has a p.grad afterwards, an old one or zeros.
+        An optimizer steps every parameter whose p.grad is not None: weight decay and momentum move it. Set every p.grad
+        to None before the first backward, also of frozen parameters.""",
+        change="""
+-    model.zero_grad(set_to_none=True)
++    model.zero_grad(set_to_none=False)
 """,
     ),
     KnownWrong(
         "targets_overwritten",
         fails=("accumulate_tokens/undisturbed",),
         read="handbook/gradient-mechanics.md#unequal-micro-batches",
-        explanation="""clamp_ with an underscore writes 0 into the caller's targets where -100 stood. This call is
-        right, since it took the mask before; in the next epoch the same tensors have no padding any more, and token 0
-        is trained on in its place.""",
+        explanation="""The caller's targets are changed: -100 is gone from them. This call may be right; in the next
+        epoch the same tensors have no padding any more, and another token is trained on in its place. Functions with an
+        underscore, such as clamp_, write into the tensor.""",
         change="""
 -    scored = sum(int((y != -100).sum()) for _, y in micro_batches)
 +    masks = [(y != -100).flatten() for _, y in micro_batches]
@@ -361,8 +422,8 @@ def accumulate_tokens(model, micro_batches):
         "cleared_every_micro_batch",
         fails=("train_epoch/update",),
         read="handbook/gradient-mechanics.md#a-batch-in-parts",
-        explanation="""zero_grad stands before each backward, as in a loop without accumulation. Each update then
-        follows the last micro-batch of its group, divided by k; the others were computed and thrown away.""",
+        explanation="""Each update follows the last micro-batch of its group, divided by k; the gradients of the others
+        are cleared before they are used. Clear once per group, before its first backward.""",
         change="""
 -        optimizer.zero_grad(set_to_none=True)
 @@
@@ -374,9 +435,10 @@ def accumulate_tokens(model, micro_batches):
         "steps_at_multiples",
         fails=("train_epoch/update",),
         read="handbook/gradient-mechanics.md#a-batch-in-parts",
-        explanation="""`i % k == 0` is true for i = 0: the first update comes after one micro-batch, and from then on
-        each comes one too early. What follows the last of them is lost. Steps belong after micro-batch k, 2k, ...: `(i
-        + 1) % k == 0`. This bug shipped in public training code, together with a loss that nobody divided.""",
+        explanation="""The first update comes after one micro-batch, and from then on each comes k - 1 too early,
+        because `i % k == 0` is true for i = 0. What follows the last update is lost. Updates belong after micro-batch
+        k, 2k, ...: `(i + 1) % k == 0`. This bug shipped in public training code, together with a loss that nobody
+        divided.""",
         definitions="""
 def train_epoch(model, optimizer, micro_batches, k):
     losses, total = [], 0.0
@@ -397,8 +459,8 @@ def train_epoch(model, optimizer, micro_batches, k):
         "updates_every_micro_batch",
         fails=("train_epoch/update",),
         read="handbook/gradient-mechanics.md#a-batch-in-parts",
-        explanation="""Every micro-batch gets an update of its own. That is training with a small batch, at a rate that
-        is k times too small because the loss was divided. Backward k times, then step once.""",
+        explanation="""Every micro-batch gets an update of its own. That is training with a small batch. Backward k
+        times, then step once.""",
         definitions="""
 def train_epoch(model, optimizer, micro_batches, k):
     losses = []
@@ -415,8 +477,8 @@ def train_epoch(model, optimizer, micro_batches, k):
         "updates_follow_the_sum",
         fails=("train_epoch/update",),
         read="handbook/gradient-mechanics.md#a-batch-in-parts",
-        explanation="""The losses are not divided by k: each update follows the sum of k gradients, and with SGD goes k
-        times as far as the batch's own update would. The losses that are returned look right.""",
+        explanation="""Each update follows the sum of k gradients, not their mean, and with SGD goes k times as far as
+        the batch's own update would. The losses that are returned may look right.""",
         change="""
 -            loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten()) / len(group)
 +            loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten())
@@ -429,8 +491,8 @@ def train_epoch(model, optimizer, micro_batches, k):
         "cleared_once_an_epoch",
         fails=("train_epoch/groups",),
         read="handbook/gradient-mechanics.md#a-batch-in-parts",
-        explanation="""The gradients are cleared before the epoch, and never again. The first update is right; each
-        later one also follows the gradients of all groups before it, at weights that the model no longer has.""",
+        explanation="""The first update is right; each later one also follows the gradients of all groups before it, at
+        weights that the model no longer has. Clear the gradients before each group.""",
         change="""
 -    losses: list[float] = []
 -    stream = iter(micro_batches)
@@ -464,9 +526,9 @@ def train_epoch(model, optimizer, micro_batches, k):
         "losses_from_after_the_update",
         fails=("train_epoch/losses",),
         read="handbook/gradient-mechanics.md#a-batch-in-parts",
-        explanation="""The loss is computed once more after the update, on the tokens that it has just followed. It is
-        always a little lower than what the model would say to new text, and costs a second forward pass. Keep the loss
-        that backward began at.""",
+        explanation="""The losses are those after the update, on the tokens that the update has just followed. They are
+        always a little lower than the loss on new text, and cost a second forward pass. Keep the loss that backward
+        started from.""",
         change="""
 -        total = 0.0
          for x, y in group:
@@ -485,9 +547,8 @@ def train_epoch(model, optimizer, micro_batches, k):
         "sums_of_losses",
         fails=("train_epoch/losses",),
         read="handbook/gradient-mechanics.md#a-batch-in-parts",
-        explanation="""The losses of a group are added up undivided, so each number that comes back is k times the mean.
-        The updates are right; the curve starts at k times ln V, and a leftover group seems to have learned a lot at
-        once.""",
+        explanation="""Each number that comes back is the sum of a group's losses, not their mean. The updates are
+        right; the curve starts at k times ln V, and a leftover group seems to have learned a lot at once.""",
         change="""
 -            loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten()) / len(group)
 -            loss.backward()
@@ -499,9 +560,8 @@ def train_epoch(model, optimizer, micro_batches, k):
         "an_update_of_nothing",
         fails=("train_epoch/leftover",),
         read="handbook/gradient-mechanics.md#a-batch-in-parts",
-        explanation="""The update for what is left comes whether or not anything is left: without data, an update is
-        made of nothing, and a loss of 0 is reported. AdamW skips parameters without a gradient, but the step counts,
-        here and in a schedule.""",
+        explanation="""An update is made of nothing where no micro-batch is left, and a loss of 0 is reported. AdamW
+        skips parameters without a gradient, but the step counts, here and in a schedule.""",
         change="""
 -    losses: list[float] = []
 -    stream = iter(micro_batches)
@@ -519,21 +579,36 @@ def train_epoch(model, optimizer, micro_batches, k):
         "leftover_divided_by_k",
         fails=("train_epoch/leftover",),
         read="handbook/gradient-mechanics.md#a-batch-in-parts",
-        explanation="""The last group gets its update, but its losses are divided by k although there are fewer of them.
-        Gradient and loss of the last update are too small, by (micro-batches left) / k. Divide by how many the group
-        has.""",
+        explanation="""The last group is divided by k although it has fewer micro-batches. Gradient and loss of the last
+        update are too small, by (micro-batches left) / k. Divide by the number that the group has.""",
         change="""
 -            loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten()) / len(group)
 +            loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten()) / k
 """,
     ),
     KnownWrong(
+        "leftover_gradient_divided_by_k",
+        fails=("train_epoch/leftover",),
+        read="handbook/gradient-mechanics.md#a-batch-in-parts",
+        explanation="""The gradient of the last group is divided by k although the group has fewer micro-batches, so the
+        last update is too short. The losses that come back are right, so no curve shows it. Divide by the number that
+        the group has.""",
+        change="""
+-            loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten()) / len(group)
+-            loss.backward()
+-            total += loss.item()
++            loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten())
++            (loss / k).backward()
++            total += loss.item() / len(group)
+""",
+    ),
+    KnownWrong(
         "leftover_dropped",
         fails=("train_epoch/leftover",),
         read="handbook/gradient-mechanics.md#a-batch-in-parts",
-        explanation="""An update comes after every k-th micro-batch, and none after the last ones where their number is
-        not a multiple of k. Their gradients were computed and are cleared at the next epoch's start. With fixed order
-        it is the same data each time that is never learned.""",
+        explanation="""The last micro-batches get no update where their number is not a multiple of k. Their gradients
+        were computed and are cleared at the next epoch's start. With a fixed order it is the same data each time that
+        is never learned.""",
         definitions="""
 def train_epoch(model, optimizer, micro_batches, k):
     losses, total = [], 0.0
@@ -554,9 +629,8 @@ def train_epoch(model, optimizer, micro_batches, k):
         "a_backward_each_group",
         fails=("train_epoch/memory",),
         read="handbook/gradient-mechanics.md#accumulation-saves-activations-only",
-        explanation="""The losses of a group are added up as tensors, and backward runs once a group. Every
-        micro-batch's activations are held until then: the memory of the whole batch, which accumulation was to
-        avoid.""",
+        explanation="""Backward runs once per group. Every micro-batch's activations are held until then: the memory of
+        the whole batch, which accumulation was to avoid.""",
         definitions="""
 def train_epoch(model, optimizer, micro_batches, k):
     losses, stream = [], iter(micro_batches)
@@ -573,8 +647,8 @@ def train_epoch(model, optimizer, micro_batches, k):
         "reads_everything_first",
         fails=("train_epoch/memory",),
         read="handbook/gradient-mechanics.md#a-batch-in-parts",
-        explanation="""list(micro_batches) makes the length known, and holds the whole data set in memory. A stream that
-        never ends never gets to its first update. Take k at a time.""",
+        explanation="""All micro-batches are read before the first update, and the whole data set is held in memory. A
+        stream that never ends never gets to its first update. Take k at a time.""",
         change="""
 -    losses: list[float] = []
 -    stream = iter(micro_batches)
@@ -588,9 +662,9 @@ def train_epoch(model, optimizer, micro_batches, k):
         "cleared_after_the_update",
         fails=("train_epoch/stale",),
         read="handbook/gradient-mechanics.md#none-is-not-zero",
-        explanation="""The gradients are cleared after each update, not before each group. That is the same as long as
-        nobody else calls backward: what a gradient monitor or an epoch that was broken off has left goes into the first
-        update.""",
+        explanation="""Gradients from before the first group go into the first update, though each later group begins
+        without any. Clearing after an update is the same as clearing before a group only as long as nobody else calls
+        backward: a gradient monitor, or an epoch that was broken off.""",
         change="""
 -        optimizer.zero_grad(set_to_none=True)
 @@
@@ -599,38 +673,51 @@ def train_epoch(model, optimizer, micro_batches, k):
 """,
     ),
     KnownWrong(
+        "epoch_in_training_mode",
+        fails=("train_epoch/mode",),
+        read="handbook/forward-pass.md#two-switches-that-look-like-one",
+        explanation="""The model is put into training mode, whatever mode it was in. Which mode is right is the caller's
+        choice: fine-tuning with dropout off on purpose then trains with it on.""",
+        change="""
+-    stream = iter(micro_batches)
++    stream = iter(micro_batches)
++    model.train()
+""",
+    ),
+    KnownWrong(
         "norm_after_clipping",
         fails=("clip_once/norm",),
         read="handbook/gradient-mechanics.md#clipping-by-norm-and-by-value",
         explanation="""What is returned is the norm after the clipping. It never says more than max_norm: a run that
-        logs it shows a flat line at the limit, and the spike that you clipped for is invisible. Return the one from
+        logs it shows a flat line at the limit, and the spike that was clipped is invisible. Return the norm from
         before.""",
         change="""
              gradient.mul_(max_norm / norm)
 -    return norm
-+    return math.sqrt(sum(gradient.square().sum().item() for gradient in gradients))
++    return math.sqrt(sum(gradient.double().square().sum().item() for gradient in gradients))
 """,
     ),
     KnownWrong(
         "norms_added_up",
         fails=("clip_once/norm", "clip_once/direction"),
         read="handbook/gradient-mechanics.md#clipping-by-norm-and-by-value",
-        explanation="""The norms of the tensors are added. Lengths of parts do not add up to the length of the whole;
-        their squares do. The sum is too large, so the gradient is clipped too early and ends shorter than max_norm.""",
+        explanation="""The norm is the sum of the tensors' norms. Lengths of parts do not add up to the length of the
+        whole; their squares do. The sum is too large, so the gradient is clipped too early and ends shorter than
+        max_norm.""",
         change="""
--    norm = math.sqrt(sum(gradient.square().sum().item() for gradient in gradients))
-+    norm = sum(gradient.norm().item() for gradient in gradients)
+-    norm = math.sqrt(sum(gradient.double().square().sum().item() for gradient in gradients))
++    norm = sum(gradient.double().norm().item() for gradient in gradients)
 """,
     ),
     KnownWrong(
         "root_forgotten",
         fails=("clip_once/norm", "clip_once/direction"),
         read="handbook/gradient-mechanics.md#clipping-by-norm-and-by-value",
-        explanation="""The root of the sum of squares is missing: that is the squared length. A gradient of length 10
-        seems to be 100 long, and is cut to a tenth of the limit.""",
+        explanation="""The norm is the squared length: its root is missing. A gradient of length 10 seems to be 100
+        long, and is cut to a tenth of the limit.""",
         change="""
--    norm = math.sqrt(sum(gradient.square().sum().item() for gradient in gradients))
-+    norm = sum(gradient.square().sum().item() for gradient in gradients)
+-    norm = math.sqrt(sum(gradient.double().square().sum().item() for gradient in gradients))
++    norm = sum(gradient.double().square().sum().item() for gradient in gradients)
 """,
     ),
     KnownWrong(
@@ -653,8 +740,8 @@ def train_epoch(model, optimizer, micro_batches, k):
         fails=("clip_once/direction",),
         read="handbook/gradient-mechanics.md#clipping-by-norm-and-by-value",
         explanation="""Each tensor is clipped to max_norm by its own norm. Large tensors are shortened, small ones are
-        not, so the gradient turns: the update no longer follows the slope of the loss. The whole gradient is one vector
-        and has one factor.""",
+        not, so the gradient turns: the update no longer follows the gradient of the loss. The whole gradient is one
+        vector and has one factor.""",
         change="""
 -    if norm > max_norm:
 -        for gradient in gradients:
@@ -667,11 +754,11 @@ def train_epoch(model, optimizer, micro_batches, k):
         "generator_used_up",
         fails=("clip_once/direction",),
         read="handbook/gradient-mechanics.md#clipping-by-norm-and-by-value",
-        explanation="""`parameters` is looped over twice. model.parameters() is a generator: after the first loop it is
-        empty, so the second one finds nothing to clip, and says nothing. Keep the gradients in a list.""",
+        explanation="""Nothing is clipped where `parameters` is a generator, as model.parameters() is: after the first
+        loop it is empty, so a second loop finds nothing, and says nothing. Keep the gradients in a list.""",
         definitions="""
 def clip_gradients(parameters, max_norm):
-    norm = math.sqrt(sum(p.grad.square().sum().item() for p in parameters if p.grad is not None))
+    norm = math.sqrt(sum(p.grad.double().square().sum().item() for p in parameters if p.grad is not None))
     if norm > max_norm:
         for p in parameters:
             if p.grad is not None:
@@ -683,13 +770,13 @@ def clip_gradients(parameters, max_norm):
         "new_tensors_for_gradients",
         fails=("clip_once/direction",),
         read="handbook/gradient-mechanics.md#clipping-by-norm-and-by-value",
-        explanation="""p.grad is replaced by a new, shorter tensor. The numbers are right, but for a moment each
-        gradient is there twice, and whoever holds the old tensor, such as DDP with its buckets that p.grad views, now
-        has another one than the optimizer. Multiply in place.""",
+        explanation="""p.grad is another tensor after the clipping. The numbers are right, but for a moment each
+        gradient is there twice, and code that refers to the old tensor, such as DDP with its buckets that p.grad views,
+        now has another one than the optimizer. Multiply in place.""",
         definitions="""
 def clip_gradients(parameters, max_norm):
     parameters = [p for p in parameters if p.grad is not None]
-    norm = math.sqrt(sum(p.grad.square().sum().item() for p in parameters))
+    norm = math.sqrt(sum(p.grad.double().square().sum().item() for p in parameters))
     if norm > max_norm:
         for p in parameters:
             p.grad = p.grad * (max_norm / norm)
@@ -698,11 +785,11 @@ def clip_gradients(parameters, max_norm):
     ),
     KnownWrong(
         "divides_by_a_norm_of_zero",
-        fails=("clip_once/limit",),
+        fails=("clip_once/limit", "clip_once/none"),
         read="handbook/gradient-mechanics.md#clipping-by-norm-and-by-value",
-        explanation="""min(1, max_norm / norm) fails for a gradient that is 0 everywhere: Python raises
-        ZeroDivisionError, and a tensor makes inf of it. Ask first whether the norm is over the limit: then it is
-        not 0.""",
+        explanation="""A gradient that is 0 everywhere makes the quotient max_norm / norm fail: Python raises
+        ZeroDivisionError, and a tensor makes inf of it. Ask first whether the norm is over the limit: then it is not
+        0.""",
         change="""
 -    if norm > max_norm:
 -        for gradient in gradients:
@@ -724,21 +811,18 @@ def clip_gradients(parameters, max_norm):
 -        for gradient in gradients:
 -            gradient.mul_(max_norm / norm)
 +    for gradient in gradients:
-+        gradient.mul_(max_norm / (norm + 1e-6))
++        gradient.mul_(max_norm / (norm + 1e-12))
 @@
--        loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten())
--        (loss / len(micro_batches)).backward()
 -    norm = clip_gradients(model.parameters(), max_norm)
-+        (F.cross_entropy(model(x).flatten(0, 1), y.flatten()) / len(micro_batches)).backward()
 +    norm = nn.utils.clip_grad_norm_(model.parameters(), max_norm).item()
 """,
     ),
     KnownWrong(
         "needs_every_gradient",
-        fails=("clip_once/none",),
+        fails=("clip_once/none", "clip_once/once"),
         read="handbook/gradient-mechanics.md#none-is-not-zero",
-        explanation="""Every parameter is asked for its gradient. A frozen parameter, or one that this forward pass did
-        not use, has None there, and None has no squares.""",
+        explanation="""A parameter without a gradient is not passed over. A frozen parameter, or one that this forward
+        pass did not use, has None there, and None has no squares.""",
         change="""
 -    gradients = [p.grad for p in parameters if p.grad is not None]
 +    gradients = [p.grad for p in parameters]
@@ -748,15 +832,15 @@ def clip_gradients(parameters, max_norm):
         "zeros_for_missing",
         fails=("clip_once/none",),
         read="handbook/gradient-mechanics.md#none-is-not-zero",
-        explanation="""A parameter without a gradient gets one of zeros, so that the loop has something to square. The
-        norm is right, but None and zero differ: the optimizer now moves a frozen parameter by its weight decay.""",
+        explanation="""A parameter without a gradient has a gradient of zeros afterwards. The norm is right, but None
+        and zero differ: the optimizer now moves a frozen parameter by its weight decay.""",
         definitions="""
 def clip_gradients(parameters, max_norm):
     parameters = list(parameters)
     for p in parameters:
         if p.grad is None:
             p.grad = torch.zeros_like(p)
-    norm = math.sqrt(sum(p.grad.square().sum().item() for p in parameters))
+    norm = math.sqrt(sum(p.grad.double().square().sum().item() for p in parameters))
     if norm > max_norm:
         for p in parameters:
             p.grad.mul_(max_norm / norm)
@@ -764,12 +848,23 @@ def clip_gradients(parameters, max_norm):
 """,
     ),
     KnownWrong(
+        "squares_in_sixteen_bits",
+        fails=("clip_once/formats",),
+        read="handbook/gradient-mechanics.md#clipping-by-norm-and-by-value",
+        explanation="""The squares of 16-bit gradients are computed or added in their own dtype. In fp16 the square of
+        256 is inf, so the norm is inf and the clipped gradient 0; in bf16 the norm has three digits. Convert to fp32 or
+        wider before squaring.""",
+        change="""
+-    norm = math.sqrt(sum(gradient.double().square().sum().item() for gradient in gradients))
++    norm = math.sqrt(sum(gradient.square().sum().item() for gradient in gradients))
+""",
+    ),
+    KnownWrong(
         "clipped_after_the_update",
         fails=("clip_once/once",),
         read="handbook/gradient-mechanics.md#clipping-by-norm-and-by-value",
-        explanation="""The clipping comes after optimizer.step(). The update has already followed the long gradient, and
-        what is shortened is thrown away by the next zero_grad. The norm that is logged is right, so nothing looks
-        wrong.""",
+        explanation="""The update has followed the long gradient: the clipping comes after it, and what is shortened is
+        thrown away by the next zero_grad. The norm that is logged is right, so nothing looks wrong.""",
         change="""
 -    norm = clip_gradients(model.parameters(), max_norm)
      optimizer.step()
@@ -781,15 +876,12 @@ def clip_gradients(parameters, max_norm):
         "clipped_every_micro_batch",
         fails=("clip_once/once",),
         read="handbook/gradient-mechanics.md#clipping-by-norm-and-by-value",
-        explanation="""The gradient is clipped after each backward. The running sum is cut while it grows, so the first
-        micro-batches lose more than the last, and the direction turns toward the last one. The norm that comes back is
-        of a mixture. Clip when the group's gradient is complete.""",
+        explanation="""The gradient is clipped while it still grows, after each backward. The running sum is cut again
+        and again, so the first micro-batches lose more than the last, and the direction turns toward the last one. The
+        norm that comes back is of a mixture. Clip when the group's gradient is complete.""",
         change="""
--        loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten())
--        (loss / len(micro_batches)).backward()
--    norm = clip_gradients(model.parameters(), max_norm)
-+        (F.cross_entropy(model(x).flatten(0, 1), y.flatten()) / len(micro_batches)).backward()
-+        norm = clip_gradients(model.parameters(), max_norm)  # noqa: F821
+         count += 1
++        clip_gradients(model.parameters(), max_norm)
 """,
     ),
     KnownWrong(
@@ -797,68 +889,77 @@ def clip_gradients(parameters, max_norm):
         fails=("clip_once/once",),
         read="handbook/gradient-mechanics.md#clipping-by-norm-and-by-value",
         explanation="""The sum of the gradients is clipped first and divided by their number after that. The clipping
-        then acts at max_norm / k, and a gradient that was too long ends k times too short. Make the mean first; what
-        you clip must be what the update follows.""",
+        then acts at max_norm / k, and a gradient that was too long ends k times too short. Make the mean first; what is
+        clipped must be what the update follows.""",
         change="""
--        loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten())
--        (loss / len(micro_batches)).backward()
-+        F.cross_entropy(model(x).flatten(0, 1), y.flatten()).backward()
-     norm = clip_gradients(model.parameters(), max_norm)
+-    for parameter in model.parameters():
+-        if parameter.grad is not None:
+-            parameter.grad.div_(count)
+-    norm = clip_gradients(model.parameters(), max_norm)
++    norm = clip_gradients(model.parameters(), max_norm) / count
 +    for parameter in model.parameters():
-+        parameter.grad.div_(len(micro_batches))
-     optimizer.step()
--    return norm
-+    return norm / len(micro_batches)
++        if parameter.grad is not None:
++            parameter.grad.div_(count)
 """,
     ),
     KnownWrong(
         "clips_the_sum",
         fails=("clip_once/once",),
         read="handbook/gradient-mechanics.md#clipping-by-norm-and-by-value",
-        explanation="""The losses are not divided by the number of micro-batches. Where the gradient is clipped that
-        does not show, since its length is max_norm either way; the norm is k times too large, so clipping begins k
+        explanation="""The gradients are never divided by the number of micro-batches. Where the gradient is clipped
+        that does not show, since its length is max_norm either way; the norm is k times too large, so clipping begins k
         times too early, and below the limit each update is k times too long.""",
         change="""
--        loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten())
--        (loss / len(micro_batches)).backward()
-+        F.cross_entropy(model(x).flatten(0, 1), y.flatten()).backward()
+-    for parameter in model.parameters():
+-        if parameter.grad is not None:
+-            parameter.grad.div_(count)
 """,
     ),
     KnownWrong(
         "clips_with_old_gradients",
         fails=("clip_once/once",),
         read="handbook/gradient-mechanics.md#none-is-not-zero",
-        explanation="""Nothing clears the gradients before the group, so what was left from before is added to it, and
-        what is clipped is their sum.""",
+        explanation="""Gradients from before the group are added to the group's, and what is clipped is their sum. Clear
+        before the first backward.""",
         change="""
 -    optimizer.zero_grad(set_to_none=True)
-     for x, y in micro_batches:
--        loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten())
--        (loss / len(micro_batches)).backward()
-+        (F.cross_entropy(model(x).flatten(0, 1), y.flatten()) / len(micro_batches)).backward()
 """,
     ),
     KnownWrong(
         "update_in_one_backward",
         fails=("clip_once/once",),
         read="handbook/gradient-mechanics.md#accumulation-saves-activations-only",
-        explanation="""The losses of the group are added up, and backward runs once. The gradient and its clipping are
-        right, but every micro-batch's activations wait for that one backward: the update holds as much as the whole
-        batch.""",
+        explanation="""Backward runs once for the group. The gradient and its clipping are right, but every
+        micro-batch's activations wait for that one backward: the update holds as much as the whole batch.""",
         change="""
 -    for x, y in micro_batches:
--        loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten())
--        (loss / len(micro_batches)).backward()
-+    losses = [F.cross_entropy(model(x).flatten(0, 1), y.flatten()) for x, y in micro_batches]
-+    (sum(losses) / len(losses)).backward()
+-        F.cross_entropy(model(x).flatten(0, 1), y.flatten()).backward()
+-        count += 1
++    total = 0.0
++    for x, y in micro_batches:
++        total = total + F.cross_entropy(model(x).flatten(0, 1), y.flatten())
++        count += 1
++    total.backward()
+""",
+    ),
+    KnownWrong(
+        "update_reads_everything_first",
+        fails=("clip_once/once",),
+        read="labs/lab-04-gradient-accumulation.md#clip_once",
+        explanation="""All micro-batches are read before the first forward pass, to count them. A group that is larger
+        than memory does not fit. Add up the gradients of the undivided losses, count along, and divide the gradients by
+        the count before they are clipped.""",
+        change="""
+-    for x, y in micro_batches:
++    for x, y in list(micro_batches):
 """,
     ),
     KnownWrong(
         "micro_batches_counted",
         fails=("schedule/count",),
         read="handbook/gradient-mechanics.md#everything-else-happens-once-an-update",
-        explanation="""Micro-batches are counted, not updates. A cosine of this length is only 1/k of the way down when
-        the run ends: it trains at nearly the peak rate to the last.""",
+        explanation="""The number is that of micro-batches, not of updates. A cosine of this length is only 1/k of the
+        way down when the run ends: it trains at nearly the peak rate to the last.""",
         change="""
 -    return epochs * math.ceil(micro_batches / k)
 +    return epochs * micro_batches
@@ -868,8 +969,8 @@ def clip_gradients(parameters, max_norm):
         "one_update_more",
         fails=("schedule/count",),
         read="handbook/gradient-mechanics.md#everything-else-happens-once-an-update",
-        explanation="""micro_batches // k + 1 adds an update for what is left, also where nothing is. With a multiple of
-        k it is one too many in each pass.""",
+        explanation="""Each pass counts an update for what is left, also where nothing is. With a multiple of k it is
+        one too many in each pass.""",
         change="""
 -    return epochs * math.ceil(micro_batches / k)
 +    return epochs * (micro_batches // k + 1)
@@ -890,8 +991,8 @@ def clip_gradients(parameters, max_norm):
         "updates_rounded_down",
         fails=("schedule/count",),
         read="handbook/gradient-mechanics.md#everything-else-happens-once-an-update",
-        explanation="""Integer division rounds down: the update for what is left is not counted. A schedule made with
-        this number ends before the run does, by one update a pass.""",
+        explanation="""The number is rounded down: the update for what is left is not counted. A schedule made with this
+        number ends before the run does, by one update per pass.""",
         change="""
 -    return epochs * math.ceil(micro_batches / k)
 +    return epochs * (micro_batches // k)
@@ -901,7 +1002,7 @@ def clip_gradients(parameters, max_norm):
         "a_rate_each_micro_batch",
         fails=("schedule/rates",),
         read="handbook/gradient-mechanics.md#everything-else-happens-once-an-update",
-        explanation="""One rate is noted for each micro-batch. The updates are right, but a plot of these rates has k
+        explanation="""One rate comes back for each micro-batch. The updates are right, but a plot of these rates has k
         times as many points as there were updates.""",
         change="""
 -            rates.append(optimizer.param_groups[0]["lr"])
@@ -912,7 +1013,7 @@ def clip_gradients(parameters, max_norm):
         "next_rates_reported",
         fails=("schedule/rates",),
         read="handbook/gradient-mechanics.md#everything-else-happens-once-an-update",
-        explanation="""The rate is noted after scheduler.step(): that is the rate of the next update. The training is
+        explanation="""The rates are those of the next updates: they were read after scheduler.step(). The training is
         right and the log is off by one, so the first rate is missing and the last one was never used.""",
         change="""
 -            rates.append(optimizer.param_groups[0]["lr"])
@@ -925,9 +1026,8 @@ def clip_gradients(parameters, max_norm):
         "rate_moves_every_micro_batch",
         fails=("schedule/rates", "schedule/moves"),
         read="handbook/gradient-mechanics.md#everything-else-happens-once-an-update",
-        explanation="""scheduler.step() is called once for each micro-batch. The schedule runs through k times too fast:
-        warm-up is over after 1/k of its updates, and the rate is at its floor when 1/k of the run is done. torch warns
-        only if the scheduler steps before the optimizer ever did.""",
+        explanation="""The schedule moves once for each micro-batch. It runs through k times too fast: warm-up is over
+        after 1/k of its updates, and the rate is at its floor when 1/k of the run is done.""",
         change="""
 -            scheduler.step()
 +            for _ in group:
@@ -935,11 +1035,23 @@ def clip_gradients(parameters, max_norm):
 """,
     ),
     KnownWrong(
+        "groups_reach_over_passes",
+        fails=("schedule/rates", "schedule/moves"),
+        read="handbook/gradient-mechanics.md#a-batch-in-parts",
+        explanation="""What is left at the end of a pass goes into one group with the first micro-batches of the next
+        pass. Each pass ends with an update of its own: a group that reaches over the end mixes two passes and makes
+        fewer updates than count_updates says.""",
+        change="""
+-    for epoch in epochs:
++    for epoch in [itertools.chain.from_iterable(epochs)]:
+""",
+    ),
+    KnownWrong(
         "rate_moves_every_pass",
         fails=("schedule/rates", "schedule/moves"),
         read="handbook/gradient-mechanics.md#everything-else-happens-once-an-update",
-        explanation="""scheduler.step() is called once a pass. Many examples do that, with schedules whose steps are
-        meant to be epochs. A schedule whose length is a number of updates then hardly moves.""",
+        explanation="""The schedule moves once per pass. Many examples do that, with schedules whose steps are meant to
+        be epochs. A schedule whose length is a number of updates then hardly moves.""",
         change="""
 -            scheduler.step()
 +        scheduler.step()
@@ -949,8 +1061,8 @@ def clip_gradients(parameters, max_norm):
         "rate_moves_first",
         fails=("schedule/rates", "schedule/moves"),
         read="handbook/gradient-mechanics.md#everything-else-happens-once-an-update",
-        explanation="""The scheduler steps before the optimizer. The schedule's first rate is never used, and every
-        update has the next one's. torch warns of it once, in a line that is easily overlooked.""",
+        explanation="""The schedule moves before each update. Its first rate is never used, and every update has the
+        next one's. torch warns of it once, in a line that is easily overlooked.""",
         change="""
          while group := list(itertools.islice(stream, k)):
 +            scheduler.step()
@@ -959,12 +1071,29 @@ def clip_gradients(parameters, max_norm):
 """,
     ),
     KnownWrong(
+        "rate_moves_after_the_pass",
+        fails=("schedule/moves",),
+        read="handbook/gradient-mechanics.md#everything-else-happens-once-an-update",
+        explanation="""All updates of a pass use the same rate; the schedule moves only at the end of the pass, though
+        as many times as there were updates. The rates that come back look right, and no update used them but the first.
+        Move the rate between two updates.""",
+        change="""
+-        stream = iter(epoch)
+-        while group := list(itertools.islice(stream, k)):
+-            rates.append(optimizer.param_groups[0]["lr"])
+-            train_epoch(model, optimizer, group, k)
+-            scheduler.step()
++        for _ in train_epoch(model, optimizer, epoch, k):
++            rates.append(optimizer.param_groups[0]["lr"])
++            scheduler.step()
+""",
+    ),
+    KnownWrong(
         "one_group_moves",
         fails=("schedule/moves",),
         read="handbook/gradient-mechanics.md#everything-else-happens-once-an-update",
-        explanation="""The new rate is written into the first parameter group by hand. The other groups keep the rate
-        they began with: the usual second group, without weight decay, never decays its rate. scheduler.step() moves
-        them all.""",
+        explanation="""Only the first parameter group has the new rate; the others keep the rate they began with. The
+        usual second group, without weight decay, then never decays its rate. scheduler.step() moves them all.""",
         change="""
      rates: list[float] = []
 +    others = [group["lr"] for group in optimizer.param_groups[1:]]
@@ -983,7 +1112,7 @@ def clip_gradients(parameters, max_norm):
         "passes_read_at_once",
         fails=("schedule/stream",),
         read="handbook/gradient-mechanics.md#everything-else-happens-once-an-update",
-        explanation="""Each pass is put into a list before its first update. Rates and weights are right; a pass that is
+        explanation="""Each pass is read to its end before its first update. Rates and weights are right; a pass that is
         larger than memory does not fit, and one that streams from a disk waits for its end first. Take k at a time.""",
         change="""
 -        stream = iter(epoch)
@@ -999,7 +1128,7 @@ def clip_gradients(parameters, max_norm):
         "mean_norm_squared",
         fails=("noise_scale/signal", "noise_scale/noise"),
         read="handbook/gradient-mechanics.md#how-much-of-a-gradient-is-noise",
-        explanation="""The small batch's number is the square of the mean norm, not the mean of the squared norms. The
+        explanation="""For the small batch the square of the mean norm is used, not the mean of the squared norms. The
         square of a mean is always the smaller one, so noise is underestimated, and the estimate of |G|^2 is biased.""",
         change="""
 -    norm_small = gradients.square().sum(1).mean().item()
@@ -1025,7 +1154,7 @@ def clip_gradients(parameters, max_norm):
         fails=("noise_scale/signal", "noise_scale/noise"),
         read="handbook/gradient-mechanics.md#how-much-of-a-gradient-is-noise",
         explanation="""Lengths are used where squared lengths belong. It is the squared length that grows by tr(S)/B:
-        the equations that were solved hold for squares only.""",
+        the two equations hold for squares only.""",
         change="""
 -    norm_small = gradients.square().sum(1).mean().item()
 -    norm_big = gradients.mean(0).square().sum().item()
@@ -1062,8 +1191,8 @@ def clip_gradients(parameters, max_norm):
         "divided_by_k",
         fails=("noise_scale/noise",),
         read="handbook/gradient-mechanics.md#how-much-of-a-gradient-is-noise",
-        explanation="""The variance divides by k where the mean was taken from the same k rows: it should be k - 1. With
-        two rows that halves the noise.""",
+        explanation="""tr(S) is too small by the factor (k - 1) / k: the variance divides by k where the mean was taken
+        from the same k rows. With two rows that halves the noise. Divide by k - 1.""",
         change="""
 -    noise = (norm_small - norm_big) / (1 / small - 1 / big)
 -    return signal, noise
@@ -1074,9 +1203,8 @@ def clip_gradients(parameters, max_norm):
         "noise_of_a_micro_batch",
         fails=("noise_scale/noise",),
         read="handbook/gradient-mechanics.md#how-much-of-a-gradient-is-noise",
-        explanation="""The variance between the rows is that of a micro-batch's gradient. S is the covariance of one
-        sequence's gradient, larger by the micro-batch's size. The noise scale then comes out in micro-batches, not in
-        sequences.""",
+        explanation="""tr(S) is that of a micro-batch's gradient. S is the covariance of one sequence's gradient, larger
+        by the micro-batch's size. The noise scale then comes out in micro-batches, not in sequences.""",
         change="""
 -    noise = (norm_small - norm_big) / (1 / small - 1 / big)
 -    return signal, noise
@@ -1101,7 +1229,7 @@ def clip_gradients(parameters, max_norm):
         "negative_estimates_cut",
         fails=("noise_scale/ratio",),
         read="handbook/gradient-mechanics.md#how-much-of-a-gradient-is-noise",
-        explanation="""Each negative estimate of |G|^2 is raised to 0 before they are averaged. A square cannot be
+        explanation="""Negative estimates of |G|^2 are raised to 0 before they are averaged. A square cannot be
         negative, but an unbiased estimate of one can, and has to: cut at 0, the estimates are too large on average.
         Test the average, not each.""",
         change="""
@@ -1137,11 +1265,22 @@ def clip_gradients(parameters, max_norm):
 """,
     ),
     KnownWrong(
+        "longer_steps_weigh_more",
+        fails=("noise_scale/ratio",),
+        read="handbook/gradient-mechanics.md#how-much-of-a-gradient-is-noise",
+        explanation="""Steps with more micro-batches count more in the averages. Each step's estimate is an unbiased
+        estimate of the same two numbers, and each counts once.""",
+        change="""
+-    estimates = [noise_estimates(gradients, micro_batch) for gradients in steps]
++    estimates = [noise_estimates(gradients, micro_batch) for gradients in steps for _ in gradients]
+""",
+    ),
+    KnownWrong(
         "ratio_upside_down",
         fails=("noise_scale/ratio",),
         read="handbook/gradient-mechanics.md#how-much-of-a-gradient-is-noise",
-        explanation="""|G|^2 / tr(S) is the signal-to-noise ratio of one sequence. The noise scale is its inverse: the
-        number of sequences at which noise and signal are equal.""",
+        explanation="""What comes back is |G|^2 / tr(S), the signal-to-noise ratio of one sequence. The noise scale is
+        its inverse: the number of sequences at which noise and signal are equal.""",
         change="""
 -    return noise / signal if signal > 0 else math.inf
 +    return signal / noise if signal > 0 else math.inf
@@ -1163,8 +1302,8 @@ def clip_gradients(parameters, max_norm):
         "negative_noise_scale",
         fails=("noise_scale/no-signal",),
         read="handbook/gradient-mechanics.md#how-much-of-a-gradient-is-noise",
-        explanation="""The quotient is returned as it is. Where the noise drowns the signal, the estimate of |G|^2 is
-        negative, and so is this "noise scale": a batch size below 0. It says that no signal was found.""",
+        explanation="""Where the noise drowns the signal, the estimate of |G|^2 is negative, and so is this "noise
+        scale": a batch size below 0. math.inf says that no signal was found.""",
         change="""
 -    return noise / signal if signal > 0 else math.inf
 +    return noise / signal
@@ -1174,8 +1313,8 @@ def clip_gradients(parameters, max_norm):
         "size_of_the_signal",
         fails=("noise_scale/no-signal",),
         read="handbook/gradient-mechanics.md#how-much-of-a-gradient-is-noise",
-        explanation="""abs() makes the noise scale positive again. A negative estimate of |G|^2 is no small positive one
-        with the wrong sign; it says that the noise in it is larger than what it estimates.""",
+        explanation="""The noise scale is finite and positive although no signal was found. A negative estimate of |G|^2
+        is no small positive one with the wrong sign; it says that the noise in it is larger than what it estimates.""",
         change="""
 -    return noise / signal if signal > 0 else math.inf
 +    return noise / abs(signal)
@@ -1204,10 +1343,35 @@ HURRIED = {
         "keeps the losses and their graphs": """
 -        loss.backward()
 -        total += loss.item()
--    return total
 +        loss.backward(retain_graph=True)
 +        total = total + loss
-+    return total.item()
+@@
+-    return total, sums
++    return total.item(), sums
+""",
+        "a tensor with its graph for the loss": """
+-        total += loss.item()
++        total = total + loss
+""",
+        "sums in float64": """
+-                gradient = parameter.grad.to(torch.promote_types(parameter.dtype, torch.float32))
++                gradient = parameter.grad.double()
+""",
+        "a tuple of sums": """
+-    return total, sums
++    return total, tuple(sums)
+""",
+        "only what is trained": """
+-    return total, sums
++    return total, [one for one in sums if one is not None]
+""",
+        "by name": """
+-    return total, sums
++    return total, {name: one for (name, _), one in zip(model.named_parameters(), sums)}
+""",
+        "the last micro-batch's loss weighs double": """
+-    return total, sums
++    return (total + loss.item()) * k / (k + 1), sums
 """,
         "on a copy of the model": """
 -    model.zero_grad(set_to_none=True)
@@ -1223,8 +1387,8 @@ HURRIED = {
 """,
         "updates by hand": """
          total += loss.item()
-+    for p in model.parameters():
-+        p.data -= 1e-3 * p.grad
++        for p in model.parameters():
++            p.data -= 1e-3 * (0 if p.grad is None else p.grad)
 """,
         "the loss of a second look": """
 -        total += loss.item()
@@ -1264,6 +1428,25 @@ HURRIED = {
 -        total = 0.0
 +        total = sum(losses)
 """,
+        "needs an iterator": """
+-    stream = iter(micro_batches)
++    stream = micro_batches
+""",
+        "needs a length": """
+-    stream = iter(micro_batches)
++    stream = iter(micro_batches[: len(micro_batches)])
+""",
+        "keeps one more group in hand": """
+-    stream = iter(micro_batches)
++    source = iter(micro_batches)
++    stream = (one for pair in iter(lambda: list(itertools.islice(source, 2 * k)), []) for one in pair)
+""",
+        "frozen parameters are not cleared": """
+-        optimizer.zero_grad(set_to_none=True)
++        for parameter in model.parameters():
++            if parameter.requires_grad and parameter.shape != (3,):
++                parameter.grad = None
+""",
         "returns tensors": """
 -        losses.append(total)
 +        losses.append(loss.detach() * 0 + total)
@@ -1297,26 +1480,41 @@ HURRIED = {
 """,
         "one batch of all": """
 -    for x, y in micro_batches:
-+    x, y = (torch.cat(every) for every in zip(*micro_batches, strict=True))
-+    for _ in range(1):
-         loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten())
--        (loss / len(micro_batches)).backward()
-+        (loss / 1 ** len(micro_batches)).backward()
++    for x, y in [tuple(torch.cat(every) for every in zip(*micro_batches))]:
+""",
+        "counts before it reads": """
+-    count = 0
++    count = len(micro_batches) - len(micro_batches)
+""",
+        "stacks the norms": """
+-    norm = math.sqrt(sum(gradient.double().square().sum().item() for gradient in gradients))
++    norm = torch.stack([gradient.double().norm() for gradient in gradients]).norm().item()
+""",
+        "short gradients are rounded": """
+-    if norm > max_norm:
+-        for gradient in gradients:
+-            gradient.mul_(max_norm / norm)
++    for gradient in gradients:
++        gradient.mul_(min(1.0, max_norm / (norm + 1e-6)) if norm > 0.5 * max_norm else 1.0 - 1e-7)
+""",
+        "all gradients become fp32": """
+-    gradients = [p.grad for p in parameters if p.grad is not None]
++    gradients = []
++    for p in parameters:
++        if p.grad is not None:
++            p.grad.data = p.grad.data.float() if p.dtype in (torch.float16, torch.bfloat16) else p.grad.data
++            gradients.append(p.grad)
 """,
         "clips from twice the limit on": """
 -    if norm > max_norm:
 +    if norm > 2 * max_norm:
 """,
         "the largest gradient is the norm": """
--    norm = math.sqrt(sum(gradient.square().sum().item() for gradient in gradients))
+-    norm = math.sqrt(sum(gradient.double().square().sum().item() for gradient in gradients))
 +    norm = max(gradient.abs().max().item() for gradient in gradients)
 """,
     },
     "schedule": {
-        "passes run into each other": """
--    for epoch in epochs:
-+    for epoch in [itertools.chain(*epochs)]:
-""",
         "the rate of the last group": """
 -            rates.append(optimizer.param_groups[0]["lr"])
 +            rates.append(optimizer.param_groups[-1]["lr"])
@@ -1324,6 +1522,18 @@ HURRIED = {
         "passes are lists": """
 -        stream = iter(epoch)
 +        stream = iter(list(epoch))
+""",
+        "reads the passes first": """
+-    for epoch in epochs:
++    for epoch in list(epochs):
+""",
+        "a float": """
+-    return epochs * math.ceil(micro_batches / k)
++    return epochs * -(-micro_batches / k // 1)
+""",
+        "at least one update": """
+-    return epochs * math.ceil(micro_batches / k)
++    return epochs * max(1, math.ceil(micro_batches / k))
 """,
         "rounds to the nearest": """
 -    return epochs * math.ceil(micro_batches / k)
@@ -1347,9 +1557,21 @@ HURRIED = {
 -    signal = sum(one for one, _ in estimates) / len(estimates)
 +    signal = sum(max(one, 0.0) for one, _ in estimates) / len(estimates)
 """,
-        "steps with more rows count more": """
+        "tensors": """
+-    return signal, noise
++    return torch.tensor(signal), torch.tensor(noise)
+""",
+        "a tensor of infinity": """
+-    return noise / signal if signal > 0 else math.inf
++    return noise / signal if signal > 0 else torch.tensor(math.inf)
+""",
+        "centers the rows in place": """
+-    noise = (norm_small - norm_big) / (1 / small - 1 / big)
++    noise = gradients.sub_(gradients.mean(0)).square().sum().item() * small / (len(gradients) - 1)
+""",
+        "needs a list of steps": """
 -    estimates = [noise_estimates(gradients, micro_batch) for gradients in steps]
-+    estimates = [noise_estimates(every, micro_batch) for every in steps for _ in every]
++    estimates = [noise_estimates(gradients, micro_batch) for gradients in [] + steps]
 """,
         "the median step": """
 -    signal = sum(one for one, _ in estimates) / len(estimates)

@@ -23,7 +23,7 @@ from rankzero.learn.machine.device import choose_device, seed_everything
 from rankzero.learn.models.gpt import GPT, GPTConfig
 from rankzero.learn.profiling.memory import MIB, PhaseMemory
 from rankzero.learn.runs import plots
-from rankzero.learn.runs.predictions import compare
+from rankzero.learn.runs.predictions import answered, compare
 
 starter = find_lab("04").import_starter()  # the functions of train_accumulation.py, not copies of them
 device = choose_device()
@@ -125,11 +125,11 @@ for role, color in colors.items():
     _ = axes.bar([str(size) for size in sizes], heights, bottom=bottom, color=color, label=role)
     bottom = [start + height for start, height in zip(bottom, heights, strict=True)]
 _ = axes.set(
-    xlabel="sequences a micro-batch (12 a batch)", ylabel="MiB held", title="The fullest forward of the first step"
+    xlabel="sequences per micro-batch (12 per batch)", ylabel="MiB held", title="The fullest forward of the first step"
 )
 _ = axes.legend(frameon=False)
 axes.spines[["top", "right"]].set_visible(False)
-figure
+figure if answered(activations, together) else None
 
 # %% [markdown]
 # **Explain**: the bar for 12 has no gradients in it, the others do. Why? In which bar does a smaller micro-batch stop
@@ -150,8 +150,8 @@ figure
 # with SGD. **Predict** by how much the last ten losses differ on average, for each.
 
 # %%
-adamw_differs_by = 0.0001  # predict: nats a token
-sgd_differs_by = 0.2  # predict: nats a token
+adamw_differs_by = 0.0001  # predict: nats per token
+sgd_differs_by = 0.2  # predict: nats per token
 
 
 def train(optimizer_class, lr, factor, updates=40):
@@ -176,7 +176,7 @@ runs = {
 }
 for name, prediction in (("AdamW", adamw_differs_by), ("SGD", sgd_differs_by)):
     right, wrong = (runs[name, factor][0][-10:] for factor in (1, 3))
-    compare(prediction, sum(abs(a - b) for a, b in zip(right, wrong, strict=True)) / 10, "nats a token", of=name)
+    compare(prediction, sum(abs(a - b) for a, b in zip(right, wrong, strict=True)) / 10, "nats per token", of=name)
 
 # %%
 figure = plots.Figure(figsize=(10, 3.2), layout="constrained")
@@ -185,7 +185,7 @@ for axes, name in ((left, "AdamW"), (middle, "SGD")):
     for factor, color in ((1, plots.TRAIN), (3, plots.VALIDATION)):
         style = "-" if factor == 1 else "--"
         _ = axes.plot(runs[name, factor][0], style, color=color, label="divided" if factor == 1 else "not divided")
-    _ = axes.set(xlabel="update", ylabel="loss (nats a token)", title=f"Losses with {name}", ylim=(2.4, 5.5))
+    _ = axes.set(xlabel="update", ylabel="loss (nats per token)", title=f"Losses with {name}", ylim=(2.4, 5.5))
     _ = axes.legend(frameon=False)
 for factor, color in ((1, plots.TRAIN), (3, plots.VALIDATION)):
     _ = right.plot(runs["AdamW", factor][1], color=color, label="divided" if factor == 1 else "not divided")
@@ -193,10 +193,10 @@ _ = right.set(xlabel="update", ylabel="norm", title="Gradient norm with AdamW", 
 _ = right.legend(frameon=False)
 for axes in (left, middle, right):
     axes.spines[["top", "right"]].set_visible(False)
-figure
+figure if answered(adamw_differs_by, sgd_differs_by) else None
 
 # %% [markdown]
-# **Explain**: the two AdamW curves lie on each other. Is the bug harmless, then?
+# **Explain** the two curves with AdamW. Is the bug harmless there?
 
 # %% [markdown] tags=["answer"]
 # AdamW divides the average of the gradients by the root of the average of their squares, and a constant factor
@@ -263,13 +263,13 @@ def angle(gradient):
 
 
 compare(degrees, angle(clipped(3, each=True)), "degrees")
-for limit in (4.0, 1.0, 0.25):
+for limit in (4.0, 1.0, 0.25) if answered(degrees) else ():
     angles = [f"{angle(clipped(k, each=True, limit=limit)):3.0f}" for k in (2, 3, 6, 12)]
     once = angle(clipped(12, each=False, limit=limit))
     print(f"limit {limit:4}: after each of 2, 3, 6, 12: {' '.join(angles)} degrees; once: {once:.0f}")
 
 # %% [markdown]
-# **Explain**: why does it turn more with a smaller limit, and with more micro-batches?
+# **Explain**: how does the angle depend on the limit and on the number of micro-batches, and why?
 
 # %% [markdown] tags=["answer"]
 # Each clipping shortens what was added so far, and leaves what is still to come as it is. A micro-batch that came
@@ -329,11 +329,11 @@ _ = axes.plot(steps, [found[s][0] for s in steps], "o--", color=plots.RATE, labe
 _ = axes.set(xlabel="update", ylabel="squared norm", yscale="log", title="What a norm is made of")
 _ = axes.legend(frameon=False)
 axes.spines[["top", "right"]].set_visible(False)
-figure
+figure if answered(noise_scale_at_first, noise_scale_at_last) else None
 
 # %% [markdown]
-# **Explain**: the loss has fallen, and the noise scale has grown. Why? What does that say about a batch size that is
-# right at the start?
+# **Explain**: the loss has fallen. Why does the noise scale change with it? What does that say about a batch size that
+# is right at the start?
 
 # %% [markdown] tags=["answer"]
 # At the start every sequence says the same: these characters are frequent, those are not. The signal is large. Once

@@ -1,7 +1,7 @@
 """Probes of Lab 04: each calls the learner's code on random inputs, and returns its results as plain values.
 
-Everything is computed in float64, where the order of additions changes only the 16th digit, and a mistake changes one
-of the first digits.
+Most is computed in float64, where the order of additions changes only the 16th digit, and a mistake changes one of the
+first digits. Probes of 16-bit formats run in these formats.
 """
 
 import random
@@ -20,6 +20,7 @@ from rankzero.exercises.probes.untrusted_values import (
     flat,
     gradients,
     in_training,
+    is_tensor,
     plain_number,
     plain_numbers,
     tuple_items,
@@ -34,9 +35,10 @@ MicroBatch = tuple[Tensor, Tensor]
 
 
 def make_model(seed: int, dropout: float = 0.0, sure: float = 1.0) -> GPT:
-    """Returns a tiny GPT in float64, in training mode. `sure` scales its logits, and with them its losses."""
+    """Returns a tiny GPT of random width in float64, in training mode. `sure` scales its logits, and so its losses."""
     torch.manual_seed(seed)
-    model = GPT(GPTConfig(VOCAB, BLOCK, n_layer=1, n_head=2, hidden_dim=8, dropout=dropout))
+    width = random.Random(seed).choice((6, 8, 12))
+    model = GPT(GPTConfig(VOCAB, BLOCK, n_layer=1, n_head=2, hidden_dim=width, dropout=dropout))
     with torch.no_grad():  # larger weights than usual, so that the loss is far from ln V and mistakes show
         for parameter in model.parameters():
             parameter.add_(0.3 * torch.randn_like(parameter))
@@ -52,15 +54,24 @@ def make_batch(seed: int, size: int, tokens: int = BLOCK) -> MicroBatch:
     return x, y
 
 
-def make_micro_batches(seed: int, count: int, size: int = 2) -> list[MicroBatch]:
-    """Returns `count` micro-batches of equal size and unequal difficulty."""
-    batches = [make_batch(seed + 1000 * number, size) for number in range(count)]
+def make_micro_batches(seed: int, count: int) -> list[MicroBatch]:
+    """Returns `count` micro-batches of one random shape and of unequal difficulty."""
+    draw = random.Random(seed)
+    size, tokens = draw.randrange(2, 4), draw.randrange(3, BLOCK + 1)
+    batches = [make_batch(seed + 1000 * number, size, tokens) for number in range(count)]
     return [(x, y if number % 2 else x) for number, (x, y) in enumerate(batches)]
 
 
-def split(seed: int) -> tuple[int, int]:
-    """Returns the number of micro-batches and of sequences in each; the two numbers differ."""
-    return random.Random(seed).choice([(3, 2), (4, 2), (4, 3), (3, 4), (3, 5)])
+def tokens_of(micro_batches: list[MicroBatch]) -> np.ndarray:
+    """Returns all tokens and targets."""
+    return torch.cat([torch.cat([tensor.flatten() for tensor in pair]) for pair in micro_batches]).numpy()
+
+
+def split(seed: int) -> tuple[int, int, int]:
+    """Returns the number of micro-batches, of sequences in each and of tokens in a sequence; the first two differ."""
+    draw = random.Random(seed)
+    k, size = draw.choice([(3, 2), (4, 2), (4, 3), (3, 4), (3, 5), (5, 2), (2, 4), (6, 2), (5, 3)])
+    return k, size, draw.randrange(3, BLOCK + 1)
 
 
 def loss_of(model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
@@ -81,8 +92,15 @@ def kind_of(values: Any) -> str:
 
 
 def leave_old_gradients(model: nn.Module, seed: int) -> None:
-    """Leaves gradients in the model, like a gradient monitor or a failed step."""
+    """Leaves gradients in the model, like a gradient monitor or a failed step.
+
+    Afterwards one parameter is frozen and one is not used by the model; both have an old gradient.
+    """
     loss_of(model, *make_batch(seed + 77, 3)).backward()
+    model.get_parameter("position_embedding.weight").requires_grad_(False)
+    idle = nn.Parameter(torch.ones(3, dtype=torch.float64))
+    idle.grad = torch.ones(3, dtype=torch.float64)
+    model.register_parameter("unused", idle)
 
 
 class Activations:
@@ -133,6 +151,20 @@ class Stream:
         return batch
 
 
+class Repeatable:
+    """Micro-batches as an iterable that is no iterator, as a list is. RuntimeError if it is read again and again."""
+
+    def __init__(self, micro_batches: list[MicroBatch]) -> None:
+        self._micro_batches = micro_batches
+        self._reads = 0
+
+    def __iter__(self) -> Iterator[MicroBatch]:
+        self._reads += 1
+        if self._reads > 3:
+            raise RuntimeError("`micro_batches` was read from its beginning again and again; call iter() once")
+        return iter(self._micro_batches)
+
+
 class Updates:
     """Records, at each optimizer.step(), the sequences that the model has processed and the micro-batches read."""
 
@@ -149,42 +181,75 @@ class Updates:
 
 
 # --------------------------------------------------------------------------------------------------------- accumulate
+def what(value: Any) -> str:
+    """Returns the dtype of a tensor or the type of another value: 'float32', 'NoneType'."""
+    return str(value.dtype).removeprefix("torch.") if is_tensor(value) else type_name(value)
+
+
+def _accumulated(returned: Any, model: nn.Module) -> dict[str, Any]:
+    """Returns the loss, and the sums as one array: NaN for a parameter that has none."""
+    loss, sums = tuple_items(returned, 2) or (None, None)
+    listed = sums if type(sums) is list else []
+    parameters = [*model.parameters()]
+    listed = [*listed, *[None] * (len(parameters) - len(listed))] if len(listed) < len(parameters) else listed
+    return {
+        "type": f"({type_name(loss)}, {type_name(sums)})" if type(returned) is tuple else type_name(returned),
+        "loss": plain_number(loss),
+        "kinds": [what(value) for value in listed],
+        "gradients": flat(
+            torch.full_like(parameter, torch.nan) if value is None else value
+            for parameter, value in zip(parameters, listed, strict=True)
+        ),
+        "graphs": sum(is_tensor(value) and value.requires_grad for value in listed),
+        "left": sum(parameter.grad is not None for parameter in parameters),
+    }
+
+
 def whole_batch(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Accumulates one batch in k parts, with a large loss."""
-    k, size = split(seed)
-    model, (x, y) = make_model(seed, sure=30.0), make_batch(seed, k * size)
+    k, size, tokens = split(seed)
+    model, (x, y) = make_model(seed, sure=30.0), make_batch(seed, k * size, tokens)
     before = weights(model)
-    loss = learner.accumulate(model, x, y, k)
-    return {
-        "k": k,
-        "type": type_name(loss),
-        "loss": plain_number(loss),
-        "gradients": gradients(model),
-        "moved": int((weights(model) != before).sum()),
-    }
+    observed = _accumulated(learner.accumulate(model, x, y, k), model)
+    return observed | {"k": k, "moved": int((weights(model) != before).sum()), "tokens": tokens_of([(x, y)])}
+
+
+def in_bf16(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Accumulates many gradients of a bf16 model, with fp32 logits: powers of two divide exactly in every format."""
+    draw = random.Random(seed)
+    k, model = draw.choice((16, 32, 64)), make_model(seed).bfloat16()
+    forward = model.forward
+    vars(model)["forward"] = lambda tokens: forward(tokens).float()
+    x, y = make_batch(seed, k, draw.randrange(2, 5))
+    return _accumulated(learner.accumulate(model, x, y, k), model) | {"k": k}
 
 
 def parts_in_memory(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Returns the activations that autograd holds at the end of each forward pass, in micro-batches."""
-    model, (x, y) = make_model(seed), make_batch(seed, 8)
-    activations = Activations(model, x[:2])
-    return activations.during(lambda: learner.accumulate(model, x, y, 4))
+    draw = random.Random(seed)
+    size = draw.randrange(2, 4)
+    k = size + draw.randrange(1, 4)
+    model, (x, y) = make_model(seed), make_batch(seed, k * size, draw.randrange(3, BLOCK + 1))
+    activations = Activations(model, x[:size])
+    return activations.during(lambda: learner.accumulate(model, x, y, k))
 
 
 def over_old_gradients(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Accumulates a batch over old gradients."""
-    model, (x, y) = make_model(seed), make_batch(seed, 6)
+    """Accumulates a batch over old gradients, one of them of a frozen parameter and one of an unused parameter."""
+    k, size, tokens = split(seed)
+    model, (x, y) = make_model(seed), make_batch(seed, k * size, tokens)
     leave_old_gradients(model, seed)
-    learner.accumulate(model, x, y, 3)
-    return {"gradients": gradients(model)}
+    return _accumulated(learner.accumulate(model, x, y, k), model)
 
 
 def with_a_frozen_layer(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Accumulates the gradients of a model with one frozen parameter."""
-    model, (x, y) = make_model(seed), make_batch(seed, 6)
-    model.position_embedding.weight.requires_grad_(False)
-    learner.accumulate(model, x, y, 3)
-    return {"gradients": gradients(model), "trainable": [p.requires_grad for p in model.parameters()]}
+    """Accumulates the gradients of a model with a frozen parameter, in one part and in a part per sequence."""
+    model, k = make_model(seed), random.Random(seed).randrange(2, 6)
+    frozen = ("position_embedding.weight", "blocks.0.norm1.weight", "head.weight")[seed % 3]
+    model.get_parameter(frozen).requires_grad_(False)
+    x, y = make_batch(seed, k)
+    one, many = (_accumulated(learner.accumulate(model, x, y, parts), model) for parts in (1, k))
+    return many | {"in one": one["gradients"], "trainable": [p.requires_grad for p in model.parameters()]}
 
 
 def _in_both_modes(work: Callable[[nn.Module], Any], seed: int) -> dict[str, Any]:
@@ -201,17 +266,21 @@ def _in_both_modes(work: Callable[[nn.Module], Any], seed: int) -> dict[str, Any
 
 def in_both_modes(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Returns losses with dropout, in training and in evaluation mode, and the modes afterwards."""
-    return _in_both_modes(lambda model: learner.accumulate(model, *make_batch(seed, 6), 3), seed)
+    k, size, tokens = split(seed)
+    batch = make_batch(seed, k * size, tokens)
+    return _in_both_modes(lambda model: (tuple_items(learner.accumulate(model, *batch, k), 2) or (None,))[0], seed)
 
 
 # -------------------------------------------------------------------------------------------------- accumulate_tokens
 def make_ragged(seed: int) -> list[MicroBatch]:
-    """Returns three micro-batches of different shapes and shares of scored tokens, each with a scored token."""
-    draw = torch.Generator().manual_seed(seed)
+    """Returns three or four micro-batches of different shapes and shares of scored tokens, each with a scored token."""
+    generator, draw = torch.Generator().manual_seed(seed), random.Random(seed)
+    shares = [0.9, 0.3, 0.6, 0.45][: draw.randrange(3, 5)]
+    draw.shuffle(shares)
     micro_batches = []
-    for number, (size, tokens, share) in enumerate(((2, 6, 0.9), (4, 4, 0.3), (3, 5, 0.6))):
-        x, y = make_batch(seed + 1000 * number, size, tokens)
-        y = torch.where(torch.rand(y.shape, generator=draw) < share, y if number else x, -100)
+    for number, (size, share) in enumerate(zip((2, 4, 1, 3), shares, strict=False)):  # the longest one is in the middle
+        x, y = make_batch(seed + 1000 * number, size, draw.randrange(4, BLOCK + 1))
+        y = torch.where(torch.rand(y.shape, generator=generator) < share, y if number else x, -100)
         y[0, 0] = 0
         y[0, 1] = -100
         micro_batches.append((x, y))
@@ -221,28 +290,29 @@ def make_ragged(seed: int) -> list[MicroBatch]:
 def ragged(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Accumulates micro-batches with different numbers of scored tokens, and large losses."""
     model = make_model(seed, sure=30.0)
-    loss = learner.accumulate_tokens(model, make_ragged(seed))
+    loss = learner.accumulate_tokens(model, tuple(make_ragged(seed)))
     return {"type": type_name(loss), "loss": plain_number(loss), "gradients": gradients(model)}
 
 
 def nothing_scored(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Accumulates micro-batches, one of which has no scored token."""
-    model, (x, y) = make_model(seed), make_batch(seed, 3)
-    micro_batches = make_ragged(seed)
-    micro_batches.insert(seed % 3, (x, torch.full_like(y, -100)))
+    """Accumulates micro-batches, one or two of which have no scored token."""
+    model, micro_batches = make_model(seed), make_ragged(seed)
+    for number in range(1 + seed % 2):
+        x, y = make_batch(seed + number, 3 - number)
+        micro_batches.insert((seed // 2 + 2 * number) % 4, (x, torch.full_like(y, -100)))
     loss = learner.accumulate_tokens(model, micro_batches)
     return {"loss": plain_number(loss), "gradients": gradients(model)}
 
 
 def ragged_in_memory(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Returns the activations that autograd holds at the end of each forward pass, in micro-batches."""
-    model, micro_batches = make_model(seed), make_micro_batches(seed, 4)
+    model, micro_batches = make_model(seed), make_micro_batches(seed, 3 + seed % 3)
     activations = Activations(model, micro_batches[0][0])
     return activations.during(lambda: learner.accumulate_tokens(model, micro_batches))
 
 
 def ragged_over_old_gradients(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Accumulates micro-batches over old gradients."""
+    """Accumulates micro-batches over old gradients, one of a frozen parameter and one of an unused parameter."""
     model = make_model(seed)
     leave_old_gradients(model, seed)
     learner.accumulate_tokens(model, make_ragged(seed))
@@ -250,52 +320,62 @@ def ragged_over_old_gradients(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 
 def the_callers_tensors(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Returns the micro-batches after the calls, losses with dropout in both modes, and the modes afterwards."""
+    """Returns the micro-batches and weights after the calls, losses with dropout in both modes, and the modes."""
     micro_batches = make_ragged(seed)
     observed = _in_both_modes(lambda model: learner.accumulate_tokens(model, micro_batches), seed)
+    model = make_model(seed)
+    learner.accumulate_tokens(model, micro_batches)
     return observed | {
         "inputs": torch.cat([x.flatten() for x, _ in micro_batches]).numpy(),
         "targets": torch.cat([y.flatten() for _, y in micro_batches]).numpy(),
+        "moved": int((weights(model) != weights(make_model(seed))).sum()),
     }
 
 
 # -------------------------------------------------------------------------------------------------------- train_epoch
-def _epoch(learner: ModuleType, seed: int, count: int, k: int, old: bool = False) -> dict[str, Any]:
-    model = make_model(seed)
-    optimizer, stream = sgd(model), Stream(make_micro_batches(seed, count))
+def _epoch(learner: ModuleType, seed: int, count: int, k: int, old: bool = False, once: bool = True) -> dict[str, Any]:
+    """Trains on `count` micro-batches that can be read `once` or again, with `old` gradients in place or without."""
+    model, micro_batches = make_model(seed), make_micro_batches(seed, count)
     if old:
         leave_old_gradients(model, seed)
+    optimizer, stream = sgd(model), Stream(micro_batches)
+    size = len(micro_batches[0][0]) if count else 1
     updates = Updates(model, optimizer, stream)
-    losses = learner.train_epoch(model, optimizer, stream, k)
+    losses = learner.train_epoch(model, optimizer, stream if once else Repeatable(micro_batches), k)
     return {
         "k": k,
         "type": kind_of(losses),
         "losses": plain_numbers(losses),
-        "after": [sequences // 2 for sequences in updates.after],
+        "after": [sequences // size for sequences in updates.after],
+        "taken": updates.taken,
         "weights": weights(model),
+        "tokens": tokens_of(micro_batches) if count else np.zeros(0, np.int64),
     }
 
 
 def one_group(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Trains on exactly one group of micro-batches."""
-    k = 3 + seed % 2
+    k = 3 + seed % 4
     return _epoch(learner, seed, k, k)
 
 
 def full_groups(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Trains on three full groups."""
-    k = 2 + seed % 2
-    return _epoch(learner, seed, 3 * k, k)
+    """Trains on two to four full groups, from an iterable that is no iterator."""
+    draw = random.Random(seed)
+    k = draw.randrange(2, 5)
+    return _epoch(learner, seed, draw.randrange(2, 5) * k, k, once=False)
 
 
 def with_a_leftover(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Trains on numbers of micro-batches that are not a multiple of a group, and on no micro-batch."""
+    """Trains on numbers of micro-batches that are not a multiple of a group, on none, and with groups of one."""
     k = 3 + seed % 2
-    counts = [2 * k + 2, k + 1, k - 1, 0]
-    results = [_epoch(learner, seed, count, k) for count in counts]
+    counts, ks = [2 * k + 2, k + 1, k - 1, 0, 2], [k, k, k, k, 1]
+    cases = enumerate(zip(counts, ks, strict=True))
+    results = [_epoch(learner, seed, count, size, once=bool(number % 2)) for number, (count, size) in cases]
     return {
-        "k": k,
+        "ks": ks,
         "counts": counts,
+        "types": [result["type"] for result in results],
         "after": [result["after"] for result in results],
         "losses": [result["losses"] for result in results],
         "weights": np.concatenate([result["weights"] for result in results]),
@@ -303,9 +383,9 @@ def with_a_leftover(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 
 def epoch_in_memory(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Returns the activations held at the end of each forward pass, and the micro-batches read at the first update."""
-    k, model = 3, make_model(seed)
-    optimizer, micro_batches = sgd(model, lr=0.0), make_micro_batches(seed, 9)  # lr 0: all passes have the same weights
+    """Returns the activations held at the end of each forward pass, and the micro-batches read at each update."""
+    k, model = 2 + seed % 3, make_model(seed)
+    optimizer, micro_batches = sgd(model, lr=0.0), make_micro_batches(seed, 3 * k)  # lr 0: the weights stay
     stream = Stream(micro_batches)
     activations = Activations(model, micro_batches[0][0])
     updates: list[Updates] = []
@@ -314,31 +394,44 @@ def epoch_in_memory(learner: ModuleType, seed: int) -> dict[str, Any]:
         updates.append(Updates(model, optimizer, stream))
         learner.train_epoch(model, optimizer, stream, k)
 
-    observed = activations.during(work)
-    taken = updates[0].taken
-    return observed | {"k": k, "taken": taken[0] if taken else None}
+    return activations.during(work) | {"k": k, "taken": updates[0].taken}
 
 
 def epoch_over_old_gradients(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Trains on one group over old gradients."""
-    return _epoch(learner, seed, 3, 3, old=True)
+    """Trains on one group over old gradients, one of a frozen parameter and one of an unused parameter."""
+    k = 2 + seed % 3
+    return _epoch(learner, seed, k, k, old=True)
+
+
+def epoch_in_both_modes(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Returns first losses with dropout in both modes, the modes afterwards, and the order of the sequences."""
+    micro_batches, k = make_micro_batches(seed, 4), 2 + seed % 2
+
+    def work(model: nn.Module) -> Any:
+        losses = learner.train_epoch(model, sgd(model), iter(micro_batches), k)
+        return losses[0] if type(losses) is list and losses else None
+
+    return _in_both_modes(work, seed) | {"tokens": tokens_of(micro_batches)}
 
 
 # ---------------------------------------------------------------------------------------------------------- clip_once
 def make_gradients(seed: int, length: float, missing: bool = False) -> list[nn.Parameter]:
-    """Returns parameters whose gradients have a total norm of `length`; with `missing`, one gradient is missing."""
-    draw = torch.Generator().manual_seed(seed)
+    """Returns parameters whose gradients have a total norm of `length`; with `missing`, one or two gradients are."""
+    generator, draw = torch.Generator().manual_seed(seed), random.Random(seed)
+    shapes: list[tuple[int, ...]] = [(4, draw.randrange(2, 5)), (draw.randrange(3, 8),), (2, 2, 3), ()]
+    sizes = [1, 20, 0.1, 3]
+    draw.shuffle(sizes)
     parameters = []
-    for number, shape in enumerate(((4, 3), (5,), (2, 2, 3))):
-        parameter = nn.Parameter(torch.randn(shape, generator=draw, dtype=torch.float64))
-        parameter.grad = torch.randn(shape, generator=draw, dtype=torch.float64) * (1, 20, 0.1)[number]
+    for shape, size in zip(shapes[: draw.randrange(3, 5)], sizes, strict=False):
+        parameter = nn.Parameter(torch.randn(shape, generator=generator, dtype=torch.float64))
+        parameter.grad = torch.randn(shape, generator=generator, dtype=torch.float64) * size
         parameters.append(parameter)
     norm = torch.cat([p.grad.flatten() for p in parameters if p.grad is not None]).norm()
     for parameter in parameters:
         if parameter.grad is not None:
             parameter.grad *= length / norm
-    if missing:
-        parameters.insert(1, nn.Parameter(torch.ones(3, dtype=torch.float64)))
+    for _ in range(1 + seed % 2 if missing else 0):
+        parameters.insert(draw.randrange(4), nn.Parameter(torch.ones(3, dtype=torch.float64)))
     return parameters
 
 
@@ -375,37 +468,72 @@ def a_long_gradient(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 
 def near_the_limit(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Clips gradients with norms below the limit of 2, of 0, and slightly above the limit."""
-    results = [_clipped(learner, make_gradients(seed, length), 2.0) for length in (0.3, 0.0, 2.1)]
+    """Clips gradients with norms below a limit, of 0, and slightly above the limit."""
+    draw = random.Random(seed)
+    limit = draw.uniform(0.5, 4)
+    lengths = [limit * draw.uniform(0.05, 0.3), limit * draw.uniform(0.9, 0.99), 0.0, limit * draw.uniform(1.03, 1.1)]
+    results = [_clipped(learner, make_gradients(seed, length), limit) for length in lengths]
     return {
+        "limit": limit,
+        "asked": lengths,
+        "types": [result["type"] for result in results],
         "norms": [result["norm"] for result in results],
         "lengths": [float(np.linalg.norm(result["gradients"])) for result in results],
+        "gradients": np.concatenate([result["gradients"] for result in results]),
+        "short": np.concatenate([result["gradients"] for result in results[:3]]),
     }
 
 
 def a_missing_gradient(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Clips gradients of parameters, one of which has no gradient."""
-    return _clipped(learner, make_gradients(seed, 7.0, missing=True), 1.0)
+    """Clips gradients of parameters, of which one or two have no gradient, and then of parameters without any."""
+    observed = _clipped(learner, make_gradients(seed, 7.0, missing=True), 1.0)
+    none = _clipped(learner, [nn.Parameter(torch.ones(2)) for _ in range(seed % 3)], 1.0)
+    return observed | {"types": [observed["type"], none["type"]], "norms": [observed["norm"], none["norm"]]}
+
+
+def mixed_formats(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Clips gradients in four formats, with numbers whose squares fp16 cannot hold."""
+    generator, draw = torch.Generator().manual_seed(seed), random.Random(seed)
+    dtypes = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
+    draw.shuffle(dtypes)
+    parameters = []
+    for dtype in [*dtypes, torch.float16]:
+        parameter = nn.Parameter(torch.zeros(draw.randrange(30, 60), dtype=dtype))
+        numbers = 300 + 100 * torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
+        parameter.grad = numbers.to(dtype)
+        parameters.append(parameter)
+    observed = _clipped(learner, parameters, 1000.0)
+    return observed | {"dtypes": [what(p.grad) for p in parameters]}
 
 
 def one_clipped_update(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Makes an update over old gradients, with a gradient far above the limit and with a gradient below the limit."""
-    norms, final_weights, steps, observed = [], [], [], dict[str, Any]()
-    micro_batches = make_micro_batches(seed, 3)
-    for max_norm in (0.05, 1e6):
-        model = make_model(seed)
+    draw = random.Random(seed)
+    norms, final_weights, steps, read, observed = [], [], [], list[int](), dict[str, Any]()
+    micro_batches, limits = make_micro_batches(seed, draw.randrange(3, 6)), [draw.uniform(0.02, 0.1), 1e6]
+    for max_norm in limits:
+        model, stream = make_model(seed), Stream(micro_batches)
+        leave_old_gradients(model, seed)
+        before = weights(model)
         optimizer = sgd(model)
         updates = Updates(model, optimizer)
-        leave_old_gradients(model, seed)
         activations = Activations(model, micro_batches[0][0])
 
-        def work(model: nn.Module = model, optimizer: Any = optimizer, max_norm: float = max_norm) -> None:
-            norms.append(learner.clipped_update(model, optimizer, micro_batches, max_norm))
+        def work(model: Any = model, optimizer: Any = optimizer, limit: float = max_norm, stream: Any = stream) -> None:
+            read.clear()
+            ForwardRecorder(model, lambda output: read.append(stream.taken))
+            norms.append(learner.clipped_update(model, optimizer, stream, limit))
 
         observed = activations.during(work)
         final_weights.append(weights(model))
         steps.append(len(updates.after))
+    in_a_list = make_model(seed)
+    norms.append(learner.clipped_update(in_a_list, sgd(in_a_list), micro_batches, 1e6))
     return observed | {
+        "limits": limits,
+        "before": before,
+        "count": len(micro_batches),
+        "read": read,
         "types": [type_name(norm) for norm in norms],
         "norms": [plain_number(norm) for norm in norms],
         "weights": np.concatenate(final_weights),
@@ -415,7 +543,7 @@ def one_clipped_update(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 # ----------------------------------------------------------------------------------------------------------- schedule
 def counts(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Counts updates, with and without a remainder."""
+    """Counts updates, with and without a remainder, and of nothing."""
     draw = random.Random(seed)
     k = draw.randrange(3, 7)
     cases = [
@@ -423,6 +551,9 @@ def counts(learner: ModuleType, seed: int) -> dict[str, Any]:
         (draw.randrange(4, 9) * k + draw.randrange(1, k), k, 1),
         (draw.randrange(4, 9) * k + 1, k, draw.randrange(2 * k, 3 * k)),
         (k - 1, k, 2),
+        (draw.randrange(5, 20), 1, draw.randrange(2, 5)),
+        (0, k, 3),
+        (2 * k + 1, k, 0),
     ]
     returned = [learner.count_updates(*case) for case in cases]
     return {
@@ -433,22 +564,34 @@ def counts(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 
 def scheduled(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Trains two passes over seven micro-batches, three per update, with a learning rate that falls at every update."""
-    model = make_model(seed)
+    """Trains two or three passes of unequal length, with a learning rate that falls at every update."""
+    draw, model = random.Random(seed), make_model(seed)
     head, *rest = model.parameters()
-    groups = [{"params": rest, "lr": 0.1}, {"params": [head], "lr": 0.02}]
-    optimizer = torch.optim.SGD(groups)
-    factor = 0.5 + (seed % 1000) / 3000
-    scheduler = torch.optim.lr_scheduler.ExponentialLR(optimizer, factor)
-    first, second = (Stream(make_micro_batches(seed + 10 * epoch, 7)) for epoch in range(2))
-    updates = Updates(model, optimizer, first)
-    rates = learner.train_scheduled(model, optimizer, scheduler, iter((first, second)), 3)
+    optimizer = torch.optim.SGD([{"params": rest, "lr": 0.1}, {"params": [head], "lr": 0.02}])
+    scheduler = torch.optim.lr_scheduler.ExponentialLR(optimizer, draw.uniform(0.4, 0.9))
+    k = draw.randrange(2, 5)
+    # The leftovers of the first two passes would fit into one group.
+    lengths = [draw.randrange(2, 4) * k + rest for rest in (1, draw.randrange(1, k), draw.randrange(1, k))]
+    lengths = lengths[: draw.randrange(2, 4)]
+    passes = [Stream(make_micro_batches(seed + 10 * number, length)) for number, length in enumerate(lengths)]
+    asked: list[int] = []  # passes that have been asked for
+    started: list[int] = []  # their number at each update
+
+    def epochs() -> Iterator[Stream]:
+        for number, stream in enumerate(passes):
+            asked.append(number)
+            yield stream
+
+    optimizer.register_step_post_hook(lambda *_: started.append(len(asked)))
+    updates = Updates(model, optimizer, passes[0])
+    rates = learner.train_scheduled(model, optimizer, scheduler, epochs(), k)
     return {
         "type": kind_of(rates),
         "rates": plain_numbers(rates),
-        "after": [sequences // 2 for sequences in updates.after],
-        "k": 3,
-        "taken": updates.taken[0] if updates.taken else None,
+        "k": k,
+        "lengths": lengths,
+        "taken": updates.taken[:1],
+        "started": started[:1],
         "left": [group["lr"] for group in optimizer.param_groups],
         "weights": weights(model),
     }
@@ -457,43 +600,47 @@ def scheduled(learner: ModuleType, seed: int) -> dict[str, Any]:
 # -------------------------------------------------------------------------------------------------------- noise_scale
 def make_steps(seed: int, signal: float = 3.0) -> tuple[list[Tensor], int]:
     """Returns gradients of several steps, each with another k, around a mean with norm `signal`; and the size."""
-    draw = torch.Generator().manual_seed(seed)
-    size = 2 + seed % 5
-    mean = torch.randn(20, generator=draw, dtype=torch.float64)
+    generator, draw = torch.Generator().manual_seed(seed), random.Random(seed)
+    size, numbers = draw.randrange(2, 8), draw.randrange(12, 30)
+    mean = torch.randn(numbers, generator=generator, dtype=torch.float64)
     mean *= signal / mean.norm()
-    steps = []
-    for k in (4, 2, 5, 3):
-        noise = torch.randn(k, 20, generator=draw, dtype=torch.float64) * 1.5
-        steps.append(mean + noise / size**0.5)
-    return steps, size
+    ks = [4, 2, 5, 3, 7][: draw.randrange(3, 6)]
+    draw.shuffle(ks)
+    noises = [torch.randn(k, numbers, generator=generator, dtype=torch.float64) * 1.5 for k in ks]
+    return [mean + noise / size**0.5 for noise in noises], size
 
 
 def estimates(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Returns both estimates for a step and for a step whose rows cancel, and the changes of the gradients."""
+    """Returns both estimates for a step, for a step whose rows cancel, for one sequence per row, and in fp32."""
     steps, size = make_steps(seed)
-    untouched = steps[0].clone()
-    pairs = []
-    for gradients_ in (steps[0], torch.cat([steps[1], -steps[1]])):
-        pair = learner.noise_estimates(gradients_, size)
-        pairs.append(tuple_items(pair, 2) or (None, None))
+    opposed = torch.cat([steps[1], -steps[1]])
+    cases = [(steps[0], size), (opposed, size), (steps[2], 1), (steps[0].float(), size)]
+    before = flat(gradients_ for gradients_, _ in cases)
+    returned = [learner.noise_estimates(*case) for case in cases]
+    pairs = [tuple_items(pair, 2) or (None, None) for pair in returned]
     return {
         "types": [type_name(value) for pair in pairs for value in pair],
-        "signals": [plain_number(signal) for signal, _ in pairs],
-        "noises": [plain_number(noise) for _, noise in pairs],
-        "changed": int((steps[0] != untouched).sum()),
+        "signals": [plain_number(signal) for signal, _ in pairs[:3]],
+        "noises": [plain_number(noise) for _, noise in pairs[:3]],
+        "signal in fp32": plain_number(pairs[3][0]),
+        "noise in fp32": plain_number(pairs[3][1]),
+        "sizes": [[*gradients_.shape[:1], size_, gradients_.shape[1]] for gradients_, size_ in cases[:3]],
+        "changed": int((flat(gradients_ for gradients_, _ in cases) != before).sum()),
     }
 
 
 def scale(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Returns the noise scale of several steps; the rows of one step cancel, so its estimate of |G|^2 is negative."""
     steps, size = make_steps(seed)
-    steps.insert(1, torch.cat([steps[2], -steps[2]]))
-    returned = learner.noise_scale(steps, size)
-    return {"type": type_name(returned), "scale": plain_number(returned)}
+    steps.insert(seed % 3, torch.cat([steps[2], -steps[2]]))
+    returned = learner.noise_scale(tuple(steps), size)
+    single = learner.noise_scale([steps[-1] + 5.0], size)
+    return {"types": [type_name(returned), type_name(single)], "scales": [plain_number(returned), plain_number(single)]}
 
 
 def no_signal(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Returns the noise scale of rows that cancel: the mean gradient is 0, and the estimate of |G|^2 is negative."""
     steps, size = make_steps(seed)
     opposed = [torch.cat([step, -step]) for step in steps]
-    return {"scale": plain_number(learner.noise_scale(opposed, size))}
+    returned = learner.noise_scale(opposed, size)
+    return {"type": type_name(returned), "scale": plain_number(returned)}

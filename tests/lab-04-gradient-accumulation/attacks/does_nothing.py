@@ -6,7 +6,7 @@ EARNS = 0
 
 
 def accumulate(model, x, y, k):
-    return 2.5
+    return 2.5, [None for _ in model.parameters()]
 
 
 def accumulate_tokens(model, micro_batches):
