@@ -32,7 +32,7 @@ from rankzero.learn.models.gpt import GPT, GPTConfig
 from rankzero.learn.profiling.rank_timeline import plot_rank_timeline, record_spans
 from rankzero.learn.runs import plots
 from rankzero.learn.runs.phase_timer import PhaseTimer
-from rankzero.learn.runs.predictions import compare
+from rankzero.learn.runs.predictions import answered, compare
 
 starter = find_lab("07").import_starter()  # the functions of train_ddp.py, not copies of them
 train_step, first_gradient, my_rows = starter.train_step, starter.first_gradient, starter.my_rows
@@ -91,7 +91,7 @@ compare(digits_on_four, digits(torch.float64, 4), "digits", of="float64, 4 ranks
 
 # %% [markdown] tags=["answer"]
 # Each rank's loss is a mean over its own tokens, and all ranks have equally many. A mean of equal parts' means is the
-# mean of all, and so are the slopes. With unequal numbers of tokens, ranks with few would weigh too much; with
+# mean of all, and so are the gradients. With unequal numbers of tokens, ranks with few would weigh too much; with
 # BatchNorm the loss of a token would depend on the rank it is on.
 
 # %% [markdown]
@@ -117,8 +117,9 @@ def three_steps():
 
 
 steps, _ = run_world(three_steps, 2)
-for number, (words, _, _) in enumerate(steps, start=1):
-    print(f"step {number}: {words}")
+if answered(gradient_bytes, calls_in_step_1, calls_in_step_2):
+    for number, (words, _, _) in enumerate(steps, start=1):
+        print(f"step {number}: {words}")
 compare(gradient_bytes, steps[0][2] - 4, "bytes")
 compare(calls_in_step_1, steps[0][1], "all-reduces", of="step 1")
 compare(calls_in_step_2, steps[1][1], "all-reduces", of="step 2")
@@ -192,7 +193,7 @@ _ = axes.axhline(2 * MESSAGE / 2**20, color=plots.TRAIN, linestyle=":", label="t
 _ = axes.set(xlabel="ranks", ylabel="MiB", xticks=worlds, ylim=(0, None), title="To sum 4 MiB")
 _ = axes.legend(frameon=False)
 axes.spines[["top", "right"]].set_visible(False)
-figure
+figure if answered(sent_by_a_rank, through_rank_0) else None
 
 # %% [markdown]
 # **Explain**: the ring's bytes hardly grow with K. What does grow?
@@ -252,10 +253,12 @@ def hidden(ranks):
 
 compare(hidden_small, hidden(small), "%", of="buckets of 1 MiB")
 compare(hidden_one, hidden(one), "%", of="one bucket")
-plot_rank_timeline(small, "Buckets of 1 MiB: all-reduces start while backward computes")
+SMALL = "Buckets of 1 MiB: all-reduces start while backward computes"
+plot_rank_timeline(small, SMALL) if answered(hidden_small, hidden_one) else None
 
 # %%
-plot_rank_timeline(one, "One bucket: the all-reduce starts when backward has nothing left to compute")
+ONE = "One bucket: the all-reduce starts when backward has nothing left to compute"
+plot_rank_timeline(one, ONE) if answered(hidden_small, hidden_one) else None
 
 # %% [markdown]
 # **Explain**: the bar of backward reaches to the end of the last all-reduce in both pictures. Why? On this machine all
@@ -277,7 +280,7 @@ plot_rank_timeline(one, "One bucket: the all-reduce starts when backward has not
 # of the way that they have come.
 
 # %%
-loss_differs_by = 0.02  # predict: nats a token
+loss_differs_by = 0.02  # predict: nats per token
 ranks_apart = 5  # predict: %
 
 
@@ -301,7 +304,7 @@ def trained(right, count=40):
 
 (right, way), _ = run_world(trained, 2, True)
 (wrong, mine), (_, other) = run_world(trained, 2, False)
-compare(loss_differs_by, abs(sum(right[-10:]) - sum(wrong[-10:])) / 10, "nats a token")
+compare(loss_differs_by, abs(sum(right[-10:]) - sum(wrong[-10:])) / 10, "nats per token")
 compare(ranks_apart, 100 * ((mine - other).norm() / way.norm()).item(), "%")
 
 # %%
@@ -309,10 +312,10 @@ figure = plots.Figure(figsize=(6, 3.2), layout="constrained")
 axes = figure.subplots()
 _ = axes.plot(right, color=plots.TRAIN, label="gradients averaged")
 _ = axes.plot(wrong, "--", color=plots.VALIDATION, label="weights averaged, by mistake")
-_ = axes.set(xlabel="step", ylabel="loss (nats a token)", title="Would you have seen it?")
+_ = axes.set(xlabel="step", ylabel="loss (nats per token)", title="Would you have seen it?")
 _ = axes.legend(frameon=False)
 axes.spines[["top", "right"]].set_visible(False)
-figure
+figure if answered(loss_differs_by, ranks_apart) else None
 
 # %% [markdown]
 # **Explain**: each rank follows its own gradient. Why does it train at all? What would show the bug?
@@ -407,10 +410,10 @@ for phase, color in zip(slow, (plots.TRAIN, plots.VALIDATION, plots.RATE), stric
     _ = axes.barh(labels, widths, left=left, color=color, label=phase)
     left = [begin + width for begin, width in zip(left, widths, strict=True)]
 axes.invert_yaxis()
-_ = axes.set(xlabel="ms a step", title="Whose forward is long is slow; whose backward is long waits")
+_ = axes.set(xlabel="ms per step", title="A slow rank has the longest forward; the others the longest backward")
 _ = axes.legend(frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))
 axes.spines[["top", "right"]].set_visible(False)
-figure
+figure if answered(steps_longer, backward_longer) else None
 
 # %% [markdown]
 # **Explain**: both ranks' steps are longer by the same. Where would you look for the straggler in the log of a run?

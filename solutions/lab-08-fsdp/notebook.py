@@ -26,7 +26,7 @@ from rankzero.learn.models.gpt import GPT, GPTConfig
 from rankzero.learn.profiling import rank_timeline as timeline
 from rankzero.learn.profiling.memory import MIB
 from rankzero.learn.profiling.sharded_memory import full_values, local_bytes, measure
-from rankzero.learn.runs.predictions import compare
+from rankzero.learn.runs.predictions import answered, compare
 
 starter = find_lab("08").import_starter()  # the functions of train_fsdp.py, not copies of them
 shard, train_step = starter.shard, starter.train_step
@@ -88,9 +88,12 @@ for name, predicted in zip(held, (mib_ddp, mib_on_two, mib_on_four), strict=True
     compare(predicted, (mine.weights + mine.gradients + mine.averages) / MIB, "MiB on rank 0", name)
 
 # %% [markdown]
-# **Explain.** 16 bytes for each of 808,064 parameters are 12.33 MiB. DDP keeps them on every rank, whatever N is.
-# Sharded, a rank keeps 16/N: the picture shows that every rank has its share, and that all of them together hold the
-# model once.
+# **Explain**: 16 bytes for each parameter: which of them does a rank hold with DDP, and which when sharded? The
+# picture shows every rank.
+
+# %% [markdown] tags=["answer"]
+# 16 bytes for each of 808,064 parameters are 12.33 MiB. DDP keeps them on every rank, whatever N is. Sharded, a rank
+# keeps 16/N: every rank has its share, and all of them together hold the model once.
 
 # %%
 figure, axes = plt.subplots(figsize=(8, 3.2), layout="constrained")
@@ -101,8 +104,10 @@ for role, color in (("weights", "#4c72b0"), ("gradients", "#dd8452"), ("averages
     _ = axes.barh([name for name, _ in rows], sizes, left=left, color=color, label=role)
     left = [a + b for a, b in zip(left, sizes, strict=True)]
 axes.invert_yaxis()
-_ = axes.set(xlabel="MiB after a step", title="What a rank holds")
+_ = axes.set(xlabel="MiB after a step", title="Memory of each rank")
 _ = axes.legend()
+if not answered(mib_ddp, mib_on_two, mib_on_four):
+    plt.close(figure)
 
 # %% [markdown]
 # ## 2. How many collectives?
@@ -128,9 +133,11 @@ compare(gathers_kept, count(kept, "all_gather"), "all-gathers", "without")
 compare(scatters, count(freed, "reduce_scatter"), "reduce-scatters", "either way")
 
 # %% [markdown]
-# **Explain.** Every group is gathered once in forward: 5. Backward needs each block again, if it was freed: 4. The
-# root's group is not freed after forward, since backward starts with it. Each group's gradient is reduced and
-# scattered once.
+# **Explain**: why is one group gathered only once, with resharding too?
+
+# %% [markdown] tags=["answer"]
+# Every group is gathered once in forward: 5. Backward needs each block again, if it was freed: 4. The root's group is
+# not freed after forward, since backward starts with it. Each group's gradient is reduced and scattered once.
 
 # %% [markdown]
 # ## 3. When is what whole?
@@ -173,11 +180,16 @@ _ = axes.set(xlabel="moments of a step: each attention and MLP, forward and back
 _ = axes.set_xticks(range(1, 20, 2))
 _ = axes.set_ylim(0, None)
 _ = axes.legend()
+if not answered(most_freed, most_kept):
+    plt.close(figure)
 
 # %% [markdown]
-# **Explain.** With resharding the line stays low: the block at work, and the root. Without it the model grows whole,
-# block by block, waits, and is given back. What this look does not see: in backward the next block's gather is already
-# under way, into a buffer of its own, so that its weights are there when they are needed.
+# **Explain**: what is whole at the highest point of each line? What can these hooks not see?
+
+# %% [markdown] tags=["answer"]
+# With resharding the line stays low: the block at work, and the root. Without it the model grows whole, block by
+# block, waits, and is given back. The hooks do not see that in backward the next block's gather is already under way,
+# into a buffer of its own, so that its weights are there when they are needed.
 
 # %% [markdown]
 # ## 4. What a step looks like
@@ -233,8 +245,11 @@ apart = (run_world(new_weights, 3, True)[0] - run_world(new_weights, 1, False)[0
 compare(digits, -math.log10(apart), "digits")
 
 # %% [markdown]
-# **Explain.** float64 keeps 16 digits. The gradients are the same sums in another order, and AdamW's first update
-# divides small numbers by their own size, which costs a digit or two. A mistake would show in the first few.
+# **Explain**: why not all 16 digits of float64?
+
+# %% [markdown] tags=["answer"]
+# float64 keeps 16 digits. The gradients are the same sums in another order, and AdamW's first update divides small
+# numbers by their own size, which costs a digit or two. A mistake would show in the first few.
 
 # %% [markdown]
 # ## 6. An optimizer that is older than the shards
@@ -258,11 +273,17 @@ def optimizer_first():
 
 moved, by_optimizer, by_model = run_world(optimizer_first, 2)[0]
 compare(changed, moved, "weights")
-print(f"the model holds {by_model:.2f} MiB of weights on this rank, and the optimizer keeps {by_optimizer:.2f} alive")
+if answered(changed):
+    print(
+        f"the model holds {by_model:.2f} MiB of weights on this rank, and the optimizer keeps {by_optimizer:.2f} alive"
+    )
 
 # %% [markdown]
-# **Explain.** The optimizer holds the tensors from before. Their gradients are None, so it passes over all of them,
-# and because it holds them they are not freed. No line of the log says so, except the loss, which stands still.
+# **Explain**: which tensors does the optimizer hold, and what are their gradients?
+
+# %% [markdown] tags=["answer"]
+# The optimizer holds the tensors from before. Their gradients are None, so it passes over all of them, and because it
+# holds them they are not freed. No line of the log says so, except the loss, which stands still.
 
 # %% [markdown]
 # ## 7. The norm of a part
@@ -283,8 +304,12 @@ def norms():
 
 every = run_world(norms, 4)
 compare(share, every[0][0] / every[0][1], "of the whole norm")
-print("squares of all four, together:", round(sum((own / all_) ** 2 for own, all_ in every), 6))
+if answered(share):
+    print("squares of all four, together:", round(sum((own / whole) ** 2 for own, whole in every), 6))
 
 # %% [markdown]
-# **Explain.** Squares add up, lengths do not. Four parts of equal length are each half as long as the whole. Clipping
-# by the own norm would clip too little, and by another factor on every rank.
+# **Explain**: what would happen to a run that clips each part by its own norm?
+
+# %% [markdown] tags=["answer"]
+# Squares add up, lengths do not. Four parts of equal length are each half as long as the whole. Clipping by the own
+# norm would clip too little, and by another factor on every rank.

@@ -19,6 +19,7 @@ from rankzero.exercises.checks.answer_schema import (
     list_of,
     none,
     real_number,
+    row_of,
     short_text,
 )
 from rankzero.exercises.checks.check import Check, Exercise, Judge
@@ -27,18 +28,8 @@ from rankzero.exercises.probes.answers import Answers, equal
 
 EXACT = 1e-12  # float64 rounds at 1e-16; the sums here have a few dozen terms
 SINGLE = 1e-6  # float32 rounds at 6e-8
-CLIPPED = {
-    "": ["7 numbers", "4 numbers"],
-    " at the limit": ["7 numbers, 1.9 long", "4 zeros", "7 numbers, 2.1 long"],
-}
 MODES = ["with reshard", "without reshard"]
-POLICIES = ["bf16 and fp32", "fp32 and fp32", "bf16 and bf16"]  # compute, reduce
-LOADED = [
-    f"rank {rank}'s part of {what}, loaded on {ranks}"
-    for what, worlds in (("11 numbers saved on 2 ranks", (1, 2, 3, 4)), ("5 numbers saved on 4 ranks", (2, 3)))
-    for ranks in worlds
-    for rank in range(ranks)
-]
+POLICIES = ["bf16 and fp32", "fp32 and fp32", "bf16 and bf16", "fp32 and bf16"]  # compute, reduce
 What = Sequence[str] | Callable[[Answers], Sequence[str]]  # names of what is compared, or how to tell them
 
 number = either(real_number, none)
@@ -80,20 +71,21 @@ def cut_parts(expected: Answers) -> list[str]:
 
 def gathered(expected: Answers) -> list[str]:
     """Every whole that was gathered."""
-    return [f"the whole of shape {shape_of(shape)} on three ranks" for shape in expected["cases"]]
+    ranks = len(expected["calls"])
+    return [f"the whole of shape {shape_of(shape)} on {ranks} ranks" for shape in expected["cases"]]
 
 
 def reduced(expected: Answers) -> list[str]:
     """Every gradient that was reduced."""
     shapes = [shape_of(shape) for shape in expected["cases"]]
     shapes[2] += ", transposed,"
-    return [f"the part of the mean of gradients of shape {shape}" for shape in shapes]
+    return [f"the part of the mean of gradients of shape {shape} on {len(expected['calls'])} ranks" for shape in shapes]
 
 
 def arrays_differ(mine: Any, wanted: np.ndarray, tolerance: float) -> str:
     """What is wrong with one array; empty if nothing is. Says so where all of it is off by one factor."""
     if not isinstance(mine, np.ndarray) or mine.dtype.kind != wanted.dtype.kind:
-        return "is no tensor."
+        return "is not a tensor."
     if mine.shape != wanted.shape:
         return f"has shape {shorten(list(mine.shape))}; expected {list(wanted.shape)}."
     if equal(mine, wanted, tolerance):
@@ -169,6 +161,19 @@ def listed(every: Sequence[str]) -> str:
     return shorten(", then ".join(every[:20]) or "no collective", 200)
 
 
+def kept_dtypes(what: What) -> Judge:
+    """On every rank, each result has the dtype of the reference's."""
+
+    def judge(got: Answers, expected: Answers) -> str | None:
+        for rank, (mine, wanted) in enumerate(zip(got["dtypes"], expected["dtypes"], strict=True)):
+            for one, right, of in zip(mine, wanted, names_of(what, expected), strict=True):
+                if one != right:
+                    return f"on rank {rank}, {of} is {one}; expected {right}, the dtype that was given."
+        return None
+
+    return all_of(has_form("dtypes", short_text, 2), judge)
+
+
 def none_of(name: str, says: str, depth: int = 1) -> Judge:
     """The number `name` is 0 on every rank; `says` has a place for the first that is not."""
 
@@ -181,10 +186,12 @@ def none_of(name: str, says: str, depth: int = 1) -> Judge:
 
 # ---------------------------------------------------------------------------------------------------------------- flat
 def right_parts(got: Answers, expected: Answers) -> str | None:
-    """Each part has one dimension, its size, and its numbers."""
-    for of, mine, wanted in zip(cut_parts(expected), got["parts"], expected["parts"], strict=True):
-        if wrong := arrays_differ(mine, wanted, 0):
+    """Each part has one dimension, its size, its numbers and its dtype."""
+    for place, of in enumerate(cut_parts(expected)):
+        if wrong := arrays_differ(got["parts"][place], expected["parts"][place], 0):
             return f"{of} {wrong}"
+        if (kind := got["dtypes"][place]) != (right := expected["dtypes"][place]):
+            return f"{of} is {kind}; expected {right}."
     return None
 
 
@@ -208,16 +215,25 @@ OWN_STORAGE = all_of(has_form("shared", count), has_form("graphs", count), has_f
 LONG, AT_THE_LIMIT = "", " at the limit"  # two gradients that are several times too long, and three others
 
 
+def clipped_gradients(expected: Answers, which: str) -> list[str]:
+    """Every gradient that was clipped."""
+    numels = [f"a gradient of {numel} number{'s' * (numel > 1)}" for numel in expected[f"numels{which}"]]
+    how = (
+        ("", "") if which == LONG else (", 0.95 times as long as allowed", ", all 0", ", 1.05 times as long as allowed")
+    )
+    return [f"{of}{kind} on {expected['ranks']} ranks" for of, kind in zip(numels, how, strict=True)]
+
+
 def norms(which: str) -> Judge:
     """The norms of these gradients are Python floats and right, on every rank."""
     norm, kinds = f"norm{which}", f"type{which}"
 
     def judge(got: Answers, expected: Answers) -> str | None:
         for rank, (mine, wanted) in enumerate(zip(got[norm], expected[norm], strict=True)):
-            for place, of in enumerate(CLIPPED[which]):
+            for place, of in enumerate(clipped_gradients(expected, which)):
                 if not equal(mine[place], wanted[place], TOLERANCE):
                     both = mismatch_text(mine[place], wanted[place])
-                    return f"on rank {rank}, the norm of a gradient of {of} on three ranks {both}"
+                    return f"on rank {rank}, the norm of {of} {both}"
                 if (kind := got[kinds][rank][place]) != "float":
                     return f"on rank {rank}, what came back is of type {kind}; a Python float was expected."
         return None
@@ -230,15 +246,15 @@ def parts_clipped(which: str) -> Judge:
     parts, moved, limits = f"part{which}", f"moved{which}", f"limits{which}"
 
     def judge(got: Answers, expected: Answers) -> str | None:
-        for place, of in enumerate(CLIPPED[which]):
-            of = f"a gradient of {of}, clipped to {expected[limits][place]:.3f}"
+        for place, of in enumerate(clipped_gradients(expected, which)):
+            of = f"{of}, clipped to {expected[limits][place]:.3f}"
             mine, wanted = (np.concatenate([part[place] for part in each[parts]]) for each in (got, expected))
             if mine.shape != wanted.shape:
                 return f"{of}, has {mine.size} numbers; expected {wanted.size}."
             if equal(mine, wanted, 1e-5):  # torch's own clipping divides by norm + 1e-6
                 continue
             if np.isnan(mine).any():
-                return f"{of}, is nan: what stands in the fill has got into it."
+                return f"{of}, is nan: the fill has got into it."
             with np.errstate(all="ignore"):
                 length, right = (float(np.linalg.norm(one)) for one in (mine, wanted))
                 cosine = float(mine @ wanted / max(length * right, 1e-300))
@@ -268,7 +284,9 @@ def parts_of_all(got: Answers, expected: Answers) -> str | None:
         return unformed("part")
     for rank, (mine, wanted) in enumerate(pairs):
         if wrong := arrays_differ(mine, wanted, 0):
-            return f"on rank {rank}, the part of {expected['total'][0]} weights on two ranks {wrong}"
+            return f"on rank {rank}, the part of {expected['total'][0]} weights on {len(pairs)} ranks {wrong}"
+        if (kind := got["dtype"][rank]) != (right := expected["dtype"][rank]):
+            return f"on rank {rank}, the part is {kind}; expected {right}, the weights' dtype."
     return None
 
 
@@ -284,10 +302,10 @@ def state_of_a_part(got: Answers, expected: Answers) -> str | None:
 
 
 def updated(got: Answers, expected: Answers) -> str | None:
-    """After the first update every rank has the weights of AdamW on one process, with the mean gradient."""
+    """After the first update every rank has the weights of the optimizer on one process, with the mean gradient."""
     for rank, (mine, wanted) in enumerate(zip(got["first"], expected["first"], strict=True)):
         if wrong := arrays_differ(mine, wanted, EXACT):
-            return f"on rank {rank}, after update 1, the vector of all weights {wrong}"
+            return f"on rank {rank}, after update 1 with {expected['optimizer']}, the vector of all weights {wrong}"
     return None
 
 
@@ -296,7 +314,8 @@ def updated_again(got: Answers, expected: Answers) -> str | None:
     for rank, (every, right) in enumerate(zip(got["weights"], expected["weights"], strict=True)):
         for update, (mine, wanted) in enumerate(zip(every, right, strict=True), start=2):
             if wrong := arrays_differ(mine, wanted, EXACT):
-                return f"on rank {rank}, after update {update}, the vector of all weights {wrong}"
+                told = f"after update {update} with {expected['optimizer']}"
+                return f"on rank {rank}, {told}, the vector of all weights {wrong}"
     return None
 
 
@@ -306,7 +325,10 @@ def same_tensors(got: Answers, expected: Answers) -> str | None:
         return f"{max(got['moved'])} of 4 parameters are in another place in memory: copy the new weights into them."
     if got["steps"] != expected["steps"]:
         steps, right = got["steps"], expected["steps"]
-        return f"optimizer.step() was called {steps[0]} times in {right[0]} updates on rank 0, {steps[-1]} on rank 2."
+        rank = next((rank for rank, (one, other) in enumerate(zip(steps, right, strict=True)) if one != other), 0)
+        return (
+            f"optimizer.step() was called {steps[rank]} times on rank {rank}; expected {right[rank]}, once per update."
+        )
     return None
 
 
@@ -327,17 +349,96 @@ def nothing_besides(got: Answers, expected: Answers) -> str | None:
     return None
 
 
+# ------------------------------------------------------------------------------------- whole_weights, reduce_into_part
+def named_weights(got: Answers, expected: Answers) -> str | None:
+    """Each weight has its name, its shape and its numbers, on every rank."""
+    for rank, (mine, wanted) in enumerate(zip(got["names"], expected["names"], strict=True)):
+        for turn, (one, right) in enumerate(zip(mine, wanted, strict=True)):
+            if sorted(one) != sorted(right):
+                return f"on rank {rank}, the weights' names are {shorten(one, 120)}; expected {right}."
+            for name, its in zip(right, expected["weights"][rank][turn], strict=True):
+                if wrong := arrays_differ(got["weights"][rank][turn][one.index(name)], its, 0):
+                    return f"on rank {rank}, the weight {name} {wrong}"
+    return None
+
+
+def views_of_full(got: Answers, expected: Answers) -> str | None:
+    """`full` has the numbers of all parts in its own dtype, is a leaf, and the weights are views into it."""
+    for rank, rows_of_rank in enumerate(got["full"]):
+        for turn, (numel, stored, changed) in enumerate(rows_of_rank):
+            kind, right = got["dtype"][rank][turn], expected["dtype"][rank][turn]
+            wanted = expected["full"][rank][turn][0]
+            if numel != wanted or stored != wanted:
+                return (
+                    f"on rank {rank}, full has {numel} numbers, its storage {stored}; expected {wanted}, fill included."
+                )
+            if kind != right:
+                return f"on rank {rank}, full is {kind}; expected {right}, the part's dtype."
+            if views := got["views"][rank][turn]:
+                return (
+                    f"on rank {rank}, {views} of the weights are no views into full: freeing full would not free them."
+                )
+            if (grad := got["grad"][rank][turn]) != (needed := expected["grad"][rank][turn]):
+                when = "on" if needed[0] else "off"
+                told = f"requires_grad={grad[0]}, is_leaf={grad[1]}"
+                return f"with gradients {when}, full has {told}; expected requires_grad={needed[0]}, is_leaf=True."
+            if changed:
+                return f"on rank {rank}, {changed} numbers of the part were changed."
+    return None
+
+
+def collectives(name: str, function: str) -> Judge:
+    """One collective per call, as the reference makes it."""
+
+    def judge(got: Answers, expected: Answers) -> str | None:
+        for rank, (mine, wanted) in enumerate(zip(got[name], expected[name], strict=True)):
+            if mine != wanted:
+                one, right = next((a, b) for a, b in zip(mine, wanted, strict=True) if a != b)
+                told = [
+                    listed(calls) if not calls or isinstance(calls[0], str) else str(calls) for calls in (one, right)
+                ]
+                return f"{function} on rank {rank} called {shorten(told[0], 200)}; expected {told[1]}."
+        return None
+
+    return judge
+
+
+CALLED = all_of(has_form("calls", list_of(collective), 2), collectives("calls", "whole_weights"))
+REDUCED = all_of(has_form("reduced", list_of(list_of(collective)), 2), collectives("reduced", "reduce_into_part"))
+
+
+def gradients_added(got: Answers, expected: Answers) -> str | None:
+    """part.grad is the mean, and after a second call the sum of two."""
+    for rank, (mine, wanted) in enumerate(zip(got["gradients"], expected["gradients"], strict=True)):
+        for one, right in zip(mine, wanted, strict=True):
+            for call, (array, its) in enumerate(zip(one, right, strict=True), start=1):
+                if wrong := arrays_differ(array, its, EXACT):
+                    return f"on rank {rank}, after call {call} of reduce_into_part, part.grad {wrong}"
+    return None
+
+
+def given_back(got: Answers, expected: Answers) -> str | None:
+    """full.grad is None, and the storage of full has no bytes."""
+    for rank, mine in enumerate(got["left"]):
+        for has_gradient, size in (entry for turn in mine for entry in turn):
+            if has_gradient:
+                return f"on rank {rank}, full.grad is still there: the whole gradient stays in memory."
+            if size:
+                return f"on rank {rank}, the storage of full has {size} bytes after reduce_into_part; expected 0."
+    return None
+
+
 # ----------------------------------------------------------------------------------------------------- sharded_forward
 def freed(got: Answers, expected: Answers) -> str | None:
     """The whole weights are gone when they should be, and there when they should be."""
-    weights = expected["sizes"][0]
+    weights, ranks = expected["sizes"][0], expected["ranks"]
     for rank, (mine, wanted) in enumerate(zip(got["held"], expected["held"], strict=True)):
         for mode, (after, right) in zip(MODES, zip(mine, wanted, strict=True), strict=True):
             for when, one, other in zip(("forward", "backward"), after, right, strict=True):
                 if one != other:
                     return (
                         f"{mode}, rank {rank} holds {one} numbers of whole weights after {when}; expected {other} "
-                        f"(the module has {weights}, in two parts of {-(-weights // 2)})."
+                        f"(the module has {weights}, in {ranks} parts of {-(-weights // ranks)})."
                     )
     wasted = [one for every in got["waste"] for one in every if one]
     if wasted:
@@ -380,7 +481,7 @@ def without_gradients(got: Answers, expected: Answers) -> str | None:
         if wrong := arrays_differ(mine, np.asarray(wanted), EXACT):
             return f"under no_grad, on rank {rank}, the output {wrong}"
         if got["asked"][rank] != expected["asked"][rank]:
-            once = f"one all_gather of {expected['sizes'][1] + 1}"
+            once = listed(expected["asked"][rank])
             return f"under no_grad, rank {rank} called {listed(got['asked'][rank])}; expected {once}."
         if got["kept"][rank]:
             return (
@@ -401,22 +502,29 @@ WITHOUT_GRADIENTS = all_of(
 # ---------------------------------------------------------------------------------------------------------- mixed_step
 def given_whole(got: Answers, expected: Answers) -> str | None:
     """What loss_of was given."""
-    for rank in range(2):
+    for rank in range(len(expected["part"])):
         for place, policy in enumerate(POLICIES):
             kind, right = got["given dtype"][rank][place], expected["given dtype"][rank][place]
             if kind != right:
                 return f"with {policy}, loss_of was given {kind} on rank {rank}; expected {right}."
             if wrong := arrays_differ(got["given"][rank][place], expected["given"][rank][place], 0):
                 return f"with {policy}, what loss_of was given on rank {rank} {wrong}"
+            if (times := got["times"][rank][place]) != 1:
+                return f"with {policy}, loss_of was called {times} times on rank {rank}; expected 1."
     return None
 
 
-GIVEN_WHOLE = all_of(has_form("given dtype", short_text, 2), has_form("given", array_or_none, 2), given_whole)
+GIVEN_WHOLE = all_of(
+    has_form("given dtype", short_text, 2),
+    has_form("given", array_or_none, 2),
+    has_form("times", count, 2),
+    given_whole,
+)
 
 
 def master_kept(got: Answers, expected: Answers) -> str | None:
     """The part is the same tensor, in fp32."""
-    for rank in range(2):
+    for rank in range(len(expected["part"])):
         for place, policy in enumerate(POLICIES):
             if got["dtype"][rank][place] != "torch.float32":
                 return f"with {policy}, the part is {got['dtype'][rank][place]} after it; expected torch.float32."
@@ -435,18 +543,21 @@ def right_files(got: Answers, expected: Answers) -> str | None:
         there = names(got["folders"], "no folders")
         return f"after two saves there are {there}; expected step-0 and step-1."
     for name, numel, dtype in zip(("step-0", "step-1"), expected["numels"], ("float64", "float32"), strict=True):
-        what = f"{numel} {dtype}"
+        what, on = f"{numel} {dtype}", f"on {expected['ranks']} ranks"
         if not equal(files := got[f"{name} files"], right := expected[f"{name} files"]):
-            return f"of {what} on 3 ranks there are the files {names(files, 'none')}; expected {', '.join(right)}."
+            return f"of {what} {on} there are the files {names(files, 'none')}; expected {', '.join(right)}."
         if not equal(sizes := got[f"{name} sizes"], right := expected[f"{name} sizes"]):
-            return f"of {what} on 3 ranks the parts' files have {shorten(sizes)} bytes; expected {right}."
+            return f"of {what} {on} the parts' files have {shorten(sizes)} bytes; expected {right}."
         if wrong := arrays_differ(got[f"{name} numbers"], expected[f"{name} numbers"], 0):
-            return f"of {what} on 3 ranks, the files laid end to end hold a tensor that {wrong}"
+            return f"of {what} {on}, the files laid end to end hold a tensor that {wrong}"
         if not equal(says := got[f"{name} manifest"], right := expected[f"{name} manifest"]):
             said = shorten(says, 120) if isinstance(says, str) and says else "nothing"
             return f"the manifest says {said}; expected {right}."
     writers = [rank for rank, count in enumerate(got["manifests"]) if count]
-    return f"rank {writers[0]} wrote the manifest; rank 0 alone does." if writers else None
+    if writers:
+        return f"rank {writers[0]} wrote the manifest; rank 0 alone does."
+    changed = next((f"{number} numbers of rank {rank}'s" for rank, number in enumerate(got["changed"]) if number), "")
+    return f"{changed} part changed while it was saved." if changed else None
 
 
 def names(every: Any, none: str) -> str:
@@ -457,7 +568,7 @@ def names(every: Any, none: str) -> str:
 def complete(got: Answers, expected: Answers) -> str | None:
     """No rank was still to write when the folder got its name."""
     late = max(got["early"])
-    ranks = "a rank was" if late == 1 else f"{late} ranks were"
+    ranks = "one rank was" if late == 1 else f"{late} ranks were"
     return f"the folder had its name while {ranks} still to write: killed then, it is a broken save." if late else None
 
 
@@ -483,9 +594,12 @@ def sends_nothing(got: Answers, expected: Answers) -> str | None:
 
 def loaded(got: Answers, expected: Answers) -> str | None:
     """Every part of every world."""
-    for of, mine, wanted, kind, right in zip(
-        LOADED, got["parts"], expected["parts"], got["kinds"], expected["kinds"], strict=True
+    for (numel, by, ranks, of_rank), mine, wanted, kind, right in zip(
+        expected["cases"], got["parts"], expected["parts"], got["kinds"], expected["kinds"], strict=True
     ):
+        of = f"rank {of_rank}'s part of {numel} numbers saved on {by} ranks, loaded on {ranks}"
+        if not equal(mine, wanted) and isinstance(mine, np.ndarray) and wanted.any() and not mine.any():
+            return f"{of}, is all 0 after the files have been overwritten with 0: it has no memory of its own."
         if wrong := arrays_differ(mine, wanted, 0):
             return f"{of}, {wrong}"
         if kind != right:
@@ -511,8 +625,8 @@ def reads_its_part(got: Answers, expected: Answers) -> str | None:
         )
     if not (integer(most) and part <= most < 7.5 * part):
         return (
-            f"rank 1 of 16 had {many(most)} bytes of memory at once, to load a part of {part:,}: a file has "
-            f"{8 * part:,}, and the whole of it was there."
+            f"rank 1 of 16 had {many(most)} bytes of memory at once, to load a part of {part:,}; expected less than "
+            f"{8 * part:,}, which is one file."
         )
     if not equal(got["large"], expected["large"], TOLERANCE):
         return f"the sum of rank 1's part {mismatch_text(got['large'], expected['large'])}"
@@ -520,7 +634,7 @@ def reads_its_part(got: Answers, expected: Answers) -> str | None:
 
 
 def many(count: Any) -> str:
-    """A count with its commas, or whatever came for one."""
+    """A count with its commas, or the text of anything else."""
     return f"{count:,}" if integer(count) else shorten(count)
 
 
@@ -546,7 +660,7 @@ EXERCISES = (
                 "takes the right numbers, and fills up with zeros",
                 2,
                 "cuts",
-                all_of(has_form("parts", array_or_none, 1), right_parts),
+                all_of(has_form("parts", array_or_none, 1), has_form("dtypes", short_text, 1), right_parts),
             ),
             Check(
                 "flat/storage",
@@ -556,13 +670,27 @@ EXERCISES = (
                 OWN_STORAGE,
                 requires=("flat/cut",),
             ),
-            Check("flat/gather", "puts the whole together on every rank", 2, "gathers", by_rank("wholes", gathered)),
+            Check(
+                "flat/gather",
+                "puts the whole together on every rank, in its dtype",
+                2,
+                "gathers",
+                all_of(
+                    by_rank("wholes", gathered),
+                    kept_dtypes(gathered),
+                    none_of("changed", "{} numbers of the part were changed."),
+                ),
+            ),
             Check(
                 "flat/mean",
-                "gives each rank its part of the mean gradient",
+                "gives each rank its part of the mean gradient, in its dtype",
                 2,
                 "reductions",
-                all_of(by_rank("parts", reduced), none_of("changed", "{} numbers of the gradient were changed.")),
+                all_of(
+                    by_rank("parts", reduced),
+                    kept_dtypes(reduced),
+                    none_of("changed", "{} numbers of the gradient were changed."),
+                ),
             ),
             Check(
                 "flat/gathers-once",
@@ -614,7 +742,8 @@ EXERCISES = (
                 1,
                 "clipped",
                 all_of(
-                    *(calls(f"calls{which}", [f"a gradient of {one}" for one in CLIPPED[which]]) for which in CLIPPED)
+                    calls("calls", lambda expected: clipped_gradients(expected, LONG)),
+                    calls("calls at the limit", lambda expected: clipped_gradients(expected, AT_THE_LIMIT)),
                 ),
                 requires=("clip/norm",),
             ),
@@ -623,7 +752,7 @@ EXERCISES = (
     Exercise(
         name="zero1",
         functions=("make_part", "zero1_step"),
-        minutes=25,
+        minutes=20,
         difficulty="medium",
         proves="N ranks need the optimizer's memory once, not N times, and end where one process would",
         hints=(
@@ -640,7 +769,7 @@ EXERCISES = (
                 "makes this rank's part of all weights, a parameter",
                 2,
                 "parts_of_weights",
-                all_of(has_form("type", short_text, 1), a_parameter, parts_of_all),
+                all_of(has_form("type", short_text, 1), has_form("dtype", short_text, 1), a_parameter, parts_of_all),
             ),
             Check(
                 "zero1/state",
@@ -687,20 +816,78 @@ EXERCISES = (
         ),
     ),
     Exercise(
+        name="whole_weights",
+        functions=("whole_weights", "reduce_into_part"),
+        minutes=20,
+        difficulty="medium",
+        proves="you can make a module whole by one gather, and bring its gradient back by one reduction",
+        hints=(
+            "A gather fills one tensor. How can each weight be in it, without a second copy of any number?",
+            "full[:total].split(sizes) gives views, and piece.view(shape) too. For the way back, full.grad is as long "
+            "as N parts: a reduce-scatter needs no padding. Who divides, and what if part.grad is there already?",
+            "full = part.new_empty(N * part.numel()); all_gather_into_tensor(full, part.detach()); "
+            "full.requires_grad_(torch.is_grad_enabled()), before the views are made. Back: "
+            "reduce_scatter_tensor(mean, full.grad); mean /= N; add it to part.grad; full.grad = None; "
+            "full.untyped_storage().resize_(0).",
+        ),
+        checks=(
+            Check(
+                "whole_weights/weights",
+                "gives each weight its name, shape and numbers",
+                2,
+                "wholes",
+                all_of(
+                    has_form("names", list_of(short_text), 2),
+                    has_form("weights", list_of(array_or_none), 2),
+                    named_weights,
+                ),
+            ),
+            Check(
+                "whole_weights/views",
+                "makes views into one leaf, of the part's dtype, by one all-gather",
+                1,
+                "wholes",
+                all_of(
+                    has_form("full", row_of(count, count, count), 2),
+                    has_form("dtype", short_text, 2),
+                    has_form("views", count, 2),
+                    has_form("grad", row_of(boolean, boolean), 2),
+                    views_of_full,
+                    CALLED,
+                ),
+                requires=("whole_weights/weights",),
+            ),
+            Check(
+                "whole_weights/reduced",
+                "adds this rank's part of the mean gradient to part.grad, by one reduce-scatter",
+                2,
+                "wholes",
+                all_of(has_form("gradients", list_of(array_or_none), 2), gradients_added, REDUCED),
+            ),
+            Check(
+                "whole_weights/given-back",
+                "gives back the whole gradient and the whole weights",
+                1,
+                "wholes",
+                all_of(has_form("left", list_of(row_of(boolean, count)), 2), given_back),
+                requires=("whole_weights/reduced",),
+            ),
+        ),
+    ),
+    Exercise(
         name="sharded_forward",
         functions=("sharded_forward",),
-        minutes=45,
+        minutes=30,
         difficulty="hard",
         proves="you know what fully_shard does at each module, and when a whole weight exists",
         hints=(
             "Write the calls of one module on a line: gather, use, free, gather, use, reduce, free. Which of them does "
             "forward make, which does backward, and what tells backward that it is time?",
-            "One flat tensor for all weights, with views into it. It can be a leaf that requires grad: then "
-            "full.register_post_accumulate_grad_hook runs when its gradient is complete, and y.register_hook runs when "
-            "backward reaches the module.",
+            "`full` is a leaf that requires a gradient: full.register_post_accumulate_grad_hook runs when its gradient "
+            "is complete, and y.register_hook runs when backward reaches the module.",
             "memory = full.untyped_storage(). After forward memory.resize_(0). In y's hook memory.resize_(bytes), "
-            "all_gather_into_tensor(full.data, part.detach()). In full's hook reduce_scatter_tensor(mean, full.grad), "
-            "part.grad += mean / N, full.grad = None, memory.resize_(0).",
+            "all_gather_into_tensor(full.data, part.detach()). In full's hook reduce_into_part(full, part). No hooks "
+            "if y does not require a gradient.",
         ),
         checks=(
             Check(
@@ -789,7 +976,7 @@ EXERCISES = (
             Check(
                 "mixed_step/update",
                 "makes the update by the mean in reduce_dtype",
-                2,
+                3,
                 "mixed",
                 by_rank("first", [f"with {one}, the first change of the part" for one in POLICIES], SINGLE),
             ),
@@ -806,7 +993,7 @@ EXERCISES = (
             Check(
                 "mixed_step/bytes",
                 "sends weights in param_dtype, gradients in reduce_dtype, once each",
-                2,
+                3,
                 "mixed",
                 calls("calls", [f"with {one}" for one in POLICIES]),
                 requires=("mixed_step/computes",),
@@ -814,52 +1001,71 @@ EXERCISES = (
         ),
     ),
     Exercise(
-        name="save_and_load",
-        functions=("save_parts", "load_part"),
-        minutes=30,
+        name="save_parts",
+        functions=("save_parts",),
+        minutes=15,
         difficulty="medium",
-        proves="what two ranks saved goes on on one, three or four, and a kill leaves nothing broken",
+        proves="a kill at any moment leaves no broken save, and no rank needs the whole",
         hints=(
-            "A rename is one moment, and writing is many. Which name may a folder have while anybody still writes into "
-            "it, and how does rank 0 know that nobody does?",
-            "For loading, place every saved file and your own part on one line from 0 to numel. Where two intervals "
-            "overlap, from max of the starts to min of the ends, there is something to read.",
-            "save: write into the partial folder, dist.barrier(), then rank 0 renames. load: for each file, first = "
-            "max(start, rank * size), last = min(start + count, (rank + 1) * size); if first < last, np.fromfile with "
-            "count=last - first and offset=(first - start) * itemsize.",
+            "A rename is one moment, and writing is many. Which name may a folder have while any rank still writes "
+            "into it, and how does rank 0 know that no rank does?",
+            "counts are min(size, max(0, numel - r * size)) for each rank r. part.numpy()[:count].tobytes() are a "
+            "part's bytes without the fill.",
+            "Write into the partial folder, the manifest on rank 0; dist.barrier(); then rank 0 renames.",
         ),
         checks=(
             Check(
-                "save_and_load/files",
+                "save_parts/files",
                 "writes each rank's numbers, and the manifest",
                 2,
                 "saves",
-                all_of(has_form("manifests", count, 1), right_files),
+                all_of(has_form("manifests", count, 1), has_form("changed", count, 1), right_files),
             ),
             Check(
-                "save_and_load/complete",
+                "save_parts/complete",
                 "gives the folder its name when every rank has written",
-                1,
+                2,
                 "saves",
                 all_of(has_form("early", count, 1), complete, BEGUN),
             ),
             Check(
-                "save_and_load/sends-none",
+                "save_parts/sends-none",
                 "saves without sending weights",
                 1,
                 "saves",
                 all_of(has_form("largest", message_or_none, 1), sends_nothing, BEGUN),
             ),
+        ),
+    ),
+    Exercise(
+        name="load_part",
+        functions=("load_part",),
+        minutes=15,
+        difficulty="medium",
+        proves="what two ranks saved goes on on one, three or four",
+        hints=(
+            "Place every saved file and your own part on one line from 0 to numel. Where two intervals overlap, from "
+            "max of the starts to min of the ends, there is something to read.",
+            "The file of saved rank r begins where the counts before it end. The dtype is in the manifest, and its "
+            "itemsize makes an offset in numbers an offset in bytes.",
+            "For each file, first = max(start, rank * size), last = min(start + count, (rank + 1) * size); if first < "
+            "last, np.fromfile with count=last - first and offset=(first - start) * itemsize.",
+        ),
+        checks=(
             Check(
-                "save_and_load/load", "loads on any number of ranks what any number has saved", 2, "loads", LOADED_RIGHT
+                "load_part/parts",
+                "loads on any number of ranks what any number has saved, into memory of its own",
+                3,
+                "loads",
+                LOADED_RIGHT,
             ),
             Check(
-                "save_and_load/reads",
+                "load_part/reads",
                 "reads no more than its part",
                 1,
                 "loads",
                 reads_its_part,
-                requires=("save_and_load/load",),
+                requires=("load_part/parts",),
             ),
         ),
     ),

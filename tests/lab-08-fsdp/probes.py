@@ -1,7 +1,8 @@
-"""Probes of Lab 08: each calls the learner's code on two or three real ranks, and returns its results as plain values.
+"""Probes of Lab 08: each calls the learner's code on two to four real ranks, and returns its results as plain values.
 
 A probe's process only makes inputs; every computation is on a rank. Numbers are float64 where precision is not the
-subject, so that the order of additions changes only the 16th digit.
+subject, so that the order of additions changes only the 16th digit; in smaller dtypes they are whole numbers, whose
+sums and means are exact.
 """
 
 import contextlib
@@ -37,6 +38,20 @@ FILL = 99.0  # the padding behind the last number of a part, which must not be u
 def draw(seed: int, *shape: int) -> Tensor:
     """Returns normally distributed numbers, float64; none is 0."""
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+DTYPES = (torch.float64, torch.float32, torch.bfloat16)
+
+
+def draw_as(dtype: torch.dtype, seed: int, *shape: int) -> Tensor:
+    """Returns `draw`; in a smaller dtype whole numbers, multiples of 12, so that means over 2 to 4 ranks are exact."""
+    numbers = draw(seed, *shape)
+    return numbers if dtype == torch.float64 else (12 * (3 * numbers).clamp(-8, 8).round()).to(dtype)
+
+
+def draw_ranks(seed: int, *choices: int) -> int:
+    """Returns one of these numbers of ranks."""
+    return random.Random(f"ranks {seed}").choice(choices)
 
 
 def part_of(whole: Tensor, rank: int, ranks: int, fill: float = 0.0) -> Tensor:
@@ -113,63 +128,72 @@ def cuts(learner: ModuleType, seed: int) -> dict[str, Any]:
     chance = random.Random(seed)
     cases: list[tuple[Shape, int]] = [((3 * chance.randrange(2, 20) + 1,), 3), ((4,), 3)]
     cases += [((2, chance.randrange(2, 20)), 2), ((3, 2), 4), ((), 2), ((chance.randrange(3, 40),), 1)]
+    dtypes = [chance.choice(DTYPES) for _ in cases]
 
     def work() -> dict[str, Any]:
-        parts, storages, shapes, shared, graphs = [], [], [], 0, 0
-        for place, (shape, ranks) in enumerate(cases):
-            whole = nn.Parameter(draw(seed + place, *shape))
+        parts, storages, shapes, kinds, shared, graphs = [], [], [], [], 0, 0
+        for place, ((shape, ranks), dtype) in enumerate(zip(cases, dtypes, strict=True)):
+            whole = nn.Parameter(draw(seed + place, *shape).to(dtype))
             if place == 3:
-                whole = nn.Parameter(draw(seed + place, *reversed(shape)).T)  # not contiguous
+                whole = nn.Parameter(draw(seed + place, *reversed(shape)).to(dtype).T)  # not contiguous
             for rank in range(ranks):
                 part = a_tensor(learner.cut(whole, rank, ranks), "cut")
                 parts.append(plain(part))
                 shapes.append(list(part.shape))
+                kinds.append(str(part.dtype))
                 storages.append(part.untyped_storage().nbytes() // part.element_size())
                 shared += part.untyped_storage().data_ptr() == whole.untyped_storage().data_ptr()
                 graphs += part.requires_grad
-        return {"parts": parts, "shapes": shapes, "storages": storages, "shared": shared, "graphs": graphs}
+        observed = {"parts": parts, "shapes": shapes, "dtypes": kinds, "storages": storages}
+        return observed | {"shared": shared, "graphs": graphs}
 
     return dict(run_on_ranks(work, 1)[0]) | {"cases": [[list(shape), ranks] for shape, ranks in cases]}
 
 
 def gathers(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Gathers tensors of one, two and no dimensions on three ranks."""
-    chance = random.Random(seed)
-    cases: list[Shape] = [(3 * chance.randrange(2, 30) + 1,), (2, chance.randrange(2, 20)), ()]
+    """Gathers tensors of one, two and no dimensions and of several dtypes on two to four ranks."""
+    chance, ranks = random.Random(seed), draw_ranks(seed, 2, 3, 4)
+    cases: list[Shape] = [(ranks * chance.randrange(2, 30) + 1,), (2, chance.randrange(2, 20)), ()]
+    dtypes = chance.sample(DTYPES, 3)
 
     def work() -> dict[str, Any]:
-        rank, wholes, shapes, calls = dist.get_rank(), [], [], []
-        for place, shape in enumerate(cases):
-            part = part_of(draw(seed + place, *shape), rank, 3, fill=FILL)
+        rank, wholes, kinds, calls, changed = dist.get_rank(), [], [], [], 0
+        for place, (shape, dtype) in enumerate(zip(cases, dtypes, strict=True)):
+            part = part_of(draw(seed + place, *shape).to(dtype), rank, ranks, fill=FILL)
+            before = part.clone()
             with CollectiveCounter() as counter:
                 whole = a_tensor(learner.gather(part, torch.Size(shape)), "gather")
             wholes.append(plain(whole))
-            shapes.append(list(whole.shape))
+            kinds.append(str(whole.dtype))
             calls.append(said(counter))
-        return {"wholes": wholes, "shapes": shapes, "calls": calls}
+            changed += int((part != before).sum())
+        return {"wholes": wholes, "dtypes": kinds, "calls": calls, "changed": changed}
 
-    return merged(run_on_ranks(work, 3)) | {"cases": [list(shape) for shape in cases]}
+    return merged(run_on_ranks(work, ranks)) | {"cases": [list(shape) for shape in cases]}
 
 
 def reductions(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Reduces gradients of one and two dimensions, one transposed, which differ between the two ranks."""
-    chance = random.Random(seed)
-    cases: list[Shape] = [(2 * chance.randrange(2, 30) + 1,), (2, chance.randrange(2, 20)), (3, 2)]
+    """Reduces gradients of one and two dimensions, one transposed, of several dtypes, on three or four ranks."""
+    chance, ranks = random.Random(seed), draw_ranks(seed, 3, 4)
+    cases: list[Shape] = [(ranks * chance.randrange(2, 30) + 1,), (2, chance.randrange(2, 20)), (3, 2)]
+    dtypes = chance.sample(DTYPES, 3)
 
     def work() -> dict[str, Any]:
-        rank, parts, calls, changed = dist.get_rank(), [], [], 0
-        for place, shape in enumerate(cases):
-            gradient = draw(seed + 10 * rank + place, *shape)
+        rank, parts, kinds, calls, changed = dist.get_rank(), [], [], [], 0
+        for place, (shape, dtype) in enumerate(zip(cases, dtypes, strict=True)):
+            gradient = draw_as(dtype, seed + 10 * rank + place, *shape)
             if place == 2:
-                gradient = draw(seed + 10 * rank + place, *reversed(shape)).T
+                gradient = draw_as(dtype, seed + 10 * rank + place, *reversed(shape)).T
             before = gradient.clone()
             with CollectiveCounter() as counter:
-                parts.append(plain(a_tensor(learner.reduce_gradient(gradient), "reduce_gradient")))
+                part = a_tensor(learner.reduce_gradient(gradient), "reduce_gradient")
+            parts.append(plain(part))
+            kinds.append(str(part.dtype))
             calls.append(said(counter))
             changed += int((gradient != before).sum())
-        return {"parts": parts, "calls": calls, "changed": changed}
+        return {"parts": parts, "dtypes": kinds, "calls": calls, "changed": changed}
 
-    return merged(run_on_ranks(work, 2)) | {"cases": [list(shape) for shape in cases]}
+    return merged(run_on_ranks(work, ranks)) | {"cases": [list(shape) for shape in cases]}
 
 
 # ----------------------------------------------------------------------------------------------------------- clip_part
@@ -179,9 +203,9 @@ def by_hand(*arguments: Any, **settings: Any) -> None:
 
 
 def _clipped(learner: ModuleType, whole: Tensor, max_norm: float, fill: float) -> dict[str, Any]:
-    """Clips one gradient in three parts."""
+    """Clips one gradient in parts."""
     numel, rank = whole.numel(), dist.get_rank()
-    part = part_of(whole, rank, 3, fill)
+    part = part_of(whole, rank, dist.get_world_size(), fill)
     used, address = max(0, min(len(part), numel - rank * len(part))), part.data_ptr()
     torchs = patch.object(nn.utils.clip_grad, "_group_tensors_by_device_and_dtype", by_hand)
     with CollectiveCounter() as counter, torchs:
@@ -196,36 +220,48 @@ def _clipped(learner: ModuleType, whole: Tensor, max_norm: float, fill: float) -
 
 
 def clipped(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Clips gradients of 7 and of 4 numbers on three ranks, so that the last rank has few numbers or none.
+    """Clips gradients on two to four ranks, so that the last rank has few numbers or none.
 
-    Two gradients are several times the limit, with nan in the padding. Then, with a limit of 2 and numbers in the
-    padding, gradients have norms of 1.9, 0 and 2.1; each rank's part has a smaller norm.
+    Two gradients are several times the limit, with nan in the padding. Then, with another limit and numbers in the
+    padding, gradients have 0.95, 0 and 1.05 times the norm that is allowed; each rank's part has a smaller norm.
     """
-    chance = random.Random(seed)
-    limit, factor = chance.uniform(0.5, 2.0), chance.uniform(3, 50)
+    chance, ranks = random.Random(seed), draw_ranks(seed, 2, 3, 4)
+    limits, factor = [chance.uniform(0.5, 2.0), chance.uniform(1.0, 5.0)], chance.uniform(3, 50)
+    some = ranks * chance.randrange(2, 9) + 1  # the last rank has fewer numbers than the others
+    few = {2: 1, 3: 4, 4: chance.choice([5, 6])}[ranks]  # and here none
+    numels = [[some, few], [some, few, some]]
 
     def work() -> dict[str, Any]:
         results = []
-        for place, numel in enumerate((7, 4)):
+        for place, numel in enumerate(numels[0]):
             whole = draw(seed + place, numel)
             whole[0] *= 5  # so that the norms of the ranks' parts differ
-            results.append(_clipped(learner, whole * (limit * factor / whole.norm()), limit, torch.nan))
-        for place, (numel, length) in enumerate(((7, 1.9), (4, 0.0), (7, 2.1))):
+            results.append(_clipped(learner, whole * (limits[0] * factor / whole.norm()), limits[0], torch.nan))
+        for place, (numel, length) in enumerate(zip(numels[1], (0.95, 0.0, 1.05), strict=True)):
             whole = draw(seed + place, numel)
-            results.append(_clipped(learner, whole * (length / whole.norm()), 2.0, FILL))
+            results.append(_clipped(learner, whole * (length * limits[1] / whole.norm()), limits[1], FILL))
         first, others = results[:2], results[2:]
         above_limit = {name: [result[name] for result in first] for name in results[0]}
         return above_limit | {f"{name} at the limit": [result[name] for result in others] for name in results[0]}
 
-    return merged(run_on_ranks(work, 3)) | {"limits": [limit, limit], "limits at the limit": [2.0] * 3}
+    inputs = {"limits": [limits[0]] * 2, "limits at the limit": [limits[1]] * 3, "ranks": ranks}
+    return merged(run_on_ranks(work, ranks)) | inputs | {"numels": numels[0], "numels at the limit": numels[1]}
 
 
 # --------------------------------------------------------------------------------------------------------------- zero1
-def make_parameters(seed: int) -> list[nn.Parameter]:
+def make_parameters(seed: int, dtype: torch.dtype = torch.float64) -> list[nn.Parameter]:
     """Returns a few weights in four tensors, the same on every rank."""
     chance = random.Random(f"shapes {seed}")
     shapes: list[Shape] = [(2, chance.randrange(2, 90)), (chance.randrange(3, 90),), (), (1,)]
-    return [nn.Parameter(draw(seed + place, *shape)) for place, shape in enumerate(shapes)]
+    return [nn.Parameter(draw(seed + place, *shape).to(dtype)) for place, shape in enumerate(shapes)]
+
+
+OPTIMIZERS: tuple[tuple[Any, dict[str, Any]], ...] = (
+    # A large eps, because AdamW would otherwise hide a gradient that is wrong by a factor.
+    (torch.optim.AdamW, {"lr": 0.1, "weight_decay": 0.3, "eps": 0.1}),
+    (torch.optim.SGD, {"lr": 0.1, "momentum": 0.9, "weight_decay": 0.1}),
+    (torch.optim.RMSprop, {"lr": 0.05, "eps": 0.1, "weight_decay": 0.1}),
+)
 
 
 def state_numbers(optimizer: torch.optim.Optimizer) -> int:
@@ -235,12 +271,13 @@ def state_numbers(optimizer: torch.optim.Optimizer) -> int:
 
 
 def parts_of_weights(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Returns the parts of all weights on two ranks, and the numbers that AdamW keeps for each part."""
+    """Returns the parts of all weights on two to four ranks, and the numbers that AdamW keeps for each part."""
+    dtype = random.Random(f"dtype {seed}").choice(DTYPES)
 
     def work() -> dict[str, Any]:
-        parameters = make_parameters(seed)
+        parameters = make_parameters(seed, dtype)
         part = a_tensor(learner.make_part([*parameters]), "make_part")
-        observed = {"type": type_name(part), "part": plain(part), "state": 0}
+        observed = {"type": type_name(part), "part": plain(part), "state": 0, "dtype": str(part.dtype)}
         observed["total"] = sum(p.numel() for p in parameters)
         observed["numbers"] = part.untyped_storage().nbytes() // part.element_size()
         optimizer = torch.optim.AdamW([part])
@@ -248,7 +285,7 @@ def parts_of_weights(learner: ModuleType, seed: int) -> dict[str, Any]:
         optimizer.step()
         return observed | {"state": state_numbers(optimizer)}
 
-    return merged(run_on_ranks(work, 2))
+    return merged(run_on_ranks(work, draw_ranks(seed, 2, 3, 4)))
 
 
 class Made(CollectiveCounter):
@@ -270,22 +307,22 @@ class Made(CollectiveCounter):
 
 
 def updates(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Makes three updates with AdamW on three ranks with different gradients; some are None in the second update."""
+    """Makes three updates on three or four ranks with different gradients; some are None in the second update."""
+    make_optimizer, settings = OPTIMIZERS[random.Random(f"optimizer {seed}").randrange(len(OPTIMIZERS))]
 
     def work() -> dict[str, Any]:
         rank, parameters = dist.get_rank(), make_parameters(seed)
         made: list[Made] = [Made()]
         with made[0]:
             part = learner.make_part([*parameters])
-        # A large eps, because AdamW would otherwise hide a gradient that is wrong by a factor.
-        optimizer = torch.optim.AdamW([part], lr=0.1, weight_decay=0.3, eps=0.1)
+        optimizer = make_optimizer([part], **settings)
         steps = [0]
         optimizer.register_step_post_hook(lambda *_: steps.__setitem__(0, steps[0] + 1))
         before, weights, calls, disturbed = [p.data_ptr() for p in parameters], [], [], 0
         for step in range(3):
             for place, p in enumerate(parameters):
                 p.grad = draw(seed + 100 * step + 10 * rank + place, *p.shape)
-                if step == 1 and place in ((1, 2), (2,), ())[rank]:
+                if step == 1 and place in ((1, 2), (2,), ())[rank % 3]:
                     p.grad = None
             kept = [None if p.grad is None else p.grad.clone() for p in parameters]
             with Made() as counter:
@@ -309,15 +346,91 @@ def updates(learner: ModuleType, seed: int) -> dict[str, Any]:
             "kept": max(counter.kept(known) for counter in made),
         }
 
-    return merged(run_on_ranks(work, 3))
+    observed = merged(run_on_ranks(work, draw_ranks(seed, 3, 4)))
+    return observed | {"optimizer": make_optimizer.__name__}
+
+
+# ------------------------------------------------------------------------------------------------------- whole_weights
+class Tied(nn.Module):
+    """Two layers of one shape, whose matrices `wholes` ties, a frozen layer, a scalar, and a buffer."""
+
+    def __init__(self, seed: int, dtype: torch.dtype) -> None:
+        super().__init__()
+        chance = random.Random(f"tied {seed}")
+        width = chance.randrange(2, 9)
+        self.first, self.scale = nn.Linear(width, width), nn.Parameter(torch.zeros(()))
+        self.last = nn.Linear(width, width, bias=chance.random() < 0.5)
+        self.norm = nn.LayerNorm(width).requires_grad_(False)
+        self.register_buffer("shift", torch.zeros(3))
+        self.to(dtype)
+
+
+def wholes(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Puts the weights of two modules of different dtypes together, with and without gradients, and reduces back."""
+    ranks = draw_ranks(seed, 2, 3, 4)
+    dtypes = random.Random(seed).sample(DTYPES, 2)
+
+    def work() -> dict[str, Any]:
+        rank, observed = dist.get_rank(), {}
+        names = (
+            "names",
+            "shapes",
+            "weights",
+            "full",
+            "dtype",
+            "views",
+            "grad",
+            "calls",
+            "gradients",
+            "reduced",
+            "left",
+        )
+        for place, dtype in enumerate(dtypes):
+            shell, results = Tied(seed + place, dtype).to("meta"), {}
+            shell.last.weight = shell.first.weight  # tied again: each got a tensor of its own on the meta device
+            sizes = [p.numel() for p in shell.parameters()]
+            flat = draw_as(dtype, seed + place, sum(sizes))
+            part = nn.Parameter(part_of(flat, rank, ranks, fill=FILL))
+            before = part.detach().clone()
+            with torch.set_grad_enabled(place == 0), CollectiveCounter() as counter:
+                full, weights = learner.whole_weights(shell, part)
+            a_tensor(full, "whole_weights")
+            storage = full.untyped_storage()
+            tensors = [a_tensor(weight, "whole_weights") for weight in weights.values()]
+            shared = [weight.untyped_storage().data_ptr() == storage.data_ptr() for weight in tensors]
+            results["names"], results["shapes"] = list(weights), [list(weight.shape) for weight in tensors]
+            results["weights"] = [plain(weight) for weight in tensors]
+            results["full"] = [full.numel(), storage.nbytes() // full.element_size(), int((part != before).sum())]
+            results["dtype"], results["views"] = str(full.dtype), sum(not view for view in shared)
+            results["grad"], results["calls"] = [full.requires_grad, full.is_leaf], said(counter)
+            results |= _reduced(learner, part, seed + 7 * place)
+            for name in names:
+                observed.setdefault(name, []).append(results[name])
+        return observed
+
+    return merged(run_on_ranks(work, ranks))
+
+
+def _reduced(learner: ModuleType, part: nn.Parameter, seed: int) -> dict[str, Any]:
+    """Reduces a whole gradient into `part` twice; returns the sums, the calls, and what is left of the whole."""
+    ranks, calls, sums, left = dist.get_world_size(), [], [], []
+    for turn in range(2):
+        full = draw_as(part.dtype, seed, part.numel() * ranks).requires_grad_()
+        full.grad = draw_as(part.dtype, seed + 10 * dist.get_rank() + turn, full.numel())
+        with CollectiveCounter() as counter:
+            learner.reduce_into_part(full, part)
+        calls.append(said(counter))
+        sums.append(plain(part.grad))
+        left.append([full.grad is not None, full.untyped_storage().nbytes()])
+    return {"gradients": sums, "reduced": calls, "left": left}
 
 
 # ----------------------------------------------------------------------------------------------------- sharded_forward
 Layers = tuple[int, int, int]  # inputs, hidden numbers and outputs of a module of two layers
 
 
-def draw_layers(seed: int, alike: bool = False) -> Layers:
-    """Returns sizes of a module with an odd number of weights; `alike`: as many outputs as inputs.
+def draw_layers(seed: int, ranks: int, alike: bool = False) -> Layers:
+    """Returns sizes of a module whose weights do not divide by the ranks; `alike`: as many outputs as inputs.
 
     Storages are identified by their size: a matrix has more numbers than the activations, and not as many as a part.
     """
@@ -326,7 +439,7 @@ def draw_layers(seed: int, alike: bool = False) -> Layers:
         inputs, inner, outputs = chance.randrange(3, 7), chance.randrange(5, 30), chance.randrange(3, 7)
         layers = (inputs, inner, inputs if alike else outputs)
         matrices = (layers[0] * inner, inner * layers[2])
-        if weights_of(layers) % 2 and -(-weights_of(layers) // 2) not in matrices:
+        if weights_of(layers) % ranks and -(-weights_of(layers) // ranks) not in matrices:
             return layers
 
 
@@ -364,7 +477,7 @@ class Whole(TorchDispatchMode):
                 if not isinstance(tensor, Tensor) or tensor.device.type == "meta":
                     continue
                 storage = tensor.untyped_storage().nbytes() // tensor.element_size()
-                if storage >= self._matrix and storage != -(-self._numbers // 2):
+                if storage >= self._matrix and storage != -(-self._numbers // dist.get_world_size()):
                     # In backward, gradients are as large, so a tensor made there counts only if it stays.
                     in_forward = torch._C._current_graph_task_id() == -1
                     self._follow(self._weights if in_forward else self._gradients, [tensor])
@@ -418,7 +531,7 @@ def make_shell(seed: int, whole: Whole, layers: Layers) -> tuple[nn.Module, nn.P
 
 def _one_module(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Runs forward and backward of one module twice, with reshard and without."""
-    layers = draw_layers(seed)
+    layers = draw_layers(seed, dist.get_world_size())
     observed: dict[str, Any] = {"y": [], "slope": [], "gradient": [], "held": [], "forward": [], "backward": []}
     observed |= {"waste": [], "fresh": [], "again": []}
     for reshard in (True, False):
@@ -447,7 +560,7 @@ def _one_module(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 def _two_modules(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Runs two modules in sequence, with reshard, and then one module without gradients."""
-    layers = draw_layers(seed, alike=True)
+    layers = draw_layers(seed, dist.get_world_size(), alike=True)
     with Whole(layers) as whole:
         pairs = [make_shell(seed + 10 * place, whole, layers) for place in (0, 1)]
         y = draw(seed + 50 + dist.get_rank(), 2, layers[0])
@@ -470,23 +583,29 @@ def _two_modules(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 
 def modules(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Runs one module and then two modules, on two ranks."""
+    """Runs one module and then two modules, on two or three ranks."""
+    ranks = draw_ranks(seed, 2, 3)
 
     def work() -> dict[str, Any]:
         gc.disable()  # so that tensors in reference cycles stay
         return _one_module(learner, seed) | _two_modules(learner, seed)
 
-    sizes = [weights_of(draw_layers(seed, alike)) for alike in (False, True)]
-    return merged(run_on_ranks(work, 2)) | {"sizes": sizes}
+    sizes = [weights_of(draw_layers(seed, ranks, alike)) for alike in (False, True)]
+    return merged(run_on_ranks(work, ranks)) | {"sizes": sizes, "ranks": ranks}
 
 
 # ---------------------------------------------------------------------------------------------------------- mixed_step
-PRECISIONS = ((torch.bfloat16, torch.float32), (torch.float32, torch.float32), (torch.bfloat16, torch.bfloat16))
+PRECISIONS = (
+    (torch.bfloat16, torch.float32),
+    (torch.float32, torch.float32),
+    (torch.bfloat16, torch.bfloat16),
+    (torch.float32, torch.bfloat16),
+)
 
 
 def mixed(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Makes three steps with a few weights on two ranks, with each of three precision policies."""
-    count = 2 * random.Random(seed).randrange(4, 500)
+    """Makes three steps with a few weights on three ranks with each precision policy; divisions by 3 are not exact."""
+    ranks, count = 3, 3 * random.Random(seed).randrange(4, 300)
 
     def work() -> dict[str, Any]:
         rank, results = dist.get_rank(), []
@@ -498,17 +617,18 @@ def mixed(learner: ModuleType, seed: int) -> dict[str, Any]:
                 given.append(full.detach().clone())
                 return (full * full * factors.to(full.dtype)).sum() / 3
 
-            part = part_of(draw(seed + 7, count).float(), rank, 2)
+            part = part_of(draw(seed + 7, count).float(), rank, ranks)
             address, before = part.data_ptr(), part.clone()
             with CollectiveCounter() as counter:
                 learner.mixed_step(part, loss_of, 0.01, param_dtype, reduce_dtype)
-            calls, first = said(counter), part.clone()
+            calls, first, times = said(counter), part.clone(), len(given)
             for _ in range(2):
                 learner.mixed_step(part, loss_of, 0.01, param_dtype, reduce_dtype)
             results.append(
                 {
                     "given": plain(given[0]) if given else None,
                     "given dtype": str(given[0].dtype) if given else "nothing",
+                    "times": times,
                     "calls": calls,
                     "first": plain(first - before),
                     "moved": part.data_ptr() != address,
@@ -518,10 +638,10 @@ def mixed(learner: ModuleType, seed: int) -> dict[str, Any]:
             )
         return {name: [result[name] for result in results] for name in results[0]}
 
-    return merged(run_on_ranks(work, 2))
+    return merged(run_on_ranks(work, ranks))
 
 
-# ------------------------------------------------------------------------------------------------------- save_and_load
+# ----------------------------------------------------------------------------------------------- save_parts, load_part
 class Saving:
     """Delays a rank that is about to write a file until rank 0 needs this rank in a collective or has returned.
 
@@ -575,13 +695,19 @@ def a_folder() -> Iterator[Path]:
 
 
 def saves(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Saves tensors of about 1000 and of 4 numbers on three ranks; an earlier save of the first tensor was killed."""
-    numels, dtypes = (3 * random.Random(seed).randrange(310, 360) + 2, 4), (torch.float64, torch.float32)
+    """Saves tensors of about 1000 and of few numbers on two to four ranks, whose last rank has none of the few.
+
+    An earlier save of the first tensor was killed.
+    """
+    ranks = draw_ranks(seed, 2, 3, 4)
+    numels = (ranks * random.Random(seed).randrange(310, 360) + 1, {2: 1, 3: 4, 4: 5}[ranks])
+    dtypes = (torch.float64, torch.float32)
 
     def work(folder: Path, begun: Any) -> dict[str, Any]:
-        rank, calls, manifests = dist.get_rank(), [], 0
+        rank, calls, manifests, changed = dist.get_rank(), [], 0, 0
         for place, (numel, dtype) in enumerate(zip(numels, dtypes, strict=True)):
-            part = part_of(draw(seed + place, numel).to(dtype), rank, 3, fill=FILL)
+            part = part_of(draw(seed + place, numel).to(dtype), rank, ranks, fill=FILL)
+            before = part.clone()
             target, shared_counts = folder / f"step-{place}", begun[place]
             saving = Saving(target, shared_counts)
             with Steps(saving, shared_counts) as steps:
@@ -592,18 +718,20 @@ def saves(learner: ModuleType, seed: int) -> dict[str, Any]:
                         raise
             saving.watching = False
             manifests += saving.wrote_manifest and rank > 0
+            changed += int((part != before).sum())
             if rank == 0:
                 shared_counts[1] = 1
             sent = [call for call in said(steps.counter) if " of " in call]  # barriers have no size
             calls.append(max(sent, key=lambda call: int(call.split()[2]), default=""))
             dist.barrier()
-        return {"largest": calls[0], "manifests": manifests}
+        return {"largest": calls[0], "manifests": manifests, "changed": changed}
 
     with a_folder() as folder:
         (folder / "step-0.partial").mkdir()
         (folder / "step-0.partial" / "part-0.bin").write_bytes(b"x" * 20000)
-        begun = [multiprocessing.RawArray("i", 5) for _ in numels]
-        observed: dict[str, Any] = merged(run_on_ranks(work, 3, folder, begun))
+        begun = [multiprocessing.RawArray("i", 2 + ranks) for _ in numels]
+        observed: dict[str, Any] = merged(run_on_ranks(work, ranks, folder, begun))
+        observed["ranks"] = ranks
         observed["early"] = [sum(shared[2:]) for shared in begun]
         observed["numels"] = list(numels)
         observed["begins"] = [_first_number(folder / "step-0" / "part-0.bin", "float64")]
@@ -654,24 +782,32 @@ def bytes_read() -> int | None:
 
 
 def loads(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Loads parts on other numbers of ranks: 11 numbers saved on 2 ranks, and 5 float32 numbers saved on 4.
+    """Loads parts on other numbers of ranks: a dozen float64 numbers, and fewer float32 numbers.
 
-    Also counts the bytes that rank 1 of 16 reads and holds of a checkpoint of about 640,000 bytes; its part has about
-    40,000. Smaller counts become the part's size, because the system reads a file that is mapped into memory.
+    The files are overwritten before the parts are read. Also counts the bytes that rank 1 of 16 reads and holds of a
+    checkpoint of about 640,000 bytes; its part has about 40,000. Smaller counts become the part's size, because the
+    system reads a file that is mapped into memory.
     """
-    each = random.Random(seed).randrange(4500, 5500)
+    chance = random.Random(seed)
+    each, numels, saved = chance.randrange(4500, 5500), (chance.randrange(9, 16), 5), (2, chance.choice([3, 4]))
+    worlds = ((1, 2, 3, 4), (2, chance.choice([3, 6])))
+    cases = [
+        (numel, by, ranks, rank)
+        for numel, by, every in zip(numels, saved, worlds, strict=True)
+        for ranks in every
+        for rank in range(ranks)
+    ]
 
     def work(folder: Path) -> dict[str, Any]:
-        parts: list[Any] = []
-        kinds = []
         with CollectiveCounter() as counter:
-            for name, worlds in (("two", (1, 2, 3, 4)), ("four", (2, 3))):
-                for ranks in worlds:
-                    rank_parts = [
-                        a_tensor(learner.load_part(folder / name, rank, ranks), "load_part") for rank in range(ranks)
-                    ]
-                    parts += [plain(part) for part in rank_parts]
-                    kinds += [str(getattr(part, "dtype", "no tensor")) for part in rank_parts]
+            loaded = [
+                a_tensor(learner.load_part(folder / f"saved-{by}", rank, ranks), "load_part")
+                for _, by, ranks, rank in cases
+            ]
+        for file in folder.glob("saved-*/part-*.bin"):  # the next save may reuse the place
+            with file.open("r+b") as opened:
+                opened.write(b"\0" * file.stat().st_size)
+        parts, kinds = [plain(part) for part in loaded], [str(part.dtype) for part in loaded]
         tracemalloc.start()
         before = bytes_read()
         large = a_tensor(learner.load_part(folder / "large", 1, 16), "load_part")
@@ -684,6 +820,6 @@ def loads(learner: ModuleType, seed: int) -> dict[str, Any]:
 
     with a_folder() as folder:
         write_parts(folder / "large", draw(seed, 16 * each), 2)
-        write_parts(folder / "two", draw(seed, 11), 2)
-        write_parts(folder / "four", draw(seed + 1, 5).float(), 4)
-        return dict(run_on_ranks(work, 1, folder)[0])
+        write_parts(folder / f"saved-{saved[0]}", draw(seed, numels[0]), saved[0])
+        write_parts(folder / f"saved-{saved[1]}", draw(seed + 1, numels[1]).float(), saved[1])
+        return dict(run_on_ranks(work, 1, folder)[0]) | {"cases": [list(case) for case in cases]}
