@@ -371,7 +371,8 @@ def wholes(learner: ModuleType, seed: int) -> dict[str, Any]:
     dtypes = random.Random(seed).sample(DTYPES, 2)
 
     def work() -> dict[str, Any]:
-        rank, observed = dist.get_rank(), {}
+        rank = dist.get_rank()
+        observed: dict[str, Any] = {}
         names = (
             "names",
             "shapes",
@@ -386,7 +387,8 @@ def wholes(learner: ModuleType, seed: int) -> dict[str, Any]:
             "left",
         )
         for place, dtype in enumerate(dtypes):
-            shell, results = Tied(seed + place, dtype).to("meta"), {}
+            shell = Tied(seed + place, dtype).to("meta")
+            results: dict[str, Any] = {}
             shell.last.weight = shell.first.weight  # tied again: each got a tensor of its own on the meta device
             sizes = [p.numel() for p in shell.parameters()]
             flat = draw_as(dtype, seed + place, sum(sizes))
