@@ -373,6 +373,7 @@ def test_the_notebook_is_kept_as_a_record(tmp_path: Path) -> None:
     tree = {"ada1/exercises.py": "A", "ada1/lab-02-single-gpu-training.ipynb": '{"mine": 1}'}
     submission = only(grades(make(tmp_path / "subs", tree)))
     assert submission.file
+    assert submission.notes == ("The notebook is not a notebook in Jupyter's format: its predictions are not counted.",)
     assert sorted(path.name for path in submission.file.parent.iterdir()) == ["exercises.py", "notebook.ipynb"]
 
 

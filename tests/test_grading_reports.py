@@ -20,8 +20,11 @@ from rankzero.exercises.checks.escape_text import MARKS, escape_text
 from rankzero.exercises.checks.report import Diagnosis, Report, Result
 from rankzero.grading.batch import write_reports
 from rankzero.grading.grade import Flag, Grade, Student, Submission
+from rankzero.grading.intake.notebook_predictions import Prediction, read_notebook
 from rankzero.grading.intake.safe_names import safe_name
 from rankzero.grading.report import github_classroom_results, gradebook_csv, gradescope_results, html_pages
+from rankzero.grading.report.course_csv import write_course_gradebooks
+from rankzero.grading.report.predictions_report import write_predictions
 from rankzero.grading.report.terminal_feedback import show
 
 LAB = find_lab("02")
@@ -399,6 +402,102 @@ def test_hostile_names_stay_in_their_row_and_cell(tmp_path: Path) -> None:
     assert len(raw) == len(HOSTILE_TEXTS) + 2
     semicolons = list(csv.reader(raw, delimiter=";"))
     assert not any(part.startswith(("=", '"=')) for row in semicolons for part in row)
+
+
+# Course systems
+
+
+def table(path: Path) -> list[list[str]]:
+    return list(csv.reader(path.read_text(encoding="utf-8").splitlines()))
+
+
+def test_canvas_and_moodle_get_a_column_per_lab(tmp_path: Path) -> None:
+    bob = Student("b2", "Byrne", "Bob", "bob@example.edu")
+    other_lab = replace(GOOD, max_points=60, submission=replace(GOOD.submission, lab="01"))
+    missing = replace(MISSING, submission=Submission(bob, "01", None))
+    write_course_gradebooks([LATE, other_lab, grade_of(bob, TROUBLE), missing], tmp_path)
+    titles = [f"Lab 01: {find_lab('01').title}", f"Lab 02: {LAB.title}"]
+    assert table(tmp_path / "canvas.csv") == [
+        ["Student", "ID", "SIS User ID", "SIS Login ID", "Section", *titles],
+        ["    Points Possible", "", "", "", "", "60.0", "50.0"],
+        ["Bob Byrne", "", "b2", "bob@example.edu", "", "0.0", ""],
+        ["Ada Lovelace", "", "s7", "ada@example.edu", "", "50.0", "42.0"],
+    ]
+    assert table(tmp_path / "moodle.csv") == [
+        ["First name", "Last name", "ID number", "Email address", *titles],
+        ["Bob", "Byrne", "b2", "bob@example.edu", "0.0", ""],
+        ["Ada", "Lovelace", "s7", "ada@example.edu", "50.0", "42.0"],
+    ]
+
+
+def test_no_name_is_a_formula_or_sets_points_in_a_course_system(tmp_path: Path) -> None:
+    more = (Student("Points Possible"), Student("=1+1", "=2", "@a", "+1"))
+    hostile = [*ALL_HOSTILE, *(grade_of(student, GOOD) for student in more)]
+    write_course_gradebooks(hostile, tmp_path)
+    for name in ("canvas.csv", "moodle.csv"):
+        rows = table(tmp_path / name)
+        assert len({len(row) for row in rows}) == 1
+        assert len(rows) == len(hostile) + (2 if name == "canvas.csv" else 1)
+        assert all(harmless(value) for row in rows for value in row if value)
+    assert [row[0] for row in table(tmp_path / "canvas.csv") if "Points Possible" in row[0]] == ["    Points Possible"]
+
+
+# Predictions
+
+
+def notebook(*lines: str) -> bytes:
+    cells = [{"cell_type": "code", "source": [line]} for line in lines]
+    return json.dumps({"cells": [{"cell_type": "markdown", "source": "x = 1  # predict: no"}, *cells]}).encode()
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("4.5", 4.5),
+        ("-3", -3.0),
+        ("96 * 4 + 1", 385.0),
+        ("None", None),
+        ("", None),
+        ("__import__('os').abort()", None),
+        ("'4'", None),
+        ("True", None),
+        ("1e999", None),
+        ("9**9**9**9", None),
+        ("1 / 0", None),
+        ("(" * 90 + "1" + ")" * 90, 1.0),
+    ],
+)
+def test_a_prediction_is_read_as_a_number_and_never_run(text: str, value: float | None) -> None:
+    assert read_notebook(notebook(f"first_loss = {text}  # predict: nats a token")) == {
+        "first_loss": Prediction("nats a token", value)
+    }
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"[]", b"{}", b"[" * 100_000, b'{"cells": 1}', b'{"cells": [{}]}', b"\xff", b" " * 2**24]
+)
+def test_a_bad_notebook_is_refused_with_a_reason(data: bytes) -> None:
+    with pytest.raises(ValueError, match=r"^(is not a notebook in Jupyter's format|has .* bytes; the limit is .*)$"):
+        read_notebook(data)
+
+
+def test_predictions_of_a_class_are_summarized(tmp_path: Path) -> None:
+    values = {"a": "4.5", "b": "100", "c": "None", "d": "<script>"}
+    grades = []
+    for student, value in values.items():
+        folder = tmp_path / student
+        folder.mkdir()
+        (folder / "notebook.ipynb").write_bytes(notebook(f"first_loss = {value}  # predict: nats a token"))
+        grades.append(grade_of(Student(student), GOOD, file=folder / "exercises.py"))
+    assert write_predictions([*grades, GOOD], tmp_path)
+    first = next(row for row in table(tmp_path / "predictions.csv") if row[1:3] == ["a", "first_loss"])
+    assert first == ["02", "a", "first_loss", "nats a token", "4.5"]
+    page = (tmp_path / "predictions.html").read_text(encoding="utf-8")
+    assert "<script" not in page
+    cells = re.search(r"first_loss</code>.*?</tr>", page, re.S)
+    assert cells
+    assert re.findall(r">([\d.]+)<", cells[0]) == ["2", "4.5", "52.25", "100", "4.564", "1"]
+    assert not write_predictions([GOOD], tmp_path)
 
 
 # Gradescope and GitHub Classroom

@@ -19,9 +19,11 @@ from rankzero.grading.intake.late_policy import days_late, late_penalty
 from rankzero.grading.intake.safe_names import safe_name
 from rankzero.grading.intake.timestamps import seconds_late
 from rankzero.grading.report import github_classroom_results, gradescope_results
+from rankzero.grading.report.course_csv import write_course_gradebooks
 from rankzero.grading.report.differences import Difference
 from rankzero.grading.report.gradebook_csv import write_gradebook
 from rankzero.grading.report.html_pages import write_pages
+from rankzero.grading.report.predictions_report import write_predictions
 from rankzero.grading.scan.code_similarity import similarity_flags
 from rankzero.grading.scan.static_scan import scan
 
@@ -117,6 +119,8 @@ def write_reports(grades: Sequence[Grade], out: Path, due: datetime | None, chan
             written.add(out / folder / lab.number / file.name)
     deadlines = dict.fromkeys(labs, due.isoformat()) if due else {}
     write_gradebook(grades, out / "grades.csv", deadlines)
+    write_course_gradebooks(grades, out)
+    write_predictions(grades, out)
     written |= write_pages(grades, out, deadlines, changes)
     for pattern in ("grades/*/*.json", "gradescope/*/*.json", "classroom/*/*.json", "students/*.html"):
         for file in set(out.glob(pattern)) - written:

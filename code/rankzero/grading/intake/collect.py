@@ -32,6 +32,7 @@ from rankzero.errors import UserError
 from rankzero.grading.grade import Student, Submission
 from rankzero.grading.intake.archives import Archive, archive_stem
 from rankzero.grading.intake.layouts import Handin, read_handins
+from rankzero.grading.intake.notebook_predictions import unusable_notebook
 from rankzero.grading.intake.roster import Roster
 from rankzero.grading.intake.safe_names import fold_case, printable, safe_name
 from rankzero.grading.intake.select_file import is_code, max_bytes, select_file, select_notebook
@@ -177,5 +178,7 @@ def _submission(
     file.chmod(0o644)  # the grader may run as another user
     if notebook := select_notebook(handins, lab, only_lab):
         write_atomically(file.with_name("notebook.ipynb"), notebook)
+        if reason := unusable_notebook(notebook):
+            notes = (*notes, f"The notebook {reason}: its predictions are not counted.")
     digest = hashlib.sha256(selected.data).hexdigest()
     return Submission(student, lab.number, file, digest, selected.submitted_at, notes)
