@@ -10,6 +10,8 @@
 
 # %%
 # %matplotlib inline
+import contextlib
+import io
 import tempfile
 from pathlib import Path
 
@@ -22,7 +24,7 @@ from rankzero.learn.machine.device import choose_device, seed_everything
 from rankzero.learn.models.gpt import GPT, GPTConfig
 from rankzero.learn.profiling.memory import MIB, PhaseMemory
 from rankzero.learn.runs import plots
-from rankzero.learn.runs.predictions import compare
+from rankzero.learn.runs.predictions import answered, compare
 
 starter = find_lab("02").import_starter()  # the functions of train_single_gpu.py, not copies of them
 device = choose_device()
@@ -56,14 +58,14 @@ print("shape  ", tuple(x.shape), x.dtype)
 # ## 1. The first loss
 #
 # The vocabulary has 96 characters, and the model has not learned anything yet. **Predict** its loss on the first
-# batch, in nats a token.
+# batch, in nats per token.
 
 # %%
-first_loss = 4.564  # predict: nats a token
+first_loss = 4.564  # predict: nats per token
 
 model, optimizer = fresh()
 measured = starter.train_step(model, optimizer, x, y).item()
-compare(first_loss, measured, "nats a token")
+compare(first_loss, measured, "nats per token")
 
 # %% [markdown]
 # **Explain**: where does that number come from, and what would a first loss of 12 tell you?
@@ -80,15 +82,16 @@ compare(first_loss, measured, "nats a token")
 # loss is lower on the repeats.
 
 # %%
-repeats_are_easier_by = 0.9  # predict: nats a token
+repeats_are_easier_by = 0.9  # predict: nats per token
 
 model, _ = fresh()
 inputs, targets = batch(step=0, batch_size=200)
 with torch.no_grad():
     losses = torch.nn.functional.cross_entropy(model(inputs).flatten(0, 1), targets.flatten(), reduction="none")
 repeats = (inputs == targets).flatten()
-print(f"{repeats.float().mean():.0%} of targets repeat their input")
-compare(repeats_are_easier_by, (losses[~repeats].mean() - losses[repeats].mean()).item(), "nats a token")
+if answered(repeats_are_easier_by):
+    print(f"{repeats.float().mean():.0%} of targets repeat their input")
+compare(repeats_are_easier_by, (losses[~repeats].mean() - losses[repeats].mean()).item(), "nats per token")
 
 # %% [markdown]
 # **Explain**: why does an untrained model of this kind expect the same character again?
@@ -115,8 +118,8 @@ compare(parameters, model.parameter_count(), "parameters")
 # %% [markdown]
 # ## 3. Memory by phase
 #
-# Weights are fp32, four bytes each. AdamW keeps two averages a parameter, also fp32. **Predict** the optimizer's state
-# after the first update, in MiB (2²⁰ bytes), and the activations that autograd keeps after the forward pass. The
+# Weights are fp32, four bytes each. AdamW keeps two averages per parameter, also fp32. **Predict** the optimizer's
+# state after the first update, in MiB (2²⁰ bytes), and the activations that autograd keeps after the forward pass. The
 # second is hard: start from one tensor of B·T·C floats, and guess how many such tensors a layer keeps.
 
 # %%
@@ -130,7 +133,7 @@ compare(optimizer_state, memory.rows[2].optimizer / MIB, "MiB", of="optimizer st
 compare(activations, memory.rows[0].activations / MIB, "MiB", of="activations after the forward pass")
 
 # %%
-plots.plot_phases(memory.rows)
+plots.plot_phases(memory.rows) if answered(optimizer_state, activations) else None
 
 # %% [markdown]
 # **Explain**: a layer keeps about 16 tensors of B·T·C floats: which? Which of the four roles is gone after backward,
@@ -190,16 +193,20 @@ compare(gradient_factor, gradient_norm(backwards=2) / gradient_norm(backwards=1)
 # 160 steps, 12 sequences of 64 characters each. The loss starts near 4.5. **Predict** the validation loss at the end.
 
 # %%
-validation_loss = 2.6  # predict: nats a token
+validation_loss = 2.6  # predict: nats per token
 
 folder = Path(tempfile.mkdtemp())
 options = ["--steps", "160", "--warmup-steps", "40", "--decay-steps", "160", "--eval-every", "40", "--out", str(folder)]
-starter.main(options)
+printed = io.StringIO()
+with contextlib.redirect_stdout(printed):
+    starter.main(options)
+if answered(validation_loss):
+    print(printed.getvalue())
 log = folder / "lab-02-001" / "log.jsonl"
-compare(validation_loss, plots.read_log(log)["eval"][-1]["val_loss"], "nats a token")
+compare(validation_loss, plots.read_log(log)["eval"][-1]["val_loss"], "nats per token")
 
 # %%
-plots.plot_run(log)
+plots.plot_run(log) if answered(validation_loss) else None
 
 # %% [markdown]
 # ## 7. The learning rate
@@ -214,7 +221,7 @@ rates = [event["lr"] for event in plots.read_log(log)["step"]]
 compare(first_rate, rates[0] / max(rates), "of the highest rate")
 
 # %%
-plots.plot_learning_rate(log)
+plots.plot_learning_rate(log) if answered(first_rate) else None
 
 # %% [markdown]
 # **Explain**: many programs use `step / warmup_steps` with steps counted from 0. What does their first step do?
@@ -232,7 +239,7 @@ plots.plot_learning_rate(log)
 # loss of these 40 steps is without the state.
 
 # %%
-extra_loss = 0.05  # predict: nats a token more
+extra_loss = 0.05  # predict: nats per token more
 
 saved = torch.load(folder / "lab-02-001" / "checkpoint.pt", weights_only=True)
 
@@ -248,16 +255,16 @@ def go_on(with_optimizer):
 
 
 whole, weights_only = go_on(with_optimizer=True), go_on(with_optimizer=False)
-compare(extra_loss, (sum(weights_only) - sum(whole)) / 40, "nats a token more")
+compare(extra_loss, (sum(weights_only) - sum(whole)) / 40, "nats per token more")
 
 # %%
 figure = plots.Figure(figsize=(6, 3), layout="constrained")
 axes = figure.subplots()
 axes.plot(whole, label="model and optimizer restored", color=plots.TRAIN)
 axes.plot(weights_only, label="weights only", color=plots.VALIDATION)
-axes.set(xlabel="step after the checkpoint", ylabel="training loss (nats a token)", title="Two ways to go on")
+axes.set(xlabel="step after the checkpoint", ylabel="training loss (nats per token)", title="Two ways to go on")
 axes.legend(frameon=False)
-figure
+figure if answered(extra_loss) else None
 
 # %% [markdown]
 # **Explain**: the weights are identical at the start. Why do the curves part?
@@ -275,7 +282,7 @@ figure
 # loss weighs every token the same. **Predict** how much the plain mean of the two batches' losses differs from it.
 
 # %%
-mean_of_means_off_by = 0.002  # predict: nats a token, with its sign
+mean_of_means_off_by = 0.002  # predict: nats per token, with its sign
 
 model, _ = fresh()
 model.load_state_dict(saved["model"])
@@ -283,7 +290,7 @@ batches = list(validation_batches(corpus.val, count=100, batch_size=500, block_s
 print("sequences:", [len(inputs) for inputs, _ in batches])
 right = starter.evaluate(model, batches, device)
 means = [starter.evaluate(model, [one], device) for one in batches]
-compare(mean_of_means_off_by, sum(means) / len(means) - right, "nats a token")
+compare(mean_of_means_off_by, sum(means) / len(means) - right, "nats per token")
 
 # %% [markdown]
 # ## What to keep
