@@ -120,6 +120,21 @@ KNOWN_WRONG = (
 """,
     ),
     KnownWrong(
+        "step_count_of_8_bytes",
+        fails=(
+            "state_bytes/fp32",
+            "state_bytes/mixed",
+            "state_bytes/bf16",
+        ),
+        read="handbook/memory.md#what-optimizers-remember",
+        explanation="""AdamW's step counts are taken to have 8 bytes. torch keeps each as a float32 tensor: 4 bytes
+        per parameter tensor.""",
+        change="""
+-    steps = 4 * n_tensors if optimizer == "adamw" else 0
++    steps = 8 * n_tensors if optimizer == "adamw" else 0
+""",
+    ),
+    KnownWrong(
         "half_averages_in_mixed",
         fails=("state_bytes/mixed", "state_bytes/optimizers"),
         read="handbook/memory.md#bytes-a-parameter-8-12-16-18-20",
@@ -158,6 +173,20 @@ KNOWN_WRONG = (
 """,
     ),
     KnownWrong(
+        "masters_beside_bf16",
+        fails=(
+            "state_bytes/bf16",
+            "state_bytes/optimizers",
+        ),
+        read="handbook/memory.md#bytes-a-parameter-8-12-16-18-20",
+        explanation="""fp32 master weights, or averages in fp32, are counted for the pure bf16 recipe. It keeps
+        everything in bf16 and has no master weights: that is how it gets down to 8 bytes per parameter.""",
+        change="""
+-        "bf16": (2, 2, 0, 2),
++        "bf16": (2, 2, 4, 4),
+""",
+    ),
+    KnownWrong(
         "momentum_like_adam",
         fails=("state_bytes/optimizers",),
         read="handbook/memory.md#what-optimizers-remember",
@@ -171,9 +200,9 @@ KNOWN_WRONG = (
         "gelu_keeps_nothing",
         fails=("activation_bytes/fused", "activation_bytes/explicit"),
         read="handbook/forward-pass.md#what-other-layers-keep",
-        explanation="""What GELU reads is missing. Its derivative differs at every input, so it keeps that input,
-        four times as wide as the stream; the product after it keeps GELU's output as well. Only a ReLU would get by
-        with one of the two.""",
+        explanation="""The count is short by 4·C numbers per token, as it is without the tensor that GELU reads.
+        GELU's derivative differs at every input, so it keeps that input, four times as wide as the stream; the
+        product after it keeps GELU's output as well. Only a ReLU would get by with one of the two.""",
         change="""
 -    attention = (C + 3 * C + C) * number  # its input; q, k, v; the output, which is also the last product's input
 +    attention = 5 * C * number
@@ -186,8 +215,8 @@ KNOWN_WRONG = (
         "one_of_q_k_v",
         fails=("activation_bytes/fused", "activation_bytes/explicit"),
         read="handbook/forward-pass.md#what-other-layers-keep",
-        explanation="""q, k and v are counted as one tensor. The product that makes them is three times as wide as
-        its input, and attention's backward reads all three.""",
+        explanation="""The count is short by 2·C numbers per token, as when q, k and v are counted as one tensor. The
+        product that makes them is three times as wide as its input, and attention's backward reads all three.""",
         change="""
 -    attention = (C + 3 * C + C) * number  # its input; q, k, v; the output, which is also the last product's input
 +    attention = 3 * C * number
@@ -197,8 +226,8 @@ KNOWN_WRONG = (
         "residuals_kept",
         fails=("activation_bytes/fused", "activation_bytes/explicit"),
         read="handbook/forward-pass.md#what-other-layers-keep",
-        explanation="""The two sums with the residual stream are counted. A sum's derivative is 1 whatever its inputs
-        were, so autograd keeps nothing of it.""",
+        explanation="""The count is too large by 2·C numbers per token, as when the two sums with the residual stream
+        are counted. A sum's derivative is 1 whatever its inputs were, so autograd keeps nothing of it.""",
         change="""
 -    norms = 2 * (C + 2) * number  # the input, mean and 1/std, twice
 -    attention = (C + 3 * C + C) * number  # its input; q, k, v; the output, which is also the last product's input
@@ -235,6 +264,20 @@ KNOWN_WRONG = (
 """,
     ),
     KnownWrong(
+        "published_formula",
+        fails=(
+            "activation_bytes/fused",
+            "activation_bytes/explicit",
+        ),
+        read="handbook/memory.md#a-published-formula-term-by-term",
+        explanation="""The count is 34·B·T·C bytes, and 5·B·H·T² more without fused attention: the formula published
+        for a GPT in fp16 with dropout. This GPT has no dropout masks, and a number may take 4 bytes.""",
+        change="""
+-    return tokens * (norms + attention + scores + mlp)
++    return tokens * (34 * C + (0 if fused else 5 * n_head * seq_len))
+""",
+    ),
+    KnownWrong(
         "log_sum_exp_in_half",
         fails=("activation_bytes/half",),
         read="handbook/forward-pass.md#attention-the-square-that-need-not-be-kept",
@@ -247,6 +290,20 @@ KNOWN_WRONG = (
 +    attention = 5 * C * number
 +    scores = number * n_head if fused else n_head * seq_len * number
 +    mlp = 9 * C * number
+""",
+    ),
+    KnownWrong(
+        "statistics_in_fp32",
+        fails=(
+            "activation_bytes/half",
+            "activation_bytes/explicit",
+        ),
+        read="handbook/forward-pass.md#what-other-layers-keep",
+        explanation="""LayerNorm's mean and 1/std are counted with 4 bytes each whatever a number takes. In this GPT
+        they have the dtype of the other activations.""",
+        change="""
+-    norms = 2 * (C + 2) * number  # the input, mean and 1/std, twice
++    norms = 2 * (C * number + 2 * 4)
 """,
     ),
     KnownWrong(
@@ -273,6 +330,17 @@ KNOWN_WRONG = (
         change="""
 -    scores = 4 * n_head if fused else n_head * seq_len * number
 +    scores = 4 * n_head if fused else n_head * seq_len * 2
+""",
+    ),
+    KnownWrong(
+        "half_a_square",
+        fails=("activation_bytes/explicit",),
+        read="handbook/forward-pass.md#attention-the-square-that-need-not-be-kept",
+        explanation="""Half of the square of probabilities is counted, because a causal mask hides the other half.
+        The masked probabilities are 0, but the tensor [B, H, T, T] holds them all the same.""",
+        change="""
+-    scores = 4 * n_head if fused else n_head * seq_len * number
++    scores = 4 * n_head if fused else n_head * (seq_len + 1) * number // 2
 """,
     ),
     KnownWrong(
@@ -350,6 +418,26 @@ KNOWN_WRONG = (
         change="""
 -    own = {tensor.untyped_storage().data_ptr() for tensor in (*model.parameters(), *model.buffers())}
 +    own = {tensor.untyped_storage().data_ptr() for tensor in model.buffers()}
+""",
+    ),
+    KnownWrong(
+        "input_left_out",
+        fails=(
+            "saved_bytes/chain",
+            "saved_bytes/views",
+            "saved_bytes/as-found",
+            "saved_bytes/half",
+            "saved_bytes/square",
+            "saved_bytes/buffers",
+            "saved_bytes/token-ids",
+            "saved_bytes/whole-storage",
+        ),
+        read="handbook/forward-pass.md#a-linear-layer-keeps-its-input",
+        explanation="""The input `x` is not counted. A first layer keeps it for its weight's gradient: it can't be
+        freed until backward, so it is a cost of the batch.""",
+        change="""
+-    own = {tensor.untyped_storage().data_ptr() for tensor in (*model.parameters(), *model.buffers())}
++    own = {tensor.untyped_storage().data_ptr() for tensor in (*model.parameters(), *model.buffers(), x)}
 """,
     ),
     KnownWrong(

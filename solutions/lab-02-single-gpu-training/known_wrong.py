@@ -97,6 +97,23 @@ KNOWN_WRONG = (
 """,
     ),
     KnownWrong(
+        "mean_of_sequence_means",
+        fails=(
+            "train_step/loss",
+            "train_step/norm",
+            "train_step/update",
+        ),
+        read="handbook/loss-functions.md#mean-over-tokens-not-over-batches",
+        explanation="""The mean over each sequence is averaged over the sequences. A sequence with more padding then
+        counts as much as a full one, and each of its tokens more than any other. Divide the sum over all real tokens
+        by their number.""",
+        change="""
+-    loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten(), ignore_index=-100)
++    each = F.cross_entropy(model(x).transpose(1, 2), y, ignore_index=-100, reduction="none")
++    loss = (each.sum(dim=1) / (y != -100).sum(dim=1).clamp(min=1)).mean()
+""",
+    ),
+    KnownWrong(
         "norm_after_clipping",
         fails=("train_step/norm",),
         read="handbook/gradient-mechanics.md#clipping-by-norm-and-by-value",
@@ -119,6 +136,34 @@ KNOWN_WRONG = (
         change="""
 -    norm = math.sqrt(sum(gradient.square().sum().item() for gradient in gradients))
 +    norm = sum(gradient.norm().item() for gradient in gradients)
+""",
+    ),
+    KnownWrong(
+        "norm_of_the_weights",
+        fails=(
+            "train_step/norm",
+            "train_step/clip",
+        ),
+        read="handbook/gradient-mechanics.md#clipping-by-norm-and-by-value",
+        explanation="""The norm is that of the parameters, not of their gradients. It says how large the weights are,
+        and a limit on it clips by the size of the model.""",
+        change="""
+-    norm = math.sqrt(sum(gradient.square().sum().item() for gradient in gradients))
++    norm = math.sqrt(sum(p.detach().square().sum().item() for p in model.parameters()))
+""",
+    ),
+    KnownWrong(
+        "sum_of_absolutes",
+        fails=(
+            "train_step/norm",
+            "train_step/clip",
+        ),
+        read="handbook/gradient-mechanics.md#clipping-by-norm-and-by-value",
+        explanation="""The norm is the sum of the absolute values, not the root of the sum of the squares. It is far
+        larger, so the limit acts too early.""",
+        change="""
+-    norm = math.sqrt(sum(gradient.square().sum().item() for gradient in gradients))
++    norm = sum(gradient.abs().sum().item() for gradient in gradients)
 """,
     ),
     KnownWrong(
@@ -353,6 +398,42 @@ KNOWN_WRONG = (
 """,
     ),
     KnownWrong(
+        "one_mean_for_all_positions",
+        fails=("evaluate/mean",),
+        read="handbook/loss-functions.md#mean-over-tokens-not-over-batches",
+        explanation="""Every position has the same number, the mean over all tokens. The sum and the count belong to
+        each position: add over the batch, dim=0, and not over the positions.""",
+        change="""
+-            totals = totals + losses.sum(dim=0, dtype=torch.float64)
+-            tokens = tokens + (y != -100).sum(dim=0)
++            totals = totals + losses.sum(dtype=torch.float64).expand(y.shape[1])
++            tokens = tokens + (y != -100).sum()
+""",
+    ),
+    KnownWrong(
+        "generator_read_twice",
+        fails=(
+            "evaluate/mean",
+            "evaluate/no-graph",
+            "evaluate/mode",
+            "evaluate/grad-mode",
+            "evaluate/undisturbed",
+        ),
+        read="handbook/forward-pass.md#two-switches-that-look-like-one",
+        explanation="""The model never ran on the batches, and every loss is 0. A generator yields its batches once:
+        where a first loop counts the tokens, a second loop over it finds nothing. Do both in one loop.""",
+        change="""
+-    with torch.no_grad():
+-        for x, y in batches:
++    tokens = sum((y != -100).sum(dim=0) for _, y in batches)
++    totals = tokens * 0.0
++    with torch.no_grad():
++        for x, y in batches:
+@@
+-            tokens = tokens + (y != -100).sum(dim=0)
+""",
+    ),
+    KnownWrong(
         "dropout_left_on",
         fails=("evaluate/dropout",),
         read="handbook/forward-pass.md#two-switches-that-look-like-one",
@@ -578,6 +659,20 @@ def learning_rate(step, peak, warmup_steps, total_steps, floor):
 """,
     ),
     KnownWrong(
+        "warm_up_of_one_step_more",
+        fails=(
+            "learning_rate/warm-up",
+            "learning_rate/no-warm-up",
+        ),
+        read="handbook/learning-rate-and-schedules.md#three-conventions-one-name",
+        explanation="""The warm-up rises by peak / (warmup_steps + 1) per step, so its last step is below the peak.
+        Some programs do so; here the last of the `warmup_steps` steps has the peak.""",
+        change="""
+-        return peak * (step + 1) / warmup_steps
++        return peak * (step + 1) / (warmup_steps + 1)
+""",
+    ),
+    KnownWrong(
         "cosine_from_step_zero",
         fails=("learning_rate/cosine",),
         read="handbook/learning-rate-and-schedules.md#warm-up-and-cosine-step-by-step",
@@ -619,6 +714,17 @@ def learning_rate(step, peak, warmup_steps, total_steps, floor):
         change="""
 -    return floor + (peak - floor) * 0.5 * (1 + math.cos(math.pi * progress))
 +    return peak + (floor - peak) * progress
+""",
+    ),
+    KnownWrong(
+        "cosine_one_step_ahead",
+        fails=("learning_rate/cosine",),
+        read="handbook/learning-rate-and-schedules.md#warm-up-and-cosine-step-by-step",
+        explanation="""The cosine is one step ahead: each of its rates is that of the next step. It begins below the
+        peak; at step `warmup_steps` the progress is 0, not one step's share.""",
+        change="""
+-    progress = min(1.0, (step - warmup_steps) / (total_steps - warmup_steps))
++    progress = min(1.0, (step + 1 - warmup_steps) / (total_steps - warmup_steps))
 """,
     ),
     KnownWrong(
@@ -694,6 +800,30 @@ def learning_rate(step, peak, warmup_steps, total_steps, floor):
         change="""
 -        loss, _ = train_step(model, optimizer, x, y, math.inf)
 +        loss, _ = train_step(model, optimizer, x, y, 1.0)
+""",
+    ),
+    KnownWrong(
+        "plain_sgd",
+        fails=("overfit_one_batch/losses",),
+        read="handbook/optimizers.md#which-when",
+        explanation="""The optimizer is SGD, which multiplies the gradient by the rate and remembers nothing. The
+        contract asks for AdamW, whose steps are about as long as the rate whatever the gradient's size.""",
+        change="""
+-    optimizer = torch.optim.AdamW(model.parameters(), lr=lr)
++    optimizer = torch.optim.SGD(model.parameters(), lr=lr)
+""",
+    ),
+    KnownWrong(
+        "norms_do_not_decay",
+        fails=("overfit_one_batch/losses",),
+        read="handbook/optimizers.md#which-weights-decay",
+        explanation="""Vectors, such as the weights of norms, do not decay. Many recipes do so; the contract asks for
+        one AdamW with its other settings as they are, which decays every parameter by lr * 0.01 per step.""",
+        change="""
+-    optimizer = torch.optim.AdamW(model.parameters(), lr=lr)
++    vectors = [p for p in model.parameters() if p.dim() < 2]
++    others = [p for p in model.parameters() if p.dim() > 1]
++    optimizer = torch.optim.AdamW([{"params": others}, {"params": vectors, "weight_decay": 0.0}], lr=lr)
 """,
     ),
     KnownWrong(
