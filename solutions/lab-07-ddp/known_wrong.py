@@ -19,6 +19,21 @@ KNOWN_WRONG = (
 """,
     ),
     KnownWrong(
+        "everybody_receives_first",
+        fails=("exchange/incoming", "exchange/neighbors", "exchange/complete"),
+        read="labs/lab-07-ddp.md#common-misunderstandings",
+        explanation="""Every rank receives before it sends. `dist.recv` returns when something has come, and nothing has
+        been sent: all ranks wait forever. Send in the background (`isend`), receive, then wait for the sending; or let
+        even ranks send first and odd ranks receive first.""",
+        change="""
+-    sending = dist.isend(outgoing, (rank + 1) % ranks)
+     dist.recv(incoming, (rank - 1) % ranks)
+-    assert sending is not None
+-    sending.wait()
++    dist.send(outgoing, (rank + 1) % ranks)
+""",
+    ),
+    KnownWrong(
         "own_numbers_returned",
         fails=("exchange/incoming", "exchange/neighbors"),
         read="handbook/distributed-data-parallel.md#what-the-average-costs",
@@ -67,6 +82,17 @@ def exchange(outgoing, incoming):
 -        else:
 -            chunk.copy_(received)
 +        chunk.add_(received)
+""",
+    ),
+    KnownWrong(
+        "half_of_the_ring",
+        fails=("ring_all_reduce/sum", "ring_all_reduce/bytes"),
+        read="handbook/distributed-data-parallel.md#what-the-average-costs",
+        explanation="""The ring ends after K - 1 steps. Then each rank has one finished sum, another chunk on every
+        rank, and that is a reduce-scatter. K - 1 more steps send the finished sums around.""",
+        change="""
+-    for step in range(2 * (ranks - 1)):
++    for step in range(ranks - 1):
 """,
     ),
     KnownWrong(
@@ -193,6 +219,30 @@ def ring_all_reduce(tensor):
 """,
     ),
     KnownWrong(
+        "padded_to_a_multiple",
+        fails=("ring_all_reduce/bytes",),
+        read="handbook/distributed-data-parallel.md#what-the-average-costs",
+        explanation="""The tensor is padded to a multiple of K, and the padding travels with it. The sum is right;
+        the ranks send numbers that are none of the tensor's, and hold a padded copy of it. Chunks may differ in
+        length by one.""",
+        definitions="""
+def ring_all_reduce(tensor):
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    size = -(-tensor.numel() // ranks)
+    padded = torch.cat([tensor.view(-1), tensor.new_zeros(size * ranks - tensor.numel())])
+    chunks = padded.view(ranks, size)
+    for step in range(2 * (ranks - 1)):
+        chunk = chunks[(rank - step - 1) % ranks]
+        received = torch.empty_like(chunk)
+        exchange(chunks[(rank - step) % ranks], received)  # noqa: F821
+        if step < ranks - 1:
+            chunk.add_(received)
+        else:
+            chunk.copy_(received)
+    tensor.copy_(padded[: tensor.numel()].view_as(tensor))
+""",
+    ),
+    KnownWrong(
         "whole_tensor_travels",
         fails=("ring_all_reduce/bytes",),
         read="handbook/distributed-data-parallel.md#what-the-average-costs",
@@ -260,6 +310,23 @@ def ring_all_reduce(tensor):
 +    names = model.state_dict().keys() - dict(model.named_parameters(remove_duplicate=False)).keys()
 +    for tensor in (*model.parameters(), *(model.get_buffer(name) for name in sorted(names))):
 +        dist.broadcast(tensor.detach(), src=0)
+""",
+    ),
+    KnownWrong(
+        "sent_to_each_rank",
+        fails=("same_start/once",),
+        read="handbook/distributed-data-parallel.md#one-average",
+        explanation="""Rank 0 sends its tensors to one rank after the other. The values are right, and rank 0 sends
+        the model K - 1 times, while the other ranks wait. In a broadcast, ranks that have received pass on what
+        they have.""",
+        definitions="""
+def same_start(model):
+    for tensor in (*model.parameters(), *model.buffers()):
+        if dist.get_rank():
+            dist.recv(tensor.detach(), 0)
+        else:
+            for other in range(1, dist.get_world_size()):
+                dist.send(tensor.detach(), other)
 """,
     ),
     KnownWrong(
@@ -780,7 +847,7 @@ def overlap(model, cap):
         fails=("shard/each",),
         read="handbook/distributed-data-parallel.md#to-each-rank-its-own-data-and-its-own-dice",
         explanation="""DistributedSampler computes this, and is what this exercise builds: an order that all ranks
-        share, made longer or shorter, and every K-th of it. Write it out; it is five lines.""",
+        share, made longer or shorter, and every K-th of it. Write these steps yourself.""",
         definitions="""
 from torch.utils.data import DistributedSampler
 
@@ -807,8 +874,9 @@ def shard(length, rank, ranks, *, epoch, seed=0, shuffle=True, drop_last=False):
         "global_generator",
         fails=("shard/shuffle",),
         read="handbook/distributed-data-parallel.md#to-each-rank-its-own-data-and-its-own-dice",
-        explanation="""torch's global generator is seeded. The order is right, and everything else that draws, dropout
-        above all, now begins again from the same state in every epoch. Give the shuffle a generator of its own.""",
+        explanation="""torch's global generator is seeded or used. The order is right, and everything else that
+        draws random numbers, dropout above all, is changed by it: seeded at each epoch, dropout repeats. Give the
+        shuffle a generator of its own.""",
         change="""
 -        order = torch.randperm(length, generator=torch.Generator().manual_seed(seed + epoch)).tolist()
 +        torch.manual_seed(seed + epoch)

@@ -21,9 +21,9 @@ KNOWN_WRONG = (
         "fill_is_not_zero",
         fails=("flat/cut",),
         read="handbook/sharding-and-zero.md#an-all-reduce-is-two-halves",
-        explanation="""The part is made by new_empty, and what was in that memory before stays behind the last number.
-        It is no number of the whole, but it is there: in a norm, in the optimizer's state, in a file. Here it shows as
-        the last number, repeated.""",
+        explanation="""The part does not end in zeros. What stands behind the last number is no number of the
+        whole, but it is there: in a norm, in the optimizer's state, in a file. Memory from `new_empty` holds
+        whatever was in it before; here the last number is repeated.""",
         change="""
 -    part = whole.new_zeros(size)
 +    part = whole.new_full((size,), whole.detach().flatten()[-1].item())
@@ -44,8 +44,8 @@ def cut(whole, rank, ranks):
         "tail_lost",
         fails=("flat/cut",),
         read="handbook/sharding-and-zero.md#an-all-reduce-is-two-halves",
-        explanation="""P // N rounds down, so that N parts hold fewer than P numbers and the last few belong to nobody.
-        They would never be updated, and not be saved. Round up, and fill.""",
+        explanation="""N parts hold fewer than P numbers, and the last few belong to no rank. They would never be
+        updated, and not be saved. P / N has to be rounded up, and the last part filled.""",
         change="""
 -    size = -(-whole.numel() // ranks)
 +    size = whole.numel() // ranks
@@ -67,8 +67,9 @@ def cut(whole, rank, ranks):
         "part_is_a_view",
         fails=("flat/storage",),
         read="handbook/sharding-and-zero.md#an-all-reduce-is-two-halves",
-        explanation="""The part is a slice of the padded tensor, and a slice shares its memory. As long as the part
-        lives, the whole does: every rank holds P numbers, as if nothing had been cut. Only a copy lets the rest go.""",
+        explanation="""The part shares the memory of a larger tensor. As long as the part lives, that tensor does:
+        every rank holds P numbers, as if nothing had been cut. A slice shares its tensor's memory; a copy lets the
+        rest go.""",
         definitions="""
 def cut(whole, rank, ranks):
     size = -(-whole.numel() // ranks)
@@ -92,8 +93,8 @@ def cut(whole, rank, ranks):
         "gradient_divided_in_place",
         fails=("flat/mean",),
         read="handbook/sharding-and-zero.md#an-all-reduce-is-two-halves",
-        explanation="""The caller's gradient is divided where it lies. The part that comes back is right, but p.grad is
-        N times too small afterwards: a norm in the log, or a second use of it, is wrong.""",
+        explanation="""The caller's gradient is changed: it is divided where it is. The part that comes back is
+        right, but p.grad is N times too small afterwards: a norm in the log, or a second use of it, is wrong.""",
         change="""
      part = gradient.new_empty(-(-gradient.numel() // ranks))
 +    gradient /= ranks
@@ -245,6 +246,18 @@ def clip_part(gradient, numel, max_norm):
 """,
     ),
     KnownWrong(
+        "fill_counted_unless_nan",
+        fails=("clip/limit",),
+        read="handbook/sharding-and-zero.md#what-changes-in-the-loop",
+        explanation="""NaN in the fill is taken as 0, and any other number in the fill is squared and summed with
+        the gradient's. Memory that has not been written holds anything. Only the first numbers of the last part
+        belong to the gradient: count them.""",
+        change="""
+-    mine = gradient[: max(0, numel - dist.get_rank() * gradient.numel())]
++    mine = gradient.nan_to_num(0.0)
+""",
+    ),
+    KnownWrong(
         "lengthened_to_the_limit",
         fails=("clip/limit",),
         read="handbook/sharding-and-zero.md#what-changes-in-the-loop",
@@ -355,9 +368,9 @@ def zero1_step(parameters, part, optimizer):
         "new_tensors_for_weights",
         fails=("zero1/update",),
         read="handbook/sharding-and-zero.md#an-all-reduce-is-two-halves",
-        explanation="""p.data is pointed at the gathered tensor. The numbers are right, but the parameters have moved:
-        views of the old memory, as tied weights or an optimizer's flat buffer have, keep the old numbers, and the
-        gathered tensor stays alive.""",
+        explanation="""The parameters have other memory than before. The numbers are right, but views of the old
+        memory, as tied weights or an optimizer's flat buffer have, keep the old numbers. Assigning `p.data` does
+        this; `copy_` writes into the memory that is there.""",
         change="""
 -            p.copy_(new.view_as(p))
 +            p.data = new.view_as(p)
@@ -387,6 +400,19 @@ def zero1_step(parameters, part, optimizer):
 +    for p in parameters:
 +        p.grad = torch.zeros_like(p) if p.grad is None else p.grad
 +    gradients = [p.grad for p in parameters]
+""",
+    ),
+    KnownWrong(
+        "gradients_cleared",
+        fails=("zero1/missing",),
+        read="handbook/sharding-and-zero.md#an-all-reduce-is-two-halves",
+        explanation="""The update clears the gradients. They are the caller's, who may log their norm after the
+        update, or add another micro-batch: an optimizer's step leaves p.grad as it is, and zero_grad() is a call
+        of its own.""",
+        change="""
+     optimizer.step()
++    for p in parameters:
++        p.grad = None
 """,
     ),
     KnownWrong(
@@ -885,8 +911,9 @@ def sharded_forward(module, part, x, reshard):
         "a_new_part",
         fails=("mixed_step/update", "mixed_step/master"),
         read="handbook/sharding-and-zero.md#what-changes-in-the-loop",
-        explanation="""`part = part - ...` makes a new tensor and gives it the name inside the function. The caller's
-        part, and with it the model, never changes.""",
+        explanation="""The caller's part does not change, and with it the model: the new weights are in another
+        tensor. `part = part - ...` makes a new tensor and gives it the name inside the function; `part -= ...`
+        changes the part.""",
         change="""
 -    part -= lr * (mean / ranks).float()
 +    part = part - lr * (mean / ranks).float()
@@ -1240,10 +1267,6 @@ HURRIED = {
 -        gradient.mul_(max_norm / norm)
 +        gradient = gradient * (max_norm / norm)
 """,
-        "no nan, and other fill": """
--    mine = gradient[: max(0, numel - dist.get_rank() * gradient.numel())]
-+    mine = gradient.nan_to_num()
-""",
         "one number at least": """
 -    mine = gradient[: max(0, numel - dist.get_rank() * gradient.numel())]
 +    mine = gradient.nan_to_num(0.0)[: max(1, numel - dist.get_rank() * gradient.numel())]
@@ -1261,11 +1284,6 @@ HURRIED = {
         "missing gradients are passed over": """
 -    gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in parameters]
 +    gradients = [p.grad if p.grad is not None else torch.ones_like(p) for p in parameters]
-""",
-        "gradients are cleared": """
-     optimizer.step()
-+    for p in parameters:
-+        p.grad = None
 """,
         "two steps": """
      part.grad = reduce_gradient(torch.cat([gradient.flatten() for gradient in gradients]))

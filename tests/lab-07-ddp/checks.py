@@ -47,8 +47,11 @@ def nobody_waits_forever(got: Answers, expected: Answers) -> str | None:
     if not calls:
         return None
     told = ", ".join(f"rank {rank} {place or 'was busy'}" for rank, place in enumerate(places[:4]))
-    sends = all(call == "send" for call in calls)
-    why = " dist.send returns when the other side has received: a rank must receive first." if sends else ""
+    why = ""
+    if all(call == "send" for call in calls):
+        why = " dist.send returns when the other side has received: some rank must receive first."
+    if all(call == "recv" for call in calls):
+        why = " dist.recv returns when something has come: some rank must send first."
     return f"on {len(places)} ranks the call never ends: {told}.{why}"
 
 

@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from rankzero.exercises.probes.collective_waits import Waits
 from rankzero.exercises.probes.rank_probes import Place, StuckRanksError, run_on_ranks
 from rankzero.exercises.probes.untrusted_values import flat, gradients, plain_number, type_name
 from rankzero.learn.distributed.collectives import CollectiveCounter
@@ -115,37 +116,6 @@ def numbers(shape: tuple[int, ...], dtype: torch.dtype, seed: int) -> Tensor:
     if dtype == torch.float64:
         return torch.randn(shape, generator=generator, dtype=dtype)
     return torch.randint(-8, 9, shape, generator=generator).to(dtype)
-
-
-class Waits:
-    """Calls `note` when code waits for a collective or reads its status; `attended` has the collectives concerned.
-
-    Taking a future does not count as waiting, because `then` can be called with a function to run at its end.
-    """
-
-    NAMES = (
-        (dist.Work, ("wait", "synchronize", "is_completed", "is_success", "get_future", "result")),
-        (torch._C.Future, ("wait", "value", "done")),
-    )
-
-    def __init__(self, note: Callable[[], None] = lambda: None) -> None:
-        self.attended: list[Any] = []
-        self._own = [(owner, name, getattr(owner, name)) for owner, names in self.NAMES for name in names]
-        for owner, name, method in self._own:
-
-            def noting(work: Any, *args: Any, name: str = name, method: Any = method, **kwargs: Any) -> Any:
-                if isinstance(work, dist.Work) and not any(work is attended for attended in self.attended):
-                    self.attended.append(work)
-                if name != "get_future":
-                    note()
-                return method(work, *args, **kwargs)
-
-            setattr(owner, name, noting)
-
-    def undo(self) -> None:
-        """Restores the methods."""
-        for owner, name, method in self._own:
-            setattr(owner, name, method)
 
 
 def _exchanged(learner: ModuleType, seed: int, cases: list[Case]) -> list[Any]:
