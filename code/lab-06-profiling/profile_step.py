@@ -40,6 +40,7 @@ from rankzero.learn.profiling import traces
 from rankzero.learn.profiling.memory import check_fits
 from rankzero.learn.runs.options import StarterParser, non_negative_int, positive_float, positive_int
 from rankzero.learn.runs.run_folder import new_run_folder
+from rankzero.learn.runs.step_meter import report_steps
 from rankzero.learn.runs.training_options import add_model_options, run_starter
 from rankzero.learn.runs.user_functions import load_user_functions
 
@@ -231,8 +232,7 @@ def run(options: argparse.Namespace, saved: object) -> int:
     if peak := reference_peak(device, options.peak_flops):
         mfu, hfu = (flops / (plain_ms / 1000) / peak[0] for flops in (forward + backward, executed))
         print(f"MFU {mfu:.3f}, HFU {hfu:.3f} of {peak[0] / 1e9:,.0f} GFLOP/s ({peak[1]})")
-    for step in (1, len(losses)):
-        print(f"step {step:>5}/{len(losses)}  loss {float(losses[step - 1]):.4f}")
+    report_steps(folder / "log.jsonl", losses)
     traces.plot_timeline(events).savefig(folder / "timeline.png", dpi=110)
     if options.watch_layers:
         outputs, gradients = watch_layers(model.blocks, lambda: F.cross_entropy(model(x).flatten(0, 1), y.flatten()))

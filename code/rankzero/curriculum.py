@@ -116,6 +116,11 @@ class Lab:
         return self.folder / "exercises.py"
 
     @property
+    def mine(self) -> Path:
+        """What the learner's functions replace in the starter, for `rankzero run --mine`; not every lab has it."""
+        return self.folder / "mine.py"
+
+    @property
     def tests(self) -> Path:
         """The folder of the lab's probes, checks, claims and attacks, and of its starter's test."""
         return self.root / "tests" / self.slug

@@ -49,7 +49,7 @@ def new_lab(number: str, name: str, root: Path = ROOT) -> tuple[Lab, list[Path]]
 
 def instructions(lab: Lab) -> Iterator[tuple[Path, int, str]]:
     """Yields file, line and text of each instruction left in a lab's files, in the order in which a lab is written."""
-    files = [lab.folder / "lab.toml", lab.starter, lab.reference, lab.probes, lab.checks, lab.known_wrong]
+    files = [lab.folder / "lab.toml", lab.starter, lab.reference, lab.mine, lab.probes, lab.checks, lab.known_wrong]
     files += [lab.tests / "right_answers.py", lab.page, lab.claims, lab.notebook_source]
     files += [lab.tests / "test_starter.py", lab.folder / "README.md"]
     for file in files:

@@ -27,6 +27,8 @@ from rankzero.exercises.checks.probe_client import LocalProbeClient
 from rankzero.exercises.checks.report import Report
 from rankzero.exercises.checks.runner import check_file
 from rankzero.exercises.probes.loader import load
+from rankzero.exercises.study.mine import used_exercises
+from rankzero.exercises.study.starter_process import replacements
 from rankzero.publish import notebooks
 from rankzero.publish.stubs import stub
 from rankzero.publish.sync import sync_lab
@@ -201,6 +203,14 @@ def _changed(
                 yield answer, _check(lab, file, exercises[name], client)
 
 
+def _mine(lab: Lab, _: LocalProbeClient) -> Iterator[str]:
+    """The lab's mine.py, if there is one, names functions of exercises and replaces functions that the starter has."""
+    if lab.mine.is_file():
+        used_exercises(lab)  # UserError for a name that is no function of an exercise
+        replacements(lab, lab.reference)  # UserError for a name that the starter lacks
+    yield from ()
+
+
 def _tests(lab: Lab, _: LocalProbeClient) -> Iterator[str]:
     """The starter's own test, the first lines of its recordings, and the links of the lab's page and notebooks."""
     places = [str(lab.tests / "test_starter.py"), "tests/test_recordings.py", "tests/test_links.py"]
@@ -245,6 +255,7 @@ _GATES: dict[str, Callable[[Lab, LocalProbeClient], Iterator[str]]] = {
     "known-wrong solutions": _known_wrong,
     "hurried answers": _hurried,
     "right answers": _right,
+    "mine": _mine,
     "claims and figures": _claims,
     "notebook": _notebook,
     "starter, links": _tests,

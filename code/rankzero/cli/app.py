@@ -22,7 +22,8 @@ from rankzero.cli.grading_commands import commands as grading
 from rankzero.cli.plan_command import commands as planning
 from rankzero.cli.study_commands import commands
 from rankzero.cli.terminal import Json, console, fail, sentences
-from rankzero.curriculum import ROOT, all_labs, find_lab, path_from_here
+from rankzero.curriculum import ROOT, Lab, all_labs, find_lab, path_from_here
+from rankzero.errors import UserError
 from rankzero.learn.machine.lazy_dynamo import import_dynamo_lazily
 
 app = typer.Typer(
@@ -81,16 +82,36 @@ def list_labs(as_json: Json = False) -> None:
 
 
 @app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []})
-def run(number: str, arguments: typer.Context) -> None:
+def run(
+    number: str,
+    arguments: typer.Context,
+    mine: Annotated[
+        bool, typer.Option("--mine", help="Train with your functions too, and compare the curves.")
+    ] = False,
+    anyway: Annotated[bool, typer.Option("--anyway", help="With --mine, also if your functions fail checks.")] = False,
+    file: Annotated[
+        Path | None, typer.Option("--file", help="With --mine, your exercises.py; by default that of the last `start`.")
+    ] = None,
+) -> None:
     """Runs a lab's starter, then prints what to open next. Options after the number go to the starter, --help too.
 
-    Example: rankzero run 02 --steps 50
+    With --mine, the starter trains a second time with the functions that you wrote as exercises in place of its own.
+    Both loss curves are compared. Exit code 1 if they part by more than rounding.
+
+    \b
+    rankzero run 02 --steps 50
+    rankzero run 04 --mine
     """
     if number in ("-h", "--help"):
         console.print("Usage: rankzero run NUMBER [OPTIONS OF THE STARTER]     for example: rankzero run 02 --steps 50")
+        console.print("       rankzero run NUMBER --mine    with the functions that you wrote; compares the curves")
         return
     with sentences():
         lab = find_lab(number)
+        if mine:
+            raise typer.Exit(_compare_with_mine(lab, file, anyway, arguments.args))
+        if anyway or file:
+            raise UserError(f"{'--anyway' if anyway else '--file'} is about your functions: give --mine too.")
     starter = subprocess.Popen([sys.executable, str(lab.starter), *arguments.args])
     code = _code_of(starter)
     if code == 0 and not {"-h", "--help", "--json"} & set(arguments.args):
@@ -99,6 +120,18 @@ def run(number: str, arguments: typer.Context) -> None:
         console.print(f"  {path_from_here(lab.notebook)}   predict, run, explain")
         console.print(f"  {path_from_here(lab.chapters[0])}   the chapter behind it")
     raise typer.Exit(code)
+
+
+def _compare_with_mine(lab: Lab, named: Path | None, anyway: bool, arguments: list[str]) -> int:
+    """Trains with the starter's functions and with the learner's; returns the exit code."""
+    from rankzero.exercises.study.mine import check_exercises, run_both
+    from rankzero.exercises.study.workspace import work_file
+
+    file = work_file(lab, named)
+    if not anyway:
+        with console.status("checking the exercises that the run uses") as status:
+            check_exercises(lab, file, lambda name: status.update(f"checking {name}"))
+    return run_both(lab, file, arguments, lambda line: console.print(line, markup=False, highlight=False))
 
 
 @app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []})

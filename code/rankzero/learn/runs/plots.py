@@ -1,6 +1,7 @@
 """Plots of a run: loss, throughput, learning rate, memory by phase."""
 
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,20 @@ def plot_run(log: Path) -> Figure:
     rate.set(xlabel="step", ylabel="tokens/s", title="Throughput, one point per window", ylim=(0, None))
     for axes in (loss, rate):
         _plain(axes)
+    return figure
+
+
+def plot_losses(losses: Mapping[str, Sequence[float]], parting: int | None) -> Figure:
+    """Draws the losses of two runs over steps from 1, and marks the step at which they part, if they do."""
+    figure = Figure(figsize=(6, 3.4), layout="constrained")
+    axes = figure.subplots()
+    for (name, values), color, width in zip(losses.items(), (TRAIN, VALIDATION), (2.5, 1), strict=True):
+        axes.plot(range(1, len(values) + 1), values, label=name, color=color, linewidth=width)
+    if parting:
+        axes.axvline(parting, color="black", linestyle=":", linewidth=1, label=f"they part at step {parting}")
+    axes.set(xlabel="step", ylabel="cross-entropy (nats per token)", title="Training loss of each step")
+    axes.legend(frameon=False)
+    _plain(axes)
     return figure
 
 

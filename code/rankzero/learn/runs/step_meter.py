@@ -7,7 +7,7 @@ import json
 import math
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -171,6 +171,15 @@ class StepMeter:
         words = [f"step {self.done:>5}/{self.last_step}", f"loss {self.loss:.4f}", *mean_words, *_rate_words(window)]
         words.append(f"{memory_text} MiB")
         return "  ".join(words)
+
+
+def report_steps(log: Path, losses: Sequence[Tensor | float]) -> None:
+    """Logs the losses of a run that had no meter, and prints the first and the last."""
+    values = [float(loss) for loss in losses]
+    events = [{"event": "step", "step": step, "loss": value} for step, value in enumerate(values, start=1)]
+    log.write_text("".join(json.dumps(event) + "\n" for event in events), encoding="utf-8")
+    for event in (events[0], events[-1]):
+        print(f"step {event['step']:>5}/{len(values)}  loss {event['loss']:.4f}")
 
 
 def _rate_words(rates: dict[str, float]) -> list[str]:

@@ -1,0 +1,159 @@
+"""Run with the learner's functions: the same training by the starter and by the learner, and both loss curves."""
+
+import math
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rankzero.curriculum import Lab, path_from_here
+from rankzero.errors import UserError
+from rankzero.exercises.checks.check import Exercise, exercises_of
+from rankzero.exercises.checks.probe_client import LocalProbeClient
+from rankzero.exercises.checks.runner import check_file, new_seed
+from rankzero.exercises.study.starter_process import read_adapter
+from rankzero.learn.runs.plots import plot_losses, read_log
+from rankzero.learn.runs.run_folder import new_run_folder
+
+ROWS = 10  # steps in the table, besides the step at which the curves part
+NAMES = ("starter", "yours")
+
+
+@dataclass(frozen=True)
+class Curves:
+    """The losses of two runs, by step from 1. Differences are relative to the starter's loss."""
+
+    starter: tuple[float, ...]
+    mine: tuple[float, ...]
+    rounding: float  # the largest difference that another order of the same additions may make
+
+    def difference(self, step: int) -> float:
+        """Relative difference of the losses of a step; infinite where one of them is not a number."""
+        starter, mine = self.starter[step - 1], self.mine[step - 1]
+        difference = abs(mine - starter) / abs(starter)
+        return math.inf if math.isnan(difference) else difference
+
+    @property
+    def common(self) -> range:
+        """The steps that both runs took."""
+        return range(1, min(len(self.starter), len(self.mine)) + 1)
+
+    @property
+    def parting(self) -> int | None:
+        """The first step whose losses differ by more than rounding."""
+        return next((step for step in self.common if self.difference(step) > self.rounding), None)
+
+    @property
+    def is_equal(self) -> bool:
+        return self.parting is None and len(self.starter) == len(self.mine)
+
+    def verdict(self) -> str:
+        """Returns in a sentence whether the curves are equal, or where they part and by how much."""
+        if self.parting:
+            starter, mine = self.starter[self.parting - 1], self.mine[self.parting - 1]
+            apart = f"{self.difference(self.parting):.2g} of it; rounding makes at most {self.rounding:g}"
+            return (
+                f"The curves part at step {self.parting}: the starter's loss is {starter:.6f}, "
+                f"yours is {mine:.6f}, a difference of {apart}."
+            )
+        if len(self.mine) < len(self.starter):
+            return (
+                f"Your run ended after step {len(self.mine)} of {len(self.starter)}; up to there the curves are equal."
+            )
+        if self.mine == self.starter:
+            return f"Equal bit for bit: the losses of all {len(self.mine)} steps."
+        step = max(self.common, key=self.difference)
+        largest = f"the largest difference is {self.difference(step):.1e} of the loss, at step {step}"
+        return f"Equal within rounding: {largest}; another order of additions may make {self.rounding:g}."
+
+    def table(self) -> str:
+        """Returns the losses of about ROWS steps, and of the step at which the curves part."""
+        steps = self.common
+        shown = {*steps[:: -(-len(steps) // ROWS)], *steps[-1:], *([self.parting] if self.parting else [])}
+        lines = [f"{'step':>6}{NAMES[0]:>14}{NAMES[1]:>14}{'difference':>14}"]
+        for step in sorted(shown):
+            row = f"{step:>6}{self.starter[step - 1]:>14.6f}{self.mine[step - 1]:>14.6f}{self.difference(step):>14.1e}"
+            lines.append(row + ("  <- here they part" if step == self.parting else ""))
+        return "\n".join(lines)
+
+
+def used_exercises(lab: Lab) -> list[Exercise]:
+    """Returns the exercises whose functions the run uses. UserError for a function of no exercise."""
+    uses, exercises = read_adapter(lab).USES, exercises_of(lab)
+    if unknown := set(uses) - {name for exercise in exercises for name in exercise.functions}:
+        raise UserError(f"{lab.mine}: {min(unknown)} in USES is no function of an exercise: correct it.")
+    return [exercise for exercise in exercises if set(uses) & set(exercise.functions)]
+
+
+def check_exercises(lab: Lab, file: Path, progress: Callable[[str], None]) -> None:
+    """UserError, which names the exercise, unless the exercises that the run uses pass their checks."""
+    with LocalProbeClient() as client:
+        for exercise in used_exercises(lab):
+            how: dict[str, Any] = {"seed": new_seed(), "client": client, "progress": progress, "explain": False}
+            report = check_file(lab, file, (exercise,), **how)
+            if report.points < report.max_points:
+                raise UserError(
+                    f"{exercise.name} does not pass its checks yet: `rankzero check {lab.number} {exercise.name}` says "
+                    "why, and --anyway runs your functions as they are."
+                )
+
+
+def run_both(lab: Lab, file: Path, arguments: Sequence[str], say: Callable[[str], None]) -> int:
+    """Trains with the starter's functions, then with those of `file`; says the curves; returns the exit code.
+
+    The exit code is 0 if the curves are equal within rounding, 1 if they part, and a run's own if that run was
+    stopped or took no step. UserError for options that would make the runs start differently.
+    """
+    for option in ("--resume", "--checkpoint"):
+        if any(argument.split("=")[0] == option for argument in arguments):
+            raise UserError(f"--mine trains twice from the beginning: leave {option} out.")
+    adapter = read_adapter(lab)
+    arguments, out = _without_out([*adapter.OPTIONS, *arguments])
+    folder = new_run_folder(out, f"lab-{lab.number}-mine")
+    losses: dict[str, tuple[float, ...]] = {}
+    programs = (
+        [str(lab.starter)],
+        ["-m", "rankzero.exercises.study.starter_process", lab.number, str(file)],
+    )
+    for name, program in zip(NAMES, programs, strict=True):
+        say(f"{name}: {lab.starter.name} {' '.join(arguments)}")
+        code = _run([*program, *arguments, "--out", str(folder / name)], say)
+        losses[name] = _losses(folder / name)
+        if not losses[name] or code in (130, 143) or (code and name == NAMES[0]):
+            return code or 1
+    curves = Curves(losses[NAMES[0]], losses[NAMES[1]], adapter.ROUNDING)
+    plot_losses(losses, curves.parting).savefig(folder / "losses.png", dpi=110)
+    say(f"\n{curves.table()}\n\n{curves.verdict()}\nboth curves   {path_from_here(folder / 'losses.png')}")
+    return code or (0 if curves.is_equal else 1)
+
+
+def _without_out(arguments: list[str]) -> tuple[list[str], Path]:
+    """Returns the options without --out, and its value."""
+    rest, out = [], Path("runs")
+    given = iter(arguments)
+    for argument in given:
+        name, _, value = argument.partition("=")
+        if name == "--out":
+            out = Path(value or next(given, "runs"))
+        else:
+            rest.append(argument)
+    return rest, out
+
+
+def _run(command: list[str], say: Callable[[str], None]) -> int:
+    """Runs a Python command, says its lines of progress, and all its output if it fails; returns the exit code."""
+    output = []
+    with subprocess.Popen([sys.executable, "-u", *command], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        for line in process.stdout:
+            output.append(line)
+            if line.startswith("step "):
+                say(f"  {line.rstrip()}")
+    return process.returncode
+
+
+def _losses(folder: Path) -> tuple[float, ...]:
+    logs = sorted(folder.glob("*/log.jsonl"))
+    return tuple(event["loss"] for event in read_log(logs[0])["step"]) if logs else ()

@@ -1,0 +1,142 @@
+"""`rankzero run NN --mine`: the reference gives the starter's loss curve, and a wrong solution parts from it."""
+
+import math
+import re
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from rankzero.cli import app as cli
+from rankzero.curriculum import all_labs, find_lab
+from rankzero.errors import UserError
+from rankzero.exercises.checks.known_wrong import known_wrong, wrong_file
+from rankzero.exercises.study.mine import Curves, used_exercises
+from rankzero.exercises.study.starter_process import replacements
+
+LABS = ("02", "03", "04", "05", "06", "07", "08")
+SHAPE = ("--hidden-dim", "32", "--layers", "2", "--heads", "2", "--block-size", "16", "--batch-size", "4")
+SHORT = dict.fromkeys(LABS, ("--steps", "12", "--eval-every", "6")) | {"06": ("--active", "4", "--warmup", "1")}
+
+# A known-wrong solution per lab. Lab 02 saves after step 6, and AdamW without its averages makes another step 7:
+WRONG = {
+    "02": ("weights_only", 8),
+    "03": ("never_clips", None),
+    "04": ("tokens_over_old_gradients", None),
+    "05": ("another_mask", None),
+    "07": ("never_averaged", None),
+    "08": ("gradient_of_this_rank", None),
+}
+every_lab = pytest.mark.parametrize(
+    "number", [number if number in ("04", "07") else pytest.param(number, marks=pytest.mark.prove) for number in LABS]
+)
+
+
+def run(number: str, file: Path, out: Path, *arguments: str) -> tuple[int, str]:
+    command = ["run", number, "--mine", "--file", str(file), *SHAPE, *SHORT[number], "--out", str(out), *arguments]
+    result = CliRunner().invoke(cli.app, command)
+    return result.exit_code, result.output
+
+
+@every_lab
+def test_the_reference_gives_the_starters_curve(number: str, tmp_path: Path) -> None:
+    code, output = run(number, find_lab(number).reference, tmp_path, "--anyway")
+    assert code == 0, output
+    assert re.search(r"Equal (bit for bit: the losses of all|within rounding)", output)
+    assert (tmp_path / f"lab-{number}-mine-001" / "losses.png").stat().st_size > 10_000
+
+
+@pytest.mark.parametrize(
+    "number", [number if number in ("02", "08") else pytest.param(number, marks=pytest.mark.prove) for number in WRONG]
+)
+def test_a_known_wrong_solution_parts_from_the_starter(number: str, tmp_path: Path) -> None:
+    lab, (name, step) = find_lab(number), WRONG[number]
+    code, output = run(number, wrong_file(lab, known_wrong(lab)[name]), tmp_path, "--anyway")
+    assert code == 1, output
+    (parting,) = re.findall(r"The curves part at step (\d+): the starter's loss is", output)
+    assert step in (None, int(parting))
+    assert "<- here they part" in output
+
+
+@pytest.mark.prove
+@pytest.mark.parametrize(
+    ("old", "new", "sentence"),
+    [
+        (
+            "output.register_hook(lambda gradient: log",
+            "output.register_hook(lambda gradient: 2 * gradient.relu())\n"
+            "                output.register_hook(lambda gradient: log",
+            "The curves part at step 2",
+        ),
+        ("for phase in PHASES", "for phase in PHASES[1:]", "phase_fractions says 0.0000 for 'optimizer' where the"),
+    ],
+)
+def test_a_watch_that_changes_gradients_and_a_wrong_account_are_noticed(
+    old: str, new: str, sentence: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    source = find_lab("06").reference.read_text()
+    assert old in source
+    (tmp_path / "exercises.py").write_text(source.replace(old, new))
+    code, output = run("06", tmp_path, tmp_path, "--anyway")
+    assert code
+    assert sentence in " ".join((output + capfd.readouterr().err).split())
+
+
+def test_the_run_is_refused_until_the_exercises_pass(tmp_path: Path) -> None:
+    code, output = run("04", find_lab("04").stubs, tmp_path)
+    assert (code, output.count("\n")) == (2, 1), output
+    assert "accumulate_tokens does not pass its checks yet: `rankzero check 04 accumulate_tokens` says why" in output
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_not_written_yet_ends_the_run_with_a_sentence(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    code, _ = run("04", find_lab("04").stubs, tmp_path, "--anyway")
+    assert code == 1
+    assert "accumulate_tokens is not written yet" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("command", "sentence"),
+    [
+        (["04", "--mine", "--anyway", "--resume", "x"], "--mine trains twice from the beginning: leave --resume out."),
+        (["01", "--mine", "--anyway"], "lab 01 has no mine.py: its starter does not use your functions."),
+        (["04", "--anyway"], "--anyway is about your functions: give --mine too."),
+    ],
+)
+def test_mistakes_get_one_sentence(command: list[str], sentence: str) -> None:
+    files = ["--file", str(find_lab(command[0]).reference)] if "--mine" in command else []
+    result = CliRunner().invoke(cli.app, ["run", *command, *files])
+    assert (result.exit_code, " ".join(result.output.split())) == (2, f"rankzero: {sentence}")
+
+
+@pytest.mark.parametrize("lab", [lab for lab in all_labs() if lab.mine.is_file()], ids=lambda lab: lab.number)
+def test_every_adapter_names_functions_that_exist(lab: object) -> None:
+    assert used_exercises(lab)  # type: ignore[arg-type]
+    assert replacements(lab, lab.reference)  # type: ignore[arg-type, attr-defined]
+
+
+def test_a_function_of_no_exercise_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    from rankzero.exercises.study import mine
+
+    adapter = type("Adapter", (), {"USES": ("nothing",)})
+    monkeypatch.setattr(mine, "read_adapter", lambda lab: adapter)
+    with pytest.raises(UserError, match="nothing in USES is no function of an exercise"):
+        used_exercises(find_lab("04"))
+
+
+def test_curves_are_equal_or_rounded_or_part_or_end_early() -> None:
+    starter = (4.0, 3.0, 2.0)
+    assert Curves(starter, starter, 0.0).verdict() == "Equal bit for bit: the losses of all 3 steps."
+    rounded = Curves(starter, (4.0, 3.00003, 2.0), 1e-4)
+    assert rounded.is_equal
+    assert rounded.verdict().startswith("Equal within rounding: the largest difference is 1.0e-05 of the loss")
+    apart = Curves(starter, (4.0, 3.3, 1.0), 1e-4)
+    assert apart.parting == 2
+    assert "at step 2: the starter's loss is 3.000000, yours is 3.300000, a difference of 0.1 of it" in apart.verdict()
+    assert "<- here they part" in apart.table()
+    early = Curves(starter, starter[:2], 0.0)
+    assert not early.is_equal
+    assert early.verdict() == "Your run ended after step 2 of 3; up to there the curves are equal."
+    assert Curves(starter, (4.0, math.nan), 0.1).parting == 2
