@@ -369,7 +369,7 @@ def share_lost(gradients, scale, dtype):
         "overflows_never_forgotten",
         fails=("update_scale/hysteresis",),
         read="labs/lab-03-amp.md#update_scale",
-        explanation="""The count of overflows goes on after the scale has grown. Late in a run every single overflow
+        explanation="""Overflows from before the last growth still count after it. Late in a run every single overflow
         then halves the scale, as with hysteresis=1. A growth sets both counts to 0.""",
         change="""
 -        return scale * 2.0, 0, 0

@@ -46,21 +46,21 @@ def batch(config, step=0):
 # A weight of 1.0 in bf16. **Predict** the distance to the next larger number that bf16 has.
 
 # %% tags=["nbval-check-output"]
-next_after_one = 2**-7  # predict: distance
+next_after_one = 2**-7  # predict: units
 
 one = torch.tensor(1.0, dtype=torch.bfloat16)
-compare(next_after_one, (torch.nextafter(one, one + 1) - one).item(), "distance")
+compare(next_after_one, (torch.nextafter(one, one + 1) - one).item(), "units", of="distance")
 
 # %% [markdown]
 # The weight is trained: 100 updates, each subtracts 0.001. **Predict** its value afterwards, in bf16.
 
 # %% tags=["nbval-check-output"]
-weight_afterwards = 1.0  # predict: the weight
+weight_afterwards = 1.0  # predict: units
 
 weight = one.clone()
 for _ in range(100):
     weight -= 0.001
-compare(weight_afterwards, weight.item(), "is the weight")
+compare(weight_afterwards, weight.item(), "units", of="weight")
 
 # %% [markdown]
 # **Explain**: 100 · 0.001 is 0.1. Where did it go? What would the same loop give with 0.01, and why is that worse?
@@ -168,7 +168,7 @@ if answered(bf16_over_fp16):
 # last scale at which every gradient is finite.
 
 # %%
-largest_exponent = 18  # predict: the exponent
+largest_exponent = 18  # predict: doublings
 
 model, _ = fresh(small)
 exact = starter.gradient(model, *batch(small), None, 1.0)
@@ -177,7 +177,7 @@ for exponent in range(-6, 22):
     gradient = starter.gradient(model, *batch(small), torch.float16, 2.0**exponent)
     if gradient.isfinite().all():
         errors[exponent] = off_by(gradient)
-compare(largest_exponent, max(errors), "is the exponent")
+compare(largest_exponent, max(errors), "doublings", of="from a scale of 1")
 
 # %%
 figure = plots.Figure(figsize=(6, 3), layout="constrained")

@@ -698,6 +698,18 @@ def train_epoch(model, optimizer, micro_batches, k):
 """,
     ),
     KnownWrong(
+        "largest_number_is_the_norm",
+        fails=("clip_once/norm", "clip_once/direction"),
+        read="handbook/gradient-mechanics.md#clipping-by-norm-and-by-value",
+        explanation="""The norm is the size of the largest number. That is a norm too, the infinity norm, but it is
+        shorter than the length of the vector: the root of the sum of all squares is asked for. Gradients are clipped
+        too late and stay too long.""",
+        change="""
+-    norm = math.sqrt(sum(gradient.double().square().sum().item() for gradient in gradients))
++    norm = max((gradient.double().abs().max().item() for gradient in gradients), default=0.0)
+""",
+    ),
+    KnownWrong(
         "norms_added_up",
         fails=("clip_once/norm", "clip_once/direction"),
         read="handbook/gradient-mechanics.md#clipping-by-norm-and-by-value",
@@ -1508,10 +1520,6 @@ HURRIED = {
         "clips from twice the limit on": """
 -    if norm > max_norm:
 +    if norm > 2 * max_norm:
-""",
-        "the largest gradient is the norm": """
--    norm = math.sqrt(sum(gradient.double().square().sum().item() for gradient in gradients))
-+    norm = max(gradient.abs().max().item() for gradient in gradients)
 """,
     },
     "schedule": {

@@ -422,7 +422,10 @@ def scales(got: Answers, expected: Answers) -> str | None:
     cases = ("several steps", "one step")
     for case, kind, mine, wanted in zip(cases, got["types"], got["scales"], expected["scales"], strict=True):
         if not equal(mine, wanted, TOLERANCE):
-            return f"the noise scale of {case} {mismatch_text(mine, wanted)}"
+            small = (
+                " A small number added to |G|^2 makes such a difference." if equal(mine, wanted, FAR_CLIPPED) else ""
+            )
+            return f"the noise scale of {case} {mismatch_text(mine, wanted)}{small}"
         if not equal(kind, "float"):
             return f"the noise scale of {case} is of type {shorten(kind)}; a Python float was expected."
     return None
