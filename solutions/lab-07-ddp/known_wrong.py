@@ -288,6 +288,21 @@ def ring_all_reduce(tensor):
 """,
     ),
     KnownWrong(
+        "mean_of_all_models",
+        fails=("same_start/parameters",),
+        read="handbook/distributed-data-parallel.md#one-average",
+        explanation="""Every rank gets the mean of all ranks' parameters. They are equal, but they are no rank's:
+        the mean of K random initializations is K times too small in variance, and the mean of a loaded model and K
+        - 1 random ones is neither. Rank 0's model is the one that counts.""",
+        change="""
++    for parameter in model.parameters():
++        dist.all_reduce(parameter.detach())
++        parameter.detach().div_(dist.get_world_size())
+-    for tensor in (*model.parameters(), *model.buffers()):
++    for tensor in model.buffers():
+""",
+    ),
+    KnownWrong(
         "buffers_forgotten",
         fails=("same_start/buffers",),
         read="handbook/distributed-data-parallel.md#one-average",
@@ -478,6 +493,47 @@ def data_parallel(model):
         the ranks.""",
         change="""
 -        parameter.grad.div_(dist.get_world_size())
+""",
+    ),
+    KnownWrong(
+        "all_gradients_gathered",
+        fails=("data_parallel/calls", "data_parallel/special"),
+        read="handbook/distributed-data-parallel.md#one-average",
+        explanation="""Every rank gathers the gradients of all ranks and computes the mean itself. The values are
+        right. An all-gather of K gradients sends K - 1 of them to each rank and needs room for K; a ring
+        all-reduce sends 2(K-1)/K of one.""",
+        change="""
+-        dist.all_reduce(parameter.grad)
+-        parameter.grad.div_(dist.get_world_size())
++        every = [torch.empty_like(parameter.grad) for _ in range(dist.get_world_size())]
++        dist.all_gather(every, parameter.grad)
++        parameter.grad = torch.stack(every).mean(0)
+""",
+    ),
+    KnownWrong(
+        "one_for_all_gradients",
+        fails=("data_parallel/calls", "data_parallel/special"),
+        read="handbook/distributed-data-parallel.md#one-average",
+        explanation="""One all-reduce sends all gradients, when the last of them is complete. Nothing is sent while
+        backward computes; and where a parameter is unused, its gradient never comes, so nothing is sent at all.
+        Average each gradient as soon as it is complete.""",
+        change="""
+-    def average(parameter: Tensor) -> None:
+-        assert parameter.grad is not None
+-        dist.all_reduce(parameter.grad)
+-        parameter.grad.div_(dist.get_world_size())
++    trainable = [p for p in model.parameters() if p.requires_grad]
++    complete = []
++
++    def average(parameter):
++        complete.append(parameter)
++        if len(complete) == len(trainable):
++            flat = torch.cat([p.grad.flatten() for p in trainable])
++            dist.all_reduce(flat)
++            means = (flat / dist.get_world_size()).split([p.numel() for p in trainable])
++            for p, mean in zip(trainable, means, strict=True):
++                p.grad = mean.view_as(p)
++            complete.clear()
 """,
     ),
     KnownWrong(
@@ -904,6 +960,20 @@ def shard(length, rank, ranks, *, epoch, seed=0, shuffle=True, drop_last=False):
 -    while len(order) < each * ranks:
 -        order += order[: each * ranks - len(order)]
 +    order += order[-1:] * (each * ranks - len(order))
+""",
+    ),
+    KnownWrong(
+        "padded_from_the_end",
+        fails=("shard/padding",),
+        read="handbook/distributed-data-parallel.md#to-each-rank-its-own-data-and-its-own-dice",
+        explanation="""The last samples of the order are repeated until the ranks have equally many. The usual
+        padding starts again at the beginning of the order; a run that goes on in torch's sampler would read other
+        samples.""",
+        change="""
+-    while len(order) < each * ranks:
+-        order += order[: each * ranks - len(order)]
++    while len(order) < each * ranks:
++        order += order[-(each * ranks - len(order)) :]
 """,
     ),
     KnownWrong(
@@ -1438,10 +1508,6 @@ HURRIED = {
         "shuffled in numpy": """
 -        order = torch.randperm(length, generator=torch.Generator().manual_seed(seed + epoch)).tolist()
 +        order = __import__('numpy').random.default_rng(seed + epoch).permutation(length).tolist()
-""",
-        "padding from the end": """
--        order += order[: each * ranks - len(order)]
-+        order += order[len(order) - each * ranks :]
 """,
         "shuffled after it is cut": """
 -    return order[rank : each * ranks : ranks]

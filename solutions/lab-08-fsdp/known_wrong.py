@@ -840,6 +840,34 @@ def sharded_forward(module, part, x, reshard):
 """,
     ),
     KnownWrong(
+        "gathered_by_an_all_reduce",
+        fails=("sharded_forward/collectives", "sharded_forward/no-grad"),
+        read="handbook/sharding-and-zero.md#fully_shard",
+        explanation="""The whole weights are put together by an all-reduce of parts between zeros. The sum is
+        right, with twice the bytes of an all-gather on a ring: numbers travel to be added to zeros. An all-gather
+        sends each part as it is.""",
+        change="""
+-    full, weights = whole_weights(module, part)
++    ranks = dist.get_world_size()
++
++    def put_together(full):
++        full.zero_()
++        full.view(ranks, -1)[dist.get_rank()] = part.detach()
++        dist.all_reduce(full)
++
++    full = part.new_empty(part.numel() * ranks)
++    put_together(full)
++    full.requires_grad_(torch.is_grad_enabled())
++    shapes = {name: p.shape for name, p in module.named_parameters()}
++    sizes = [shape.numel() for shape in shapes.values()]
++    pieces = full[: sum(sizes)].split(sizes)
++    weights = {name: piece.view(shape) for (name, shape), piece in zip(shapes.items(), pieces, strict=True)}
+@@
+-        dist.all_gather_into_tensor(full.data, part.detach())
++        put_together(full.data)
+""",
+    ),
+    KnownWrong(
         "gradients_all_reduced_whole",
         fails=("sharded_forward/collectives",),
         read="handbook/sharding-and-zero.md#fully_shard",
@@ -1081,6 +1109,17 @@ def sharded_forward(module, part, x, reshard):
 """,
     ),
     KnownWrong(
+        "torchs_name_of_the_dtype",
+        fails=("save_parts/files",),
+        read="handbook/sharding-and-zero.md#checkpoints",
+        explanation="""The manifest has torch's name of the dtype, "torch.float64". NumPy, which reads the file,
+        does not know that name: the save cannot be loaded. `part.numpy().dtype` has the name "float64".""",
+        change="""
+-        manifest = {"numel": numel, "dtype": str(part.numpy().dtype), "counts": counts}
++        manifest = {"numel": numel, "dtype": str(part.dtype), "counts": counts}
+""",
+    ),
+    KnownWrong(
         "manifest_after_the_rename",
         fails=("save_parts/complete",),
         read="handbook/sharding-and-zero.md#checkpoints",
@@ -1166,6 +1205,25 @@ def load_part(folder, rank, ranks):
     if rank < len(manifest["counts"]):
         numbers = np.fromfile(folder / f"part-{rank}.bin", manifest["dtype"])[: len(part)]
         part[: len(numbers)] = numbers
+    return torch.from_numpy(part)
+""",
+    ),
+    KnownWrong(
+        "everything_read",
+        fails=("load_part/reads",),
+        read="handbook/sharding-and-zero.md#checkpoints",
+        explanation="""Every rank reads every file from end to end, and keeps its part. The whole may not fit into
+        one rank's memory; and N ranks that each read everything read N times the checkpoint from one disk, at the
+        same time.""",
+        definitions="""
+def load_part(folder, rank, ranks):
+    manifest = json.loads((folder / "manifest.json").read_text())
+    files = [folder / f"part-{saved}.bin" for saved in range(len(manifest["counts"]))]
+    whole = np.concatenate([np.fromfile(file, manifest["dtype"]) for file in files])
+    size = -(-manifest["numel"] // ranks)
+    part = np.zeros(size, whole.dtype)
+    mine = whole[rank * size : (rank + 1) * size]
+    part[: len(mine)] = mine
     return torch.from_numpy(part)
 """,
     ),
