@@ -335,6 +335,38 @@ def test_points_of_a_person_count_where_grading_failed_and_in_every_format(grade
         assert sum(test["score"] for test in classroom["tests"]) == one.score
 
 
+# ----------------------------------------------------------------------------------------------------------- anonymity
+def numbers_in(key: Path) -> dict[str, int]:
+    with key.open(newline="") as file:
+        return {row["student_id"]: int(row["number"]) for row in csv.DictReader(file)}
+
+
+def test_anonymous_pages_name_nobody_and_the_key_tells_who_is_who(graded: Path, tmp_path: Path) -> None:
+    subs, copier = graded.with_name("subs"), "copier-of-student-000"
+    hand_in(subs / copier, (subs / "student-002" / "exercises.py").read_bytes())
+    roster = tmp_path / "roster.csv"
+    rows = ("student-000,Noether,Emmy,e@example.org", "student-001,Lovelace,Ada,a@example.org")
+    roster.write_text("student_id,last_name,first_name,email\n" + "\n".join(rows))
+    (graded / "adjustments.csv").write_text("student,lab,change,comment\nstudent-001,02,1,as Emmy Noether\n")
+    options = ["--out", graded, "--resume", "--roster", roster]
+    assert run("grade", subs, *options, "--anonymous")[0] == 0
+    key = numbers_in(graded / "key.csv")
+    assert sorted(key.values()) == [1, 2, 3, 4]
+    pages = [graded / "index.html", *(graded / "students").iterdir()]
+    assert {page.stem for page in pages[1:]} == {f"{number:03}" for number in key.values()}
+    for page in pages:
+        for name in ("student-00", "Noether", "Lovelace", "Emmy", "example.org", copier):
+            assert name not in page.read_text(), (page.name, name)
+    assert f"as Student {key['student-000']:03}" in (graded / "index.html").read_text()
+    assert "Lovelace" in (graded / "grades.csv").read_text(), "course systems need names"
+    hand_in(subs / "a-new-student", LAB.reference.read_bytes())
+    assert run("grade", subs, *options)[0] == 0
+    assert numbers_in(graded / "key.csv") == {**key, "a-new-student": 5}, "numbers stay, and so does anonymity"
+    assert run("grade", "--out", graded, "--resume", "--named")[0] == 0
+    assert "Emmy" in (graded / "index.html").read_text()
+    assert not (graded / "students" / "001.html").exists()
+
+
 # ------------------------------------------------------------------------------------------------------------- digests
 @pytest.fixture
 def copied_lab(tmp_path: Path) -> Lab:
@@ -343,10 +375,11 @@ def copied_lab(tmp_path: Path) -> Lab:
     return replace(LAB, root=tmp_path)
 
 
+PROBE = "def no_warmup(learner: ModuleType, seed: int) -> dict[str, Any]:\n"
 EDITS = {
     "a comment": ("probes", "def no_warmup(", "# a comment\ndef no_warmup(", set()),
-    "a docstring": ("probes", '"""Returns the learning rates of a schedule without', '"""Returns the', set()),
-    "a probe": ("probes", "randrange(8, 20)\n    return", "randrange(8, 21)\n    return", {"learning_rate/no-warm-up"}),
+    "a docstring": ("probes", f'{PROBE}    """', f'{PROBE}    """Mind: ', set()),
+    "a probe": ("probes", PROBE, f"{PROBE}    seed += 1\n", {"learning_rate/no-warm-up"}),
     "the points": ("checks", "points=3", "points=5", set()),
     "an import": ("probes", "import random\n", "import random\nimport zlib\n", set()),
     "a statement at the top": ("probes", "\n\n\ndef ", "\n\nrandom.seed(3)\n\n\ndef ", None),

@@ -47,6 +47,8 @@ def grade(
     out: Annotated[Path | None, typer.Option(metavar="FOLDER", help="A new folder for grades and reports.")] = None,
     roster: Annotated[Path | None, typer.Option(
         metavar="CSV", help="The class: student_id, last_name, first_name, email.")] = None,
+    anonymous: Annotated[bool | None, typer.Option(
+        "--anonymous/--named", help="Number the students on pages; key.csv says who is who.")] = None,
     due: Annotated[str | None, typer.Option(
         metavar="TIME", rich_help_panel=_RULES, help="The deadline; without +01:00 in this machine's time.")] = None,
     late_percent_per_day: Annotated[float | None, typer.Option(
@@ -121,7 +123,7 @@ def grade(
             out,
             submissions,
             labs or (),
-            _rules(due, {key: value for key, value in late if value is not None}, roster),
+            _rules(due, {key: value for key, value in late if value is not None}, roster, anonymous),
             resume,
             changed,
             checks or (),
@@ -143,14 +145,15 @@ def grade(
     raise typer.Exit(int(any(grade.trouble for grade in outcome.grades)))
 
 
-def _rules(due: str | None, late: dict[str, float], roster: Path | None) -> dict[str, Any]:
+def _rules(due: str | None, late: dict[str, float], roster: Path | None, anonymous: bool | None) -> dict[str, Any]:
     """Returns the rules among these options, with absolute times and paths: --resume may run elsewhere and later."""
     rules = {
         "due": parse_time(due).isoformat() if due else None,
         "late": late,
         "roster": str(roster.resolve()) if roster else None,
+        "anonymous": anonymous,
     }
-    return {name: value for name, value in rules.items() if value}
+    return {name: value for name, value in rules.items() if value not in (None, {})}
 
 
 def _announce(tasks: "Tasks", run: "ClassRun") -> None:

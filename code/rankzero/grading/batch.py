@@ -3,7 +3,7 @@
 import json
 import shutil
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -12,13 +12,14 @@ from rankzero.atomic_write import write_atomically
 from rankzero.curriculum import Lab, LatePolicy, find_lab
 from rankzero.errors import UserError
 from rankzero.grading.executors import run_locally, run_on_ray
-from rankzero.grading.grade import Flag, Grade, Submission, write_grade
+from rankzero.grading.grade import Flag, Grade, Student, Submission, write_grade
 from rankzero.grading.grader import GradingSettings
 from rankzero.grading.grading_tasks import NEW, PUBLISHED, Tasks
 from rankzero.grading.intake.late_policy import days_late, late_penalty
 from rankzero.grading.intake.safe_names import safe_name
 from rankzero.grading.intake.timestamps import seconds_late
 from rankzero.grading.report import github_classroom_results, gradescope_results
+from rankzero.grading.report.anonymity import anonymous_changes, anonymous_grades
 from rankzero.grading.report.course_csv import write_course_gradebooks
 from rankzero.grading.report.differences import Difference
 from rankzero.grading.report.gradebook_csv import write_gradebook
@@ -101,10 +102,16 @@ def with_flags(grades: Sequence[Grade]) -> list[Grade]:
     return [replace(grade, flags=flags(grade.submission)) for grade in grades]
 
 
-def write_reports(grades: Sequence[Grade], out: Path, due: datetime | None, changes: Sequence[Difference] = ()) -> None:
+def write_reports(
+    grades: Sequence[Grade],
+    out: Path,
+    due: datetime | None,
+    changes: Sequence[Difference] = (),
+    numbers: Mapping[str, Student] | None = None,
+) -> None:
     """Replaces the grades in OUT, and writes pages, the gradebook and the files for Gradescope and GitHub Classroom.
 
-    Files of students who are in the class no more are removed.
+    Files of students who are in the class no more are removed. With `numbers`, by student, pages are anonymous.
     """
     labs = _labs(grade.submission for grade in grades)
     written = set()
@@ -121,6 +128,9 @@ def write_reports(grades: Sequence[Grade], out: Path, due: datetime | None, chan
     write_gradebook(grades, out / "grades.csv", deadlines)
     write_course_gradebooks(grades, out)
     write_predictions(grades, out)
+    if numbers is not None:
+        changes = anonymous_changes(changes, grades, numbers)
+        grades = anonymous_grades(grades, numbers)
     written |= write_pages(grades, out, deadlines, changes)
     for pattern in ("grades/*/*.json", "gradescope/*/*.json", "classroom/*/*.json", "students/*.html"):
         for file in set(out.glob(pattern)) - written:

@@ -22,6 +22,7 @@ from rankzero.grading.intake.roster import read_roster
 from rankzero.grading.intake.safe_names import printable
 from rankzero.grading.intake.timestamps import parse_time
 from rankzero.grading.regrade import matching_checks
+from rankzero.grading.report.anonymity import student_numbers
 from rankzero.grading.report.differences import Difference, append_differences, differences
 from rankzero.grading.sandbox.sandbox_client import require_sandbox
 
@@ -35,7 +36,7 @@ class ClassRun:
     out: Path
     submissions: Path | None = None  # None to take the files that OUT holds
     labs: Sequence[str] = ()  # none for those of the run in OUT
-    rules: dict[str, Any] = field(default_factory=dict)  # due, late, roster
+    rules: dict[str, Any] = field(default_factory=dict)  # due, late, roster, anonymous
     resume: bool = False
     changed: bool = False  # grade nothing but checks that have changed
     checks: Sequence[str] = ()  # grade these again, and nothing else: EXERCISE/CHECK, or EXERCISE
@@ -105,7 +106,8 @@ def grade_class(
         # The pages show seeds, so that from here on the run needs others.
         next_pool = replace(pool, generation=pool.generation + 1)
         run_file.write_run(replace(settings, pool=next_pool), rules, run.out)
-        batch.write_reports(grades, run.out, due, changes)
+        numbers = student_numbers(grades, run.out, pool.secret) if rules.get("anonymous") else None
+        batch.write_reports(grades, run.out, due, changes, numbers)
     kept = sum(grade.report is not None for grade in tasks.kept)
     return Outcome(grades, changes, kept, tasks.again, seconds)
 
