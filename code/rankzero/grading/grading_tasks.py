@@ -70,7 +70,7 @@ def with_absent(
         ]
         if now is None and len(heirs) == 1:
             ours[heirs[0]] = ours.pop(key)
-        elif now is None:
+        elif now is None and earlier.file:
             by_key[key] = earlier
         elif now.file is None and earlier.file:
             by_key[key] = replace(earlier, student=now.student)
