@@ -70,8 +70,8 @@ def with_absent(
         ]
         if now is None and len(heirs) == 1:
             ours[heirs[0]] = ours.pop(key)
-        elif now is None and earlier.file:
-            by_key[key] = earlier
+        elif now is None:
+            by_key |= {key: earlier} if earlier.file else {}
         elif now.file is None and earlier.file:
             by_key[key] = replace(earlier, student=now.student)
     return list(by_key.values()), ours
