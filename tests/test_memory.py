@@ -1,11 +1,14 @@
 """Memory by phase: exact bytes, measured without influence on the training."""
 
+import contextlib
 import subprocess
 import sys
 
+import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch.autograd.graph import save_on_cpu, saved_tensors_hooks
 from torch.utils.checkpoint import checkpoint
 
 from rankzero.learn.models.gpt import GPT, GPTConfig
@@ -31,6 +34,23 @@ def make() -> tuple[GPT, torch.optim.Optimizer]:
     torch.manual_seed(0)
     model = GPT(GPTConfig(96, 16, 2, 2, 32))
     return model, torch.optim.AdamW(model.parameters(), lr=1e-3)
+
+
+@pytest.mark.parametrize("hooks", [save_on_cpu(), saved_tensors_hooks(lambda kept: kept, lambda kept: kept)])
+def test_hooks_of_the_step_hide_no_activation(hooks: saved_tensors_hooks) -> None:
+    layer = nn.Sequential(nn.Linear(8, 8), nn.GELU(), nn.Linear(8, 8))
+    kept = []
+    for inside in (contextlib.nullcontext(), hooks):
+        with PhaseMemory(layer, torch.optim.SGD(layer.parameters()), CPU) as memory:
+            with inside:
+                loss = layer(torch.ones(3, 8)).square().sum()
+            memory.record("forward")
+            loss.backward()
+            memory.record("backward")
+        kept.append([row.activations for row in memory.rows])
+    assert kept[1][0] >= kept[0][0] > 0
+    assert kept[0][1] == kept[1][1] == 0
+    assert saved_tensors_hooks.__enter__.__module__ == "torch.autograd.graph"
 
 
 def test_each_phase_has_the_exact_bytes_of_each_role() -> None:
@@ -112,6 +132,7 @@ def test_views_share_their_bytes() -> None:
 
 def test_on_a_cpu_the_memory_of_this_process_is_reported() -> None:
     program = """
+import contextlib
 import subprocess
 import sys
 

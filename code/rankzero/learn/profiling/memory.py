@@ -14,10 +14,13 @@ from typing import Any
 import psutil
 import torch
 from torch import Tensor, nn
+from torch.autograd.graph import saved_tensors_hooks
+from torch.utils._pytree import tree_leaves
 
 from rankzero.errors import UserError
 
 MIB = 2**20
+_ENTER = saved_tensors_hooks.__enter__
 
 
 def memory_now(device: torch.device) -> dict[str, int]:
@@ -89,6 +92,8 @@ class PhaseMemory:
             memory.record("forward")
 
     `peak_activations` is the most that autograd kept at any moment; tensors that are recomputed in backward count too.
+    Hooks on saved tensors that the step itself uses hide tensors from autograd: a tensor that such a hook is given, and
+    one that it returns, counts as long as it exists.
     """
 
     def __init__(self, model: nn.Module, optimizer: torch.optim.Optimizer, device: torch.device) -> None:
@@ -97,13 +102,26 @@ class PhaseMemory:
         self._model, self._optimizer, self._device = model, optimizer, device
         self._weights = {p.untyped_storage().data_ptr() for p in model.parameters()}
         self._saved: dict[int, list[int]] = {}  # address of a storage -> [tensors that share it, bytes]
-        self._hooks = torch.autograd.graph.saved_tensors_hooks(self._pack, lambda kept: kept.tensor)
+        self._hooks = saved_tensors_hooks(self._pack, lambda kept: kept.tensor)
 
     def __enter__(self) -> "PhaseMemory":
         self._hooks.__enter__()
+
+        def enter(hooks: saved_tensors_hooks) -> None:
+            def pack(tensor: Tensor) -> Any:
+                packed = hooks.pack_hook(tensor)
+                for kept in tree_leaves((tensor, packed)):
+                    if isinstance(kept, Tensor):
+                        self._count(kept.untyped_storage(), kept.untyped_storage())
+                return packed
+
+            torch._C._autograd._push_saved_tensors_default_hooks(pack, hooks.unpack_hook)
+
+        saved_tensors_hooks.__enter__ = enter  # type: ignore[method-assign]
         return self
 
     def __exit__(self, *exception: Any) -> None:
+        saved_tensors_hooks.__enter__ = _ENTER  # type: ignore[method-assign]
         self._hooks.__exit__(*exception)
 
     def record(self, phase: str) -> None:
@@ -133,14 +151,18 @@ class PhaseMemory:
         return "\n".join(lines)
 
     def _pack(self, tensor: Tensor) -> "_Kept":
-        storage = tensor.untyped_storage()
         kept = _Kept(tensor.detach())
-        if storage.data_ptr() not in self._weights:
-            entry = self._saved.setdefault(storage.data_ptr(), [0, storage.nbytes()])
+        self._count(tensor.untyped_storage(), kept)
+        return kept
+
+    def _count(self, storage: torch.UntypedStorage, owner: object) -> None:
+        """Counts the bytes of `storage`, unless it is a weight's, as long as `owner` exists."""
+        address = storage.data_ptr()
+        if address not in self._weights:
+            entry = self._saved.setdefault(address, [0, storage.nbytes()])
             entry[0] += 1
             self.peak_activations = max(self.peak_activations, sum(size for _, size in self._saved.values()))
-            weakref.finalize(kept, self._release, storage.data_ptr())
-        return kept
+            weakref.finalize(owner, self._release, address)
 
     def _release(self, address: int) -> None:
         self._saved[address][0] -= 1
