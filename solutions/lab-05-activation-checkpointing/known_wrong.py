@@ -4,12 +4,22 @@ from rankzero.exercises.checks.known_wrong import KnownWrong
 
 KNOWN_WRONG = (
     KnownWrong(
+        "runs_with_gradients_only",
+        fails=("runs_per_block/counts",),
+        read="handbook/memory.md#recompute-what-and-when",
+        explanation="""Only runs with gradients on count. The first run of a checkpointed block may take place without
+        gradients, and so does evaluation: those runs cost as much as any other.""",
+        change="""
+-            counts[place] += 1
++            counts[place] += torch.is_grad_enabled()
+""",
+    ),
+    KnownWrong(
         "backward_counted",
         fails=("runs_per_block/counts",),
         read="handbook/memory.md#recompute-what-and-when",
-        explanation="""The number is that of backward passes. A recomputed block runs forward twice and
-        backward once, so this number is the same with and without checkpointing, and the recomputation stays
-        invisible.""",
+        explanation="""The number is that of backward passes. A recomputed block runs forward twice and backward once,
+        so this number is the same with and without checkpointing, and the recomputation stays invisible.""",
         change="""
 -        def count(module: nn.Module, inputs: Any) -> None:
 +        def count(module, before, after):
@@ -22,8 +32,8 @@ KNOWN_WRONG = (
         "last_place_counted",
         fails=("runs_per_block/counts",),
         read="handbook/memory.md#how-many-segments",
-        explanation="""Every run is counted for the last block. A function made in a loop looks up the
-        loop's variable when it runs, and by then the variable has its last value.""",
+        explanation="""Every run is counted for the last block. A function made in a loop looks up the loop's variable
+        when it runs, and by then the variable has its last value.""",
         change="""
 -    counts = [0] * len(blocks)
 +    counts, handles = [0] * len(blocks), []
@@ -41,9 +51,9 @@ KNOWN_WRONG = (
         "forward_replaced",
         fails=("runs_per_block/removed",),
         read="labs/lab-05-activation-checkpointing.md#exercises",
-        explanation="""After the call, each block has a method of its own that hides the method of its
-        class: a later change of the class no longer reaches the block. Whoever replaces a method must delete the
-        attribute again; a hook's handle removes the hook completely.""",
+        explanation="""After the call, each block has a method of its own that hides the method of its class: a later
+        change of the class no longer reaches the block. Whoever replaces a method must delete the attribute again; a
+        hook's handle removes the hook completely.""",
         change="""
 -    def counter(place: int) -> Callable[..., None]:
 -        def count(module: nn.Module, inputs: Any) -> None:
@@ -70,8 +80,8 @@ KNOWN_WRONG = (
         "hooks_left",
         fails=("runs_per_block/removed",),
         read="labs/lab-05-activation-checkpointing.md#exercises",
-        explanation="""Something that counts stays on the blocks after every call. Each later step goes on
-        counting into a list that nobody reads, and each measurement adds more: a slow leak in a long run.""",
+        explanation="""Something that counts stays on the blocks after every call. Each later step goes on counting
+        into a list that nobody reads, and each measurement adds more: a slow leak in a long run.""",
         change="""
 -    handles = [block.register_forward_pre_hook(counter(place)) for place, block in enumerate(blocks)]
 -    try:
@@ -88,8 +98,8 @@ KNOWN_WRONG = (
         "hooks_left_after_an_error",
         fails=("runs_per_block/removed",),
         read="labs/lab-05-activation-checkpointing.md#exercises",
-        explanation="""Everything is removed after a step that works, and nothing after a step
-        that raises an error. Out of memory is an error like any other, and people catch it and go on in a notebook.""",
+        explanation="""Everything is removed after a step that works, and nothing after a step that raises an error.
+        Out of memory is an error like any other, and people catch it and go on in a notebook.""",
         change="""
 -    try:
 -        step()
@@ -108,9 +118,8 @@ KNOWN_WRONG = (
             "repeatable/inputs",
         ),
         read="handbook/memory.md#what-the-second-run-needs",
-        explanation="""The second run uses the inputs as they are, still
-        attached to the graph of the layers before. Its backward runs on through those layers, inside the backward
-        that is already under way.""",
+        explanation="""The second run uses the inputs as they are, still attached to the graph of the layers before.
+        Its backward runs on through those layers, inside the backward that is already under way.""",
         change="""
 -                fresh[place] = value.detach().requires_grad_(value.requires_grad)
 +                fresh[place] = value
@@ -120,8 +129,8 @@ KNOWN_WRONG = (
         "detached_in_place",
         fails=("repeatable/graph",),
         read="handbook/memory.md#what-the-second-run-needs",
-        explanation="""The caller's own input is detached from its graph. The layers before it
-        then get no gradient, silently: in a stack of checkpointed blocks only the last one trains.""",
+        explanation="""The caller's own input is detached from its graph. The layers before it then get no gradient,
+        silently: in a stack of checkpointed blocks only the last one trains.""",
         change="""
 +                    raise RuntimeError(f"input {place} was overwritten by an inplace operation before its second run")
 +                required = value.requires_grad
@@ -134,9 +143,8 @@ KNOWN_WRONG = (
         "no_grad_in_the_second_run",
         fails=("repeatable/graph",),
         read="handbook/memory.md#what-the-second-run-needs",
-        explanation="""Autograd runs backward with gradients off, and the second run
-        takes place in that mode. It makes no graph, so autograd keeps nothing and there is nothing to
-        backpropagate through.""",
+        explanation="""Autograd runs backward with gradients off, and the second run takes place in that mode. It
+        makes no graph, so autograd keeps nothing and there is nothing to backpropagate through.""",
         change="""
 -            with torch.enable_grad(), torch.autocast("cpu", **autocast):
 +            with torch.autocast("cpu", **autocast):
@@ -146,21 +154,31 @@ KNOWN_WRONG = (
         "runs_at_once",
         fails=("repeatable/graph", "repeatable/random"),
         read="handbook/memory.md#what-the-second-run-needs",
-        explanation="""The function already runs when
-        the second run is noted. That run costs a forward pass and draws random numbers, so the first run that follows
-        gets others.""",
+        explanation="""The function already runs when the second run is noted. That run costs a forward pass and draws
+        random numbers, so the first run that follows gets others.""",
         change="""
      versions = [value._version if isinstance(value, Tensor) else 0 for value in inputs]
 +    function(*inputs)
 """,
     ),
     KnownWrong(
+        "seed_for_the_state",
+        fails=("repeatable/random",),
+        read="handbook/memory.md#what-the-second-run-needs",
+        explanation="""The second run starts from the seed of the generator, which is where the generator was when the
+        program began. By the time of the first run other draws have moved it on; its state says how far.""",
+        change="""
+-        torch.set_rng_state(random_state)
++        torch.manual_seed(torch.initial_seed())
+""",
+    ),
+    KnownWrong(
         "another_mask",
         fails=("repeatable/random",),
         read="handbook/memory.md#what-the-second-run-needs",
-        explanation="""The second run draws from wherever the generator is by then, so dropout
-        drops other numbers. The loss that was reported belongs to one network and the gradient to another: training
-        goes on, only worse, and nothing says so.""",
+        explanation="""The second run draws from wherever the generator is by then, so dropout drops other numbers.
+        The loss that was reported belongs to one network and the gradient to another: training goes on, only worse,
+        and nothing says so.""",
         change="""
 -        now = torch.get_rng_state()
 -        torch.set_rng_state(random_state)
@@ -177,9 +195,9 @@ KNOWN_WRONG = (
         "state_taken_too_late",
         fails=("repeatable/random",),
         read="handbook/memory.md#what-the-second-run-needs",
-        explanation="""The second run leaves the generator as it was and still drops other
-        numbers than the first: it starts from the state at the time of the second run. The state that counts is the
-        one before the first run, when the run is noted.""",
+        explanation="""The second run leaves the generator as it was and still drops other numbers than the first: it
+        starts from the state at the time of the second run. The state that counts is the one before the first run,
+        when the run is noted.""",
         change="""
 -        torch.set_rng_state(random_state)
 """,
@@ -188,9 +206,8 @@ KNOWN_WRONG = (
         "generator_left_behind",
         fails=("repeatable/random",),
         read="handbook/memory.md#what-the-second-run-needs",
-        explanation="""The generator is set back for the second run and stays there.
-        Whatever draws next repeats numbers that were used before: the masks of later layers, or of the next step, are
-        no longer independent.""",
+        explanation="""The generator is set back for the second run and stays there. Whatever draws next repeats
+        numbers that were used before: the masks of later layers, or of the next step, are no longer independent.""",
         change="""
 -        now = torch.get_rng_state()
 @@
@@ -207,9 +224,9 @@ KNOWN_WRONG = (
         "generator_left_behind_after_an_error",
         fails=("repeatable/random",),
         read="handbook/memory.md#what-the-second-run-needs",
-        explanation="""Where the second run works, the generator ends
-        where it was. Where it raises an error, the generator stays at the state that was set back, and what is drawn
-        after the error is caught repeats old numbers.""",
+        explanation="""Where the second run works, the generator ends where it was. Where it raises an error, the
+        generator stays at the state that was set back, and what is drawn after the error is caught repeats old
+        numbers.""",
         change="""
 -        try:
 -            with torch.enable_grad(), torch.autocast("cpu", **autocast):
@@ -226,9 +243,8 @@ KNOWN_WRONG = (
         "seeded_for_both_runs",
         fails=("repeatable/random",),
         read="handbook/memory.md#what-the-second-run-needs",
-        explanation="""Both runs start from a random state of the exercise's own instead
-        of the program's. Their masks agree, and are the same in every step and every layer; every other draw of the
-        program repeats too.""",
+        explanation="""Both runs start from a random state of the exercise's own instead of the program's. Their masks
+        agree, and are the same in every step and every layer; every other draw of the program repeats too.""",
         change="""
 +    torch.manual_seed(0)
      random_state = torch.get_rng_state()
@@ -238,9 +254,9 @@ KNOWN_WRONG = (
         "autocast_forgotten",
         fails=("repeatable/autocast",),
         read="handbook/memory.md#what-the-second-run-needs",
-        explanation="""The second run takes place under whatever autocast is on at the
-        time. Backward is called outside autocast, as it should be, so a run that was in bf16 is repeated in fp32: other
-        numbers, and the memory and time of fp32.""",
+        explanation="""The second run takes place under whatever autocast is on at the time. Backward is called
+        outside autocast, as it should be, so a run that was in bf16 is repeated in fp32: other numbers, and the
+        memory and time of fp32.""",
         change="""
 -            with torch.enable_grad(), torch.autocast("cpu", **autocast):
 +            with torch.enable_grad():
@@ -250,9 +266,8 @@ KNOWN_WRONG = (
         "autocast_only_switched_on",
         fails=("repeatable/autocast",),
         read="handbook/memory.md#what-the-second-run-needs",
-        explanation="""A run that was noted under autocast is repeated under it. A
-        run that was noted without autocast is repeated under whatever autocast backward is called in: it must be
-        switched off there.""",
+        explanation="""A run that was noted under autocast is repeated under it. A run that was noted without autocast
+        is repeated under whatever autocast backward is called in: it must be switched off there.""",
         change="""
 -            with torch.enable_grad(), torch.autocast("cpu", **autocast):
 +            noted = torch.autocast("cpu", **autocast) if autocast["enabled"] else torch.enable_grad()
@@ -263,9 +278,8 @@ KNOWN_WRONG = (
         "autocast_without_its_dtype",
         fails=("repeatable/autocast",),
         read="handbook/memory.md#what-the-second-run-needs",
-        explanation="""Whether autocast was on is noted, but not its dtype. On the
-        CPU the default is bfloat16, so a run in float16 is repeated in bfloat16: other numbers, and other
-        gradients.""",
+        explanation="""Whether autocast was on is noted, but not its dtype. On the CPU the default is bfloat16, so a
+        run in float16 is repeated in bfloat16: other numbers, and other gradients.""",
         change="""
 -    autocast = {"enabled": torch.is_autocast_enabled("cpu"), "dtype": torch.get_autocast_dtype("cpu")}
 +    autocast = {"enabled": torch.is_autocast_enabled("cpu"), "dtype": torch.bfloat16}
@@ -275,8 +289,8 @@ KNOWN_WRONG = (
         "everything_asks",
         fails=("repeatable/inputs",),
         read="handbook/memory.md#what-the-second-run-needs",
-        explanation="""Every tensor is made to require a gradient in the second run. Indices
-        and masks are no floating-point numbers and cannot, so the first block that takes one raises an error.""",
+        explanation="""Every tensor is made to require a gradient in the second run. Indices and masks are no
+        floating-point numbers and cannot, so the first block that takes one raises an error.""",
         change="""
 -                fresh[place] = value.detach().requires_grad_(value.requires_grad)
 +                fresh[place] = value.detach().requires_grad_()
@@ -286,9 +300,9 @@ KNOWN_WRONG = (
         "nothing_asks",
         fails=("repeatable/inputs",),
         read="handbook/memory.md#what-the-second-run-needs",
-        explanation="""No input requires a gradient in the second run. What the function's
-        operations keep depends on what their inputs require, so this run keeps fewer tensors than the first, and those
-        of the first have no match.""",
+        explanation="""No input requires a gradient in the second run. What the function's operations keep depends on
+        what their inputs require, so this run keeps fewer tensors than the first, and those of the first have no
+        match.""",
         change="""
 -                fresh[place] = value.detach().requires_grad_(value.requires_grad)
 +                fresh[place] = value.detach()
@@ -298,8 +312,8 @@ KNOWN_WRONG = (
         "tensors_first",
         fails=("repeatable/inputs",),
         read="handbook/memory.md#what-the-second-run-needs",
-        explanation="""The second run gets the tensors first and then the other inputs. A function
-        that takes a number before a tensor gets them swapped.""",
+        explanation="""The second run gets the tensors first and then the other inputs. A function that takes a number
+        before a tensor gets them swapped.""",
         change="""
 -                return function(*fresh)
 +                return function(*sorted(fresh, key=lambda value: not isinstance(value, Tensor)))
@@ -309,8 +323,8 @@ KNOWN_WRONG = (
         "tensors_only",
         fails=("repeatable/inputs",),
         read="handbook/memory.md#what-the-second-run-needs",
-        explanation="""The second run gets the tensors among the inputs and nothing else: numbers,
-        lists and None are missing from its arguments.""",
+        explanation="""The second run gets the tensors among the inputs and nothing else: numbers, lists and None are
+        missing from its arguments.""",
         change="""
 -                return function(*fresh)
 +                return function(*[value for value in fresh if isinstance(value, Tensor)])
@@ -320,9 +334,9 @@ KNOWN_WRONG = (
         "overwriting_unnoticed",
         fails=("repeatable/overwritten",),
         read="handbook/memory.md#what-the-second-run-needs",
-        explanation="""An input that was overwritten in place before the second run
-        goes unnoticed. The second run computes from the new numbers, and the gradient is wrong without an error.
-        Autograd itself compares `_version` for every tensor that it keeps.""",
+        explanation="""An input that was overwritten in place before the second run goes unnoticed. The second run
+        computes from the new numbers, and the gradient is wrong without an error. Autograd itself compares `_version`
+        for every tensor that it keeps.""",
         change="""
 -                if value._version != versions[place]:
 -                    raise RuntimeError(f"input {place} was overwritten by an inplace operation before its second run")
@@ -332,11 +346,58 @@ KNOWN_WRONG = (
         "frozen_inputs_unguarded",
         fails=("repeatable/overwritten",),
         read="handbook/memory.md#what-the-second-run-needs",
-        explanation="""Only inputs that require a gradient are guarded against
-        being overwritten. The weights' gradients are computed from an input whether it requires one or not.""",
+        explanation="""Only inputs that require a gradient are guarded against being overwritten. The weights'
+        gradients are computed from an input whether it requires one or not.""",
         change="""
 -                if value._version != versions[place]:
 +                if value._version != versions[place] and value.requires_grad:
+""",
+    ),
+    KnownWrong(
+        "first_run_without_a_graph",
+        fails=(
+            "checkpoint/gradients",
+            "checkpoint/memory",
+            "checkpoint/frozen",
+            "checkpoint/saved",
+            "checkpoint/autocast",
+        ),
+        read="handbook/memory.md#what-the-second-run-needs",
+        explanation="""The first run takes place without gradients, so its output has no graph: backward ends there,
+        and neither weights nor inputs get a gradient. The graph must be that of a plain call; only the tensors that
+        it keeps are left out.""",
+        change="""
+     with saved_tensors_hooks(number_instead, take):
+-        return function(*inputs)
++        with torch.no_grad():
++            output = function(*inputs)
++    return output.requires_grad_(torch.is_grad_enabled())
+""",
+    ),
+    KnownWrong(
+        "one_store_for_all",
+        fails=(
+            "checkpoint/gradients",
+            "checkpoint/memory",
+            "checkpoint/frozen",
+            "checkpoint/saved",
+            "checkpoint/autocast",
+        ),
+        read="handbook/memory.md#what-the-second-run-needs",
+        explanation="""All calls share one store for the tensors of their second runs. Backward of one call gets the
+        tensors of another, of another shape or another step.""",
+        change="""
+-    remade: dict[int, Tensor] = {}  # those of the second run that backward has not taken yet, by their number
++    remade = globals().setdefault("REMADE", {})
+@@
+-        if not remade:
+-            with saved_tensors_hooks(remake, lambda nothing: nothing):
++        if number not in remade:
++            made = iter(range(10**6))
++            with saved_tensors_hooks(lambda tensor: remade.__setitem__(next(made), tensor.detach()), lambda x: x):
+@@
+-        return remade.pop(number)
++        return remade[number]
 """,
     ),
     KnownWrong(
@@ -349,8 +410,8 @@ KNOWN_WRONG = (
             "checkpoint/autocast",
         ),
         read="handbook/memory.md#what-the-second-run-needs",
-        explanation="""PyTorch's own checkpoint is called. It is right, and on the job it is what you should
-        call. Here it is switched off: this exercise is to show how it works.""",
+        explanation="""PyTorch's own checkpoint is called. It is right, and on the job it is what you should call.
+        Here it is switched off: this exercise is to show how it works.""",
         definitions="""
 def checkpoint(function, *inputs):
     return torch.utils.checkpoint.checkpoint(function, *inputs, use_reentrant=False)
@@ -366,9 +427,9 @@ def checkpoint(function, *inputs):
             "checkpoint/autocast",
         ),
         read="handbook/memory.md#what-the-second-run-needs",
-        explanation="""Backward gets the tensors of the second run in the order in which the run made
-        them. Backward takes them from the last operation to the first, and of several in one operation in any order:
-        only a number, or another name for each, tells which tensor is asked for.""",
+        explanation="""Backward gets other tensors of the second run than those that it asks for. It takes them
+        neither in the order in which the run made them nor exactly the other way round: of several in one operation,
+        in any order. Only a number, or another name for each, tells which tensor is asked for.""",
         change="""
 -        return remade.pop(number)
 +        return remade.pop(min(remade))
@@ -384,9 +445,9 @@ def checkpoint(function, *inputs):
             "checkpoint/autocast",
         ),
         read="handbook/memory.md#what-the-second-run-needs",
-        explanation="""The tensor that backward asks for is not there: nothing was kept of the second run. The
-        hooks around the first run are not active in backward. The second run needs hooks of its own, which keep its
-        tensors until backward takes them.""",
+        explanation="""The tensor that backward asks for is not there: nothing was kept of the second run. The hooks
+        around the first run are not active in backward. The second run needs hooks of its own, which keep its tensors
+        until backward takes them.""",
         change="""
 -            with saved_tensors_hooks(remake, lambda nothing: nothing):
 -                again()
@@ -401,8 +462,8 @@ def checkpoint(function, *inputs):
             "checkpoint/saved",
         ),
         read="handbook/memory.md#what-the-second-run-needs",
-        explanation="""The second run takes place in forward, and its tensors
-        wait for backward. All that checkpointing was to save is kept, in another place.""",
+        explanation="""The second run takes place in forward, and its tensors wait for backward. All that
+        checkpointing was to save is kept, in another place.""",
         change="""
      with saved_tensors_hooks(number_instead, take):
 -        return function(*inputs)
@@ -420,8 +481,8 @@ def checkpoint(function, *inputs):
             "checkpoint/autocast",
         ),
         read="handbook/memory.md#what-the-second-run-needs",
-        explanation="""The function runs once, and
-        autograd keeps all activations. Gradients are right, and no memory is saved.""",
+        explanation="""The function runs once, and autograd keeps all activations. Gradients are right, and no memory
+        is saved.""",
         change="""
 -    with saved_tensors_hooks(number_instead, take):
 -        return function(*inputs)
@@ -437,10 +498,9 @@ def checkpoint(function, *inputs):
             "checkpoint/autocast",
         ),
         read="handbook/memory.md#what-the-second-run-needs",
-        explanation="""The
-        function runs once, and what autograd would keep is kept as copies. That is offloading: on a GPU it moves the
-        bytes to the host's memory, on the CPU it saves none. Recomputation keeps no copy; it runs the function
-        again.""",
+        explanation="""The function runs once, and what autograd would keep is kept by hooks: in another place, in
+        another form, or as it is. That is offloading or compression. Recomputation keeps nothing from inside; it runs
+        the function again.""",
         definitions="""
 def checkpoint(function, *inputs):
     with torch.autograd.graph.save_on_cpu():
@@ -454,9 +514,9 @@ def checkpoint(function, *inputs):
             "checkpoint/saved",
         ),
         read="handbook/memory.md#what-the-second-run-needs",
-        explanation="""A copy of the input is kept. It takes the bytes of the input
-        a second time for each checkpointed block, and an input that is overwritten afterwards goes unnoticed. The
-        input itself can be kept: nobody else needs it to be elsewhere.""",
+        explanation="""A copy of the input is kept. It takes the bytes of the input a second time for each
+        checkpointed block, and an input that is overwritten afterwards goes unnoticed. The input itself can be kept:
+        nobody else needs it to be elsewhere.""",
         change="""
 -    again = repeatable(function, inputs)
 +    again = repeatable(function, tuple(value.clone() if isinstance(value, Tensor) else value for value in inputs))
@@ -470,9 +530,8 @@ def checkpoint(function, *inputs):
             "checkpoint/autocast",
         ),
         read="handbook/memory.md#what-the-second-run-needs",
-        explanation="""The function runs again for
-        every tensor that backward asks for. One second run makes them all: keep the others until backward takes
-        them.""",
+        explanation="""The function runs again for every tensor that backward asks for. One second run makes them all:
+        keep the others until backward takes them.""",
         change="""
 -        if not remade:
 -            with saved_tensors_hooks(remake, lambda nothing: nothing):
@@ -488,9 +547,8 @@ def checkpoint(function, *inputs):
         "noted_after_the_run",
         fails=("checkpoint/dropout",),
         read="handbook/memory.md#what-the-second-run-needs",
-        explanation="""The random state is noted after the first run
-        instead of before it. The second run then draws the numbers that follow, and dropout drops other
-        places.""",
+        explanation="""The random state is noted after the first run instead of before it. The second run then draws
+        the numbers that follow, and dropout drops other places.""",
         change="""
 -    again = repeatable(function, inputs)
      count = 0  # tensors that the first run did not keep
@@ -509,8 +567,8 @@ def checkpoint(function, *inputs):
             "checkpoint/generator",
         ),
         read="handbook/forward-pass.md#two-switches-that-look-like-one",
-        explanation="""The first run takes place in evaluation
-        mode. Its loss is that of the model without dropout; the gradient is that of the model with it.""",
+        explanation="""The first run takes place in evaluation mode. Its loss is that of the model without dropout;
+        the gradient is that of the model with it.""",
         change="""
      with saved_tensors_hooks(number_instead, take):
 -        return function(*inputs)
@@ -530,9 +588,9 @@ def checkpoint(function, *inputs):
             "checkpoint/generator",
         ),
         read="handbook/memory.md#what-the-second-run-needs",
-        explanation="""After the first run the generator is where it was
-        before it. What follows draws the numbers that this block has drawn: layers one after another drop the same
-        places. Only the second run must leave the generator where it was.""",
+        explanation="""After the first run the generator is where it was before it. What follows draws the numbers
+        that this block has drawn: layers one after another drop the same places. Only the second run must leave the
+        generator where it was.""",
         change="""
      with saved_tensors_hooks(number_instead, take):
 -        return function(*inputs)
@@ -547,10 +605,9 @@ def checkpoint(function, *inputs):
             "checkpoint/autograd-grad",
         ),
         read="handbook/memory.md#what-the-second-run-needs",
-        explanation="""The gradients are right after
-        loss.backward(), but torch.autograd.grad does not get them: backward is called inside backward, and writes the
-        weights' gradients into .grad. PyTorch's reentrant checkpoint has this limit. Hooks on saved tensors leave the
-        graph of a plain call in place.""",
+        explanation="""The gradients are right after loss.backward(), but torch.autograd.grad does not get them:
+        backward is called inside backward, and writes the weights' gradients into .grad. PyTorch's reentrant
+        checkpoint has this limit. Hooks on saved tensors leave the graph of a plain call in place.""",
         definitions="""
 class Node(torch.autograd.Function):
     @staticmethod
@@ -585,8 +642,8 @@ def checkpoint(function, *inputs):
         "first_output_only",
         fails=("checkpoint/inputs",),
         read="handbook/memory.md#what-the-second-run-needs",
-        explanation="""Of a function that returns several tensors only the first comes back. A
-        block that returns its keys and values beside its output loses them.""",
+        explanation="""Of a function that returns several tensors only the first comes back. A block that returns its
+        keys and values beside its output loses them.""",
         change="""
      with saved_tensors_hooks(number_instead, take):
 -        return function(*inputs)
@@ -598,9 +655,9 @@ def checkpoint(function, *inputs):
         "plain_when_nobody_asks",
         fails=("checkpoint/frozen",),
         read="labs/lab-05-activation-checkpointing.md#break-it",
-        explanation="""When no input requires a gradient, the function runs once and everything
-        inside is kept. The gradients are right, since its weights require them; but behind a frozen embedding the first
-        block, or the whole model, saves nothing.""",
+        explanation="""When no input requires a gradient, the function runs once and everything inside is kept. The
+        gradients are right, since its weights require them; but behind a frozen embedding the first block, or the
+        whole model, saves nothing.""",
         change="""
      again = repeatable(function, inputs)
 +    if not any(isinstance(value, Tensor) and value.requires_grad for value in inputs):
@@ -611,8 +668,8 @@ def checkpoint(function, *inputs):
         "nobody_asks",
         fails=("checkpoint/frozen",),
         read="labs/lab-05-activation-checkpointing.md#break-it",
-        explanation="""Behind a frozen embedding no input requires a gradient, and the weights inside
-        get none either: the block runs once, without a graph. The loss simply stops falling.""",
+        explanation="""Behind a frozen embedding no input requires a gradient, and the weights inside get none either:
+        the block runs once, without a graph. The loss simply stops falling.""",
         change="""
      again = repeatable(function, inputs)
 +    if not any(isinstance(value, Tensor) and value.requires_grad for value in inputs):
@@ -624,9 +681,9 @@ def checkpoint(function, *inputs):
         "kept_past_backward",
         fails=("checkpoint/saved",),
         read="handbook/backpropagation.md#who-holds-the-graph",
-        explanation="""After backward the input, or what the second run made, still exists. As
-        long as something holds it, each step's memory stays until then: a list, a dictionary or the module of the
-        function outlives the graph.""",
+        explanation="""After backward the input, or what the second run made, still exists. As long as something holds
+        it, each step's memory stays until then: a list, a dictionary or the module of the function outlives the
+        graph.""",
         change="""
      again = repeatable(function, inputs)
 +    function.__dict__["again"] = again
@@ -636,8 +693,8 @@ def checkpoint(function, *inputs):
         "longer_segments_last",
         fails=("segment_lengths/lengths",),
         read="handbook/memory.md#how-many-segments",
-        explanation="""The lengths are right and their order is not. The last segment
-        peaks on top of the inputs of all others, so it should be a short one.""",
+        explanation="""The lengths are right and their order is not. The last segment peaks on top of the inputs of
+        all others, so it should be a short one.""",
         change="""
 -    return [short + 1] * longer + [short] * (segments - longer)
 +    return [short] * (segments - longer) + [short + 1] * longer
@@ -647,9 +704,8 @@ def checkpoint(function, *inputs):
         "remainder_in_the_last",
         fails=("segment_lengths/lengths",),
         read="handbook/memory.md#how-many-segments",
-        explanation="""The last segment takes all that is left over. It can be nearly
-        twice as long as the others, and it runs again when the inputs of all segments are still there: the peak is the
-        highest possible.""",
+        explanation="""The last segment takes all that is left over. It can be nearly twice as long as the others, and
+        it runs again when the inputs of all segments are still there: the peak is the highest possible.""",
         change="""
 -    return [short + 1] * longer + [short] * (segments - longer)
 +    return [short] * (segments - 1) + [short + longer]
@@ -659,8 +715,8 @@ def checkpoint(function, *inputs):
         "remainder_in_the_first",
         fails=("segment_lengths/lengths",),
         read="handbook/memory.md#how-many-segments",
-        explanation="""The first segment takes all that is left over. Lengths then
-        differ by more than one where more than one block is left over.""",
+        explanation="""The first segment takes all that is left over. Lengths then differ by more than one where more
+        than one block is left over.""",
         change="""
 -    return [short + 1] * longer + [short] * (segments - longer)
 +    return [short + longer] + [short] * (segments - 1)
@@ -670,8 +726,8 @@ def checkpoint(function, *inputs):
         "remainder_dropped",
         fails=("segment_lengths/lengths",),
         read="handbook/memory.md#how-many-segments",
-        explanation="""Every segment gets len(blocks) // segments blocks, and the blocks that
-        are left over are in none. The model is shallower than its configuration says.""",
+        explanation="""Every segment gets len(blocks) // segments blocks, and the blocks that are left over are in
+        none. The model is shallower than its configuration says.""",
         change="""
 -    return [short + 1] * longer + [short] * (segments - longer)
 +    return [short] * segments
@@ -681,8 +737,8 @@ def checkpoint(function, *inputs):
         "remainder_in_one_more",
         fails=("segment_lengths/lengths",),
         read="handbook/memory.md#how-many-segments",
-        explanation="""What is left over becomes one more segment. The number of
-        segments was asked for because so many inputs fit; this keeps another.""",
+        explanation="""What is left over becomes one more segment. The number of segments was asked for because so
+        many inputs fit; this keeps another.""",
         change="""
 -    return [short + 1] * longer + [short] * (segments - longer)
 +    return [short] * segments + [longer] * (longer > 0)
@@ -692,8 +748,8 @@ def checkpoint(function, *inputs):
         "all_rounded_up",
         fails=("segment_lengths/lengths",),
         read="handbook/memory.md#how-many-segments",
-        explanation="""Every length is rounded up until the blocks are used up. 9 blocks in 4
-        segments are then 3, 3 and 3: fewer segments than asked for, or a last one that is much shorter.""",
+        explanation="""Every length is rounded up until the blocks are used up. 9 blocks in 4 segments are then 3, 3
+        and 3: fewer segments than asked for, or a last one that is much shorter.""",
         change="""
 -    return [short + 1] * longer + [short] * (segments - longer)
 +    size = short + (longer > 0)
@@ -704,9 +760,9 @@ def checkpoint(function, *inputs):
         "blocks_of_the_last_segment",
         fails=("segments/cut", "segments/gradients", "segments/memory", "segments/ends"),
         read="handbook/memory.md#how-many-segments",
-        explanation="""In forward each segment runs its own blocks, in backward every segment runs the
-        last one's again. A function that is made in a loop looks up the loop's variables when it runs, and in backward
-        the loop is over.""",
+        explanation="""In forward each segment runs its own blocks, in backward every segment runs the last one's
+        again. A function that is made in a loop looks up the loop's variables when it runs, and in backward the loop
+        is over.""",
         definitions="""
 def checkpoint_segments(blocks, x, segments):
     start = 0
@@ -732,9 +788,8 @@ def checkpoint_segments(blocks, x, segments):
             "segments/ends",
         ),
         read="labs/lab-05-activation-checkpointing.md#segments",
-        explanation="""In backward no block runs again. A function that is made in a loop looks up the start
-        and the end of its segment when it runs; in backward the loop is over, and both are the number of
-        blocks.""",
+        explanation="""In backward no block runs again. A function that is made in a loop looks up the start and the
+        end of its segment when it runs; in backward the loop is over, and both are the number of blocks.""",
         definitions="""
 def checkpoint_segments(blocks, x, segments):
     start = 0
@@ -755,8 +810,8 @@ def checkpoint_segments(blocks, x, segments):
         "each_block_alone",
         fails=("segments/cut", "segments/memory", "segments/ends"),
         read="handbook/memory.md#how-many-segments",
-        explanation="""Each block runs again by itself, whatever number of segments was asked for. That is one
-        good policy among several, and it keeps one input per block.""",
+        explanation="""Each block runs again by itself, whatever number of segments was asked for. That is one good
+        policy among several, and it keeps one input per block.""",
         definitions="""
 def checkpoint_segments(blocks, x, segments):
     for block in blocks:
@@ -769,8 +824,9 @@ def checkpoint_segments(blocks, x, segments):
         fails=("segments/cut", "segments/memory", "segments/ends"),
         read="handbook/memory.md#how-many-segments",
         explanation="""The last segment runs once and keeps everything inside. Backward begins there and would
-        recompute it at once, and PyTorch's checkpoint_sequential keeps it too. But between the two runs backward frees
-        what the loss keeps, and in a language model that is a lot: keeping the last segment holds both at once.""",
+        recompute it at once, and PyTorch's checkpoint_sequential keeps it too. But between the two runs backward
+        frees what the loss keeps, and in a language model that is a lot: keeping the last segment holds both at
+        once.""",
         change="""
 -    for length in segment_lengths(len(blocks), segments):
 -        x = checkpoint(run(start, start + length), x)
@@ -785,9 +841,8 @@ def checkpoint_segments(blocks, x, segments):
         "only_the_last_recomputed",
         fails=("segments/cut", "segments/memory", "segments/ends"),
         read="handbook/memory.md#down-to-a-budget",
-        explanation="""Only the last segment runs again, the one next to the loss. It is the one place
-        where nothing is saved at the peak: backward begins there, and recomputes it while everything before it is
-        still kept.""",
+        explanation="""Only the last segment runs again, the one next to the loss. It is the one place where nothing
+        is saved at the peak: backward begins there, and recomputes it while everything before it is still kept.""",
         change="""
 -    for length in segment_lengths(len(blocks), segments):
 -        x = checkpoint(run(start, start + length), x)
@@ -802,9 +857,9 @@ def checkpoint_segments(blocks, x, segments):
         "all_inputs_at_the_peak",
         fails=("segments/best",),
         read="handbook/memory.md#how-many-segments",
-        explanation="""The result fits a peak of all segments' inputs and the longest segment's inside. These
-        are never in memory at once: the longest segment comes first, and when it runs again the inputs of those after
-        it are gone.""",
+        explanation="""The result fits a peak of all segments' inputs and the longest segment's inside. These are
+        never in memory at once: the longest segment comes first, and when it runs again the inputs of those after it
+        are gone.""",
         definitions="""
 def best_segments(layers, boundary, inside):
     return min(range(1, layers + 1), key=lambda segments: segments * boundary + -(-layers // segments) * inside)
@@ -814,9 +869,8 @@ def best_segments(layers, boundary, inside):
         "always_the_root",
         fails=("segments/best",),
         read="handbook/memory.md#how-many-segments",
-        explanation="""The square root of the number of layers is best only where a block keeps as much as its
-        input. A transformer block keeps about 16 times its input, and then more, shorter segments have the lower
-        peak.""",
+        explanation="""The square root of the number of layers is best only where a block keeps as much as its input.
+        A transformer block keeps about 16 times its input, and then more, shorter segments have the lower peak.""",
         definitions="""
 import math
 
@@ -829,8 +883,8 @@ def best_segments(layers, boundary, inside):
         "as_many_as_layers",
         fails=("segments/best",),
         read="handbook/memory.md#how-many-segments",
-        explanation="""One segment per layer, because a block keeps so much more than its input. True of short
-        models. In a deep one the inputs add up, and segments of two or three blocks have the lower peak.""",
+        explanation="""One segment per layer, because a block keeps so much more than its input. True of short models.
+        In a deep one the inputs add up, and segments of two or three blocks have the lower peak.""",
         definitions="""
 def best_segments(layers, boundary, inside):
     return layers
@@ -840,8 +894,8 @@ def best_segments(layers, boundary, inside):
         "largest_of_equals",
         fails=("segments/best",),
         read="handbook/memory.md#how-many-segments",
-        explanation="""Of several numbers of segments with the same peak this is the largest; the smallest was
-        asked for. Each segment is one more input between forward and backward, for nothing.""",
+        explanation="""Of several numbers of segments with the same peak this is the largest; the smallest was asked
+        for. Each segment is one more input between forward and backward, for nothing.""",
         change="""
 -    return min(range(1, layers + 1), key=peak)
 +    return min(range(layers, 0, -1), key=peak)
@@ -851,8 +905,8 @@ def best_segments(layers, boundary, inside):
         "root_with_the_constant",
         fails=("segments/best",),
         read="handbook/memory.md#how-many-segments",
-        explanation="""The result is that of the formula that sets boundary * s equal to inside * L / s. It
-        is the right idea and a few segments off: lengths are whole numbers, the inputs after a segment are gone, and a
+        explanation="""The result is that of the formula that sets boundary * s equal to inside * L / s. It is the
+        right idea and a few segments off: lengths are whole numbers, the inputs after a segment are gone, and a
         segment's own input counts as its inside.""",
         definitions="""
 import math
@@ -870,9 +924,9 @@ def best_segments(layers, boundary, inside):
             "keep_or_reuse/memory",
         ),
         read="handbook/memory.md#keep-what-is-dear",
-        explanation="""The second call
-        gets the kept outputs from the last to the first. Backward goes that way, but the second call is a forward
-        pass: it needs the first output first.""",
+        explanation="""In the second call an operation gets the kept output of another one. Backward goes from the
+        last operation to the first, but the second call is a forward pass: it needs the outputs in the order in which
+        the first call made them.""",
         change="""
 -                return kept.pop(0)
 +                return kept.pop()
@@ -882,8 +936,8 @@ def best_segments(layers, boundary, inside):
         "one_list_for_all",
         fails=("keep_or_reuse/values",),
         read="handbook/memory.md#keep-what-is-dear",
-        explanation="""All functions share what is kept: where two take turns, one gets
-        the outputs of the other. A model has many blocks, and all run forward before the first runs again.""",
+        explanation="""All functions share what is kept: where two take turns, one gets the outputs of the other. A
+        model has many blocks, and all run forward before the first runs again.""",
         change="""
 -    kept: list[Tensor] = []
 +    kept = globals().setdefault("KEPT", [])
@@ -897,9 +951,8 @@ def best_segments(layers, boundary, inside):
             "keep_or_reuse/memory",
         ),
         read="handbook/memory.md#keep-what-is-dear",
-        explanation="""Every operation runs in both calls, whatever
-        `keep` says. That is full recomputation, with the matrix products, which are nearly all of the FLOPs, done
-        twice.""",
+        explanation="""Every operation runs in both calls, whatever `keep` says. That is full recomputation, with the
+        matrix products, which are nearly all of the FLOPs, done twice.""",
         definitions="""
 def keep_or_reuse(function, keep):
     return function
@@ -909,8 +962,8 @@ def keep_or_reuse(function, keep):
         "computed_all_the_same",
         fails=("keep_or_reuse/runs",),
         read="handbook/memory.md#keep-what-is-dear",
-        explanation="""In the second call an operation in keep gets its kept output and runs as
-        well. The memory is spent, and so is the time.""",
+        explanation="""In the second call an operation in keep gets its kept output and runs as well. The memory is
+        spent, and so is the time.""",
         change="""
              if again:
 +                func(*args, **(kwargs or {}))
@@ -920,8 +973,8 @@ def keep_or_reuse(function, keep):
         "others_kept",
         fails=("keep_or_reuse/runs", "keep_or_reuse/memory"),
         read="handbook/memory.md#keep-what-is-dear",
-        explanation="""Operations in `keep` run twice and others once: the
-        condition is the wrong way round. The expensive operations are done twice.""",
+        explanation="""Operations in `keep` run twice and others once: the condition is the wrong way round. The
+        expensive operations are done twice.""",
         change="""
 -            if func not in keep:
 +            if func in keep or func not in (torch.ops.aten.addmm.default, torch.ops.aten.gelu.default):
@@ -931,8 +984,8 @@ def keep_or_reuse(function, keep):
         "every_output_kept",
         fails=("keep_or_reuse/runs", "keep_or_reuse/memory"),
         read="handbook/memory.md#keep-what-is-dear",
-        explanation="""Matrix products and GELUs are kept alike, whatever
-        `keep` says. Nothing of them is computed twice, and more is kept than was asked for.""",
+        explanation="""Matrix products and GELUs are kept alike, whatever `keep` says. Nothing of them is computed
+        twice, and more is kept than was asked for.""",
         change="""
 -            if func not in keep:
 +            if func not in (torch.ops.aten.addmm.default, torch.ops.aten.gelu.default):
@@ -942,9 +995,8 @@ def keep_or_reuse(function, keep):
         "kept_for_good",
         fails=("keep_or_reuse/memory",),
         read="handbook/backpropagation.md#who-holds-the-graph",
-        explanation="""After the second call the kept outputs still exist. The function holds them,
-        and the graph holds the function as long as somebody holds the loss: backward has passed and frees
-        nothing.""",
+        explanation="""After the second call the kept outputs still exist. The function holds them, and the graph
+        holds the function as long as somebody holds the loss: backward has passed and frees nothing.""",
         change="""
      again = False
 +    reused = 0
@@ -962,9 +1014,8 @@ def keep_or_reuse(function, keep):
             "checkpoint_selective/memory",
         ),
         read="handbook/memory.md#keep-what-is-dear",
-        explanation="""Everything runs again, whatever `keep`
-        says. That is full recomputation, with the matrix products, which are nearly all of the FLOPs, done
-        twice.""",
+        explanation="""Everything runs again, whatever `keep` says. That is full recomputation, with the matrix
+        products, which are nearly all of the FLOPs, done twice.""",
         definitions="""
 def checkpoint_selective(function, *inputs, keep):
     return checkpoint(function, *inputs)
@@ -977,9 +1028,8 @@ def checkpoint_selective(function, *inputs, keep):
             "checkpoint_selective/memory",
         ),
         read="handbook/memory.md#keep-what-is-dear",
-        explanation="""Each operation runs once, and
-        autograd keeps all activations: nothing is recomputed. Operations that are not in `keep` must run
-        again.""",
+        explanation="""Each operation runs once, and autograd keeps all activations: nothing is recomputed. Operations
+        that are not in `keep` must run again.""",
         definitions="""
 def checkpoint_selective(function, *inputs, keep):
     return keep_or_reuse(function, keep)(*inputs)
@@ -989,9 +1039,9 @@ def checkpoint_selective(function, *inputs, keep):
         "graph_in_the_kept_outputs",
         fails=("checkpoint_selective/released",),
         read="handbook/backpropagation.md#who-holds-the-graph",
-        explanation="""Where no backward follows, the kept outputs are never
-        freed: autograd writes the graph of the first run on a kept output, and the graph holds the function that holds
-        the output. Python's garbage collector does not see into the graph. Keep outputs detached.""",
+        explanation="""Where no backward follows, the kept outputs are never freed: autograd writes the graph of the
+        first run on a kept output, and the graph holds the function that holds the output. Python's garbage collector
+        does not see into the graph. Keep outputs detached.""",
         definitions="""
 def checkpoint_selective(function, *inputs, keep):
     kept, again = [], []
@@ -1015,11 +1065,23 @@ def checkpoint_selective(function, *inputs, keep):
 """,
     ),
     KnownWrong(
+        "layers_after_count",
+        fails=("peak_bytes/peak",),
+        read="handbook/memory.md#down-to-a-budget",
+        explanation="""The layers after the one at work count as if they still kept what they kept in forward.
+        Backward has passed them, and they hold nothing.""",
+        definitions="""
+def peak_bytes(layers, recomputed):
+    kept = [layer.boundary if place in recomputed else layer.inside for place, layer in enumerate(layers)]
+    return max(sum(kept) - held + layer.inside for held, layer in zip(kept, layers, strict=True))
+""",
+    ),
+    KnownWrong(
         "input_counted_twice",
         fails=("peak_bytes/peak",),
         read="handbook/memory.md#down-to-a-budget",
-        explanation="""A recomputed layer at work counts with its inside and its boundary. Its input is part
-        of its inside, and the same memory: it is counted twice.""",
+        explanation="""A recomputed layer at work counts with its inside and its boundary. Its input is part of its
+        inside, and the same memory: it is counted twice.""",
         change="""
 -        peak = max(peak, before + layer.inside)
 +        peak = max(peak, before + layer.inside + (layer.boundary if place in recomputed else 0))
@@ -1029,8 +1091,8 @@ def checkpoint_selective(function, *inputs, keep):
         "inputs_cost_nothing",
         fails=("peak_bytes/peak",),
         read="handbook/memory.md#down-to-a-budget",
-        explanation="""A recomputed layer counts as if it kept nothing. It keeps its input: over many layers
-        that adds up, and is all there is between forward and backward when everything is recomputed.""",
+        explanation="""A recomputed layer counts as if it kept nothing. It keeps its input: over many layers that adds
+        up, and is all there is between forward and backward when everything is recomputed.""",
         change="""
 -        before += layer.boundary if place in recomputed else layer.inside
 +        before += 0 if place in recomputed else layer.inside
@@ -1040,9 +1102,9 @@ def checkpoint_selective(function, *inputs, keep):
         "largest_always_comes_back",
         fails=("peak_bytes/peak",),
         read="handbook/memory.md#down-to-a-budget",
-        explanation="""The result is what all layers keep, and the largest recomputed inside on top. The
-        largest may be an early layer: when backward reaches it, those after it are gone, and its own input counts
-        twice. A bound that is too high recomputes layers that would fit.""",
+        explanation="""The result is what all layers keep, and the largest recomputed inside on top. The largest may
+        be an early layer: when backward reaches it, those after it are gone, and its own input counts twice. A bound
+        that is too high recomputes layers that would fit.""",
         definitions="""
 def peak_bytes(layers, recomputed):
     kept = sum(layer.boundary if place in recomputed else layer.inside for place, layer in enumerate(layers))
@@ -1053,8 +1115,8 @@ def peak_bytes(layers, recomputed):
         "last_layer_missed",
         fails=("peak_bytes/peak",),
         read="handbook/memory.md#down-to-a-budget",
-        explanation="""The last layer does not count. Backward begins there: the last layer at work, and
-        everything before it still there.""",
+        explanation="""The last layer does not count. Backward begins there: the last layer at work, and everything
+        before it still there.""",
         change="""
 -    for place, layer in enumerate(layers):
 +    for place, layer in enumerate(layers[:-1]):
@@ -1099,8 +1161,8 @@ def plan(layers, budget):
         "best_ratio_first",
         fails=("plan/cheapest",),
         read="handbook/memory.md#down-to-a-budget",
-        explanation="""The plan is that of a greedy rule: the most bytes per FLOP first, until it fits. Close, and
-        not the least: the last layer taken may save far more than was still needed, and a layer's saving counts only
+        explanation="""The plan is that of a greedy rule: the most bytes per FLOP first, until it fits. Close, and not
+        the least: the last layer taken may save far more than was still needed, and a layer's saving counts only
         where the peak is after it.""",
         definitions="""
 def ratio(layer):
@@ -1206,10 +1268,6 @@ def plan(layers, budget):
 
 HURRIED = {
     "runs_per_block": {
-        "counts runs with gradients only": """
--            counts[place] += 1
-+            counts[place] += torch.is_grad_enabled()
-""",
         "warms up first": """
          step()
 +        step()
@@ -1278,6 +1336,20 @@ HURRIED = {
 """,
     },
     "checkpoint": {
+        "tensors found by their shape": """
+-        count += 1
+-        return count - 1
++        shapes.append(tuple(tensor.shape))
++        return shapes.index(shapes[-1])
+@@
+-    count = 0  # tensors that the first run did not keep
++    shapes = []
+@@
+-        nonlocal count
+@@
+-        return remade.pop(number)
++        return remade[number]
+""",
         "hooks of the second run keep its graph in place": """
 -        remade[len(remade)] = tensor.detach()
 +        remade[len(remade)] = tensor.clone().double()

@@ -212,8 +212,8 @@ def gradient_norm(module: nn.Module) -> float:
     """The length of the gradient of all of the module's parameters together, as one vector: an L2 norm.
 
     Parameters without a gradient, frozen ones for example, add nothing; without any gradient it is 0.0. A parameter
-    that the module uses in two places counts once. The gradients stay as they are. Those of float16 and bfloat16 are
-    squared and added in float32 or wider: the square of 300 is too large for float16. Read:
+    that the module uses in two places counts once. The gradients stay as they are. They are squared and added in their
+    own dtype or a wider one, at least in float32: the square of 300 is too large for float16. Read:
     handbook/backpropagation.md
     """
     ### BEGIN SOLUTION
@@ -230,9 +230,9 @@ def note(module: nn.Module, activations: list[Tensor], gradients: list[Tensor]) 
     may be no backward, and an output may need no gradient. After the returned function was called nothing is added,
     not even by a backward that follows, and the hooks of others are still there.
 
-    What is added are scalar tensors without a graph, computed in float32 or wider; nothing else is kept. They stay on
-    the device: reading them, which waits for it, is left to the caller. What the model computes, its gradients and its
-    modes are not touched. Read: handbook/profiling-and-roofline.md
+    What is added are scalar tensors without a graph, computed in the tensor's own dtype but at least in float32;
+    nothing else is kept. They stay on the device: reading them, which waits for it, is left to the caller. What the
+    model computes, its gradients and its modes are not touched. Read: handbook/profiling-and-roofline.md
     """
     ### BEGIN SOLUTION
     handles: list[Any] = []

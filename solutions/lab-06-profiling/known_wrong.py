@@ -475,6 +475,19 @@ KNOWN_WRONG = (
 """,
     ),
     KnownWrong(
+        "weighted_by_calls",
+        fails=("tiny_share/share",),
+        read="handbook/profiling-and-roofline.md#reading-a-trace",
+        explanation="""Each operation's time is multiplied by its calls. The milliseconds of `operations` are those of
+        all calls together already.""",
+        change="""
+-    total = sum(milliseconds for _, milliseconds in operations.values())
+-    tiny = sum(milliseconds for calls, milliseconds in operations.values() if milliseconds / calls < TINY_MS)
++    total = sum(calls * milliseconds for calls, milliseconds in operations.values())
++    tiny = sum(calls * ms for calls, ms in operations.values() if ms / calls < TINY_MS)
+""",
+    ),
+    KnownWrong(
         "tiny_in_microseconds",
         fails=("tiny_share/share",),
         read="handbook/profiling-and-roofline.md#reading-a-trace",
@@ -542,6 +555,17 @@ KNOWN_WRONG = (
         change="""
      ranges = [event for event in events if event.get("cat") == "user_annotation"]
 +    warmup = 0
+""",
+    ),
+    KnownWrong(
+        "item_for_every_read",
+        fails=("diagnose/sync",),
+        read="handbook/profiling-and-roofline.md#reading-a-trace",
+        explanation="""Calls of aten::item are counted. An extension, or tolist, hands numbers to Python without it:
+        every read ends in aten::_local_scalar_dense.""",
+        change="""
+-    if operations.get("aten::_local_scalar_dense", (0, 0.0))[0] / steps >= SYNCS:
++    if operations.get("aten::item", (0, 0.0))[0] / steps >= SYNCS:
 """,
     ),
     KnownWrong(
@@ -655,6 +679,18 @@ KNOWN_WRONG = (
         change="""
 -    return {"patient_a": "sync every step", "patient_b": "many tiny ops", "patient_c": "starved loader"}
 +    return {"patient_a": "sync every step", "patient_b": "many tiny ops", "patient_c": "many tiny ops"}
+""",
+    ),
+    KnownWrong(
+        "children_counted_again",
+        fails=("gradient_norm/norm",),
+        read="handbook/profiling-and-roofline.md#looking-inside-with-hooks",
+        explanation="""Parameters of inner modules count several times, once for each module around them.
+        `module.parameters()` goes through all inner modules by itself.""",
+        change="""
+-    gradients = [parameter.grad for parameter in module.parameters() if parameter.grad is not None]
++    inner = [parameter for part in module.modules() for parameter in part.parameters()]
++    gradients = [parameter.grad for parameter in inner if parameter.grad is not None]
 """,
     ),
     KnownWrong(
@@ -797,6 +833,24 @@ KNOWN_WRONG = (
 """,
     ),
     KnownWrong(
+        "first_backward_only",
+        fails=("note/gradient",),
+        read="handbook/profiling-and-roofline.md#looking-inside-with-hooks",
+        explanation="""Of several backwards through one output only the first is noted. With retain_graph, or with
+        several losses of one forward, backward passes there again.""",
+        change="""
+-            handles.append(output.register_hook(lambda gradient: gradients.append(wide(gradient).norm())))
++            seen: list[int] = []
++
++            def once(gradient: Tensor) -> None:
++                if not seen:
++                    gradients.append(wide(gradient).norm())
++                seen.append(1)
++
++            handles.append(output.register_hook(once))
+""",
+    ),
+    KnownWrong(
         "gradient_of_the_input",
         fails=("note/gradient", "note/end"),
         read="handbook/profiling-and-roofline.md#looking-inside-with-hooks",
@@ -884,8 +938,9 @@ import warnings
         "pending_backward_noted",
         fails=("note/end",),
         read="handbook/profiling-and-roofline.md#looking-inside-with-hooks",
-        explanation="""A backward that comes after the end still adds to the gradients' notes: the hook on the module
-        is gone, the hooks on its outputs are not. Each output that needs a gradient has got one; remove them too.""",
+        explanation="""A backward that comes after the end still adds to the gradients' notes: hooks that wait for a
+        gradient outlive the module's forward hook. Those on outputs have handles of their own to remove; a module's
+        backward hook stays in the graphs that exist.""",
         change="""
 -            handles.append(output.register_hook(lambda gradient: gradients.append(wide(gradient).norm())))
 +            output.register_hook(lambda gradient: gradients.append(wide(gradient).norm()))
@@ -1130,6 +1185,10 @@ HURRIED = {
 """,
     },
     "diagnose": {
+        "warm-up in the divisor": """
+-    steps = sum(event["name"].startswith("ProfilerStep#") for event in ranges) - warmup
++    steps = sum(event["name"].startswith("ProfilerStep#") for event in ranges)
+""",
         "share of the step": """
 -    if tiny_share(operations) > TINY_SHARE:
 +    if tiny_share(operations) * sum(ms for _, ms in operations.values()) > (
@@ -1163,10 +1222,6 @@ HURRIED = {
         "warm-up subtracted twice": """
 -    steps = sum(event["name"].startswith("ProfilerStep#") for event in ranges) - warmup
 +    steps = sum(event["name"].startswith("ProfilerStep#") for event in ranges) - 2 * warmup
-""",
-        "item alone reads": """
--    if operations.get("aten::_local_scalar_dense", (0, 0.0))[0] / steps >= SYNCS:
-+    if operations.get("aten::item", (0, 0.0))[0] / steps >= SYNCS:
 """,
     },
     "gradient_norm": {
@@ -1217,12 +1272,6 @@ HURRIED = {
         "in evaluation mode": """
      handles.append(module.register_forward_hook(hook))
 +    module.eval()
-""",
-        "first backward only": """
--            handles.append(output.register_hook(lambda gradient: gradients.append(wide(gradient).norm())))
-+            seen = []
-+            first = lambda gradient: seen or (seen.append(1), gradients.append(wide(gradient).norm()), None)[2]
-+            handles.append(output.register_hook(lambda gradient: first(gradient) and None))
 """,
         "retains the gradient": """
 -            handles.append(output.register_hook(lambda gradient: gradients.append(wide(gradient).norm())))

@@ -53,13 +53,24 @@ def fractions(where: str) -> Judge:
             return "the events that were given are changed after it; somebody else may need them."
         for phase in PHASES:
             if not equal(got[phase], expected[phase], TOLERANCE):
-                both = mismatch_text(got[phase], expected[phase]).rstrip(".")
-                if not isinstance(got[phase], int | float):
-                    return f"{where}, the fraction of {phase} {both}: plain floats were expected."
+                both = off_by(got[phase], expected[phase]).rstrip(".")
                 return f"{where}, the fraction of {phase} {both}; yours add up to {worded(got['sum'])}."
         return None
 
     return judge
+
+
+def off_by(got: Any, expected: Any) -> str:
+    """The two numbers, and of a very small difference its usual cause."""
+    text = mismatch_text(got, expected)
+    if isinstance(got, int | float) and isinstance(expected, float) and equal(got, expected, 1e-5):
+        return f"{text.rstrip('.')}: so small a difference comes from rounding, or from a narrower dtype."
+    return text
+
+
+def norm_equals(name: str, subject: str, tolerance: float = TOLERANCE) -> Judge:
+    """A norm; of a very small difference, its usual cause."""
+    return equals_reference(name, tolerance, lambda got, expected: f"{subject} {off_by(got, expected)}")
 
 
 def worded(number: Any) -> str:
@@ -182,8 +193,8 @@ def listed(name: str, kind: str, what: str, tolerance: float = TOLERANCE) -> Jud
             return f"{what}: {len(mine)} notes of {kind}; expected {len(wanted)}."
         for place, (number, right) in enumerate(zip(mine, wanted, strict=True), start=1):
             if not equal(number, right, tolerance):
-                found = "has no single number" if number is None else mismatch_text(number, right).rstrip(".")
-                return f"{what}: note {place} of {kind} {found}."
+                found = "has no single number." if number is None else off_by(number, right)
+                return f"{what}: note {place} of {kind} {found}"
         return None
 
     return judge
@@ -637,9 +648,9 @@ EXERCISES = (
                     is_of_type("float", "a Python float"),
                     number_equals("before", "the norm before any backward", 0),
                     number_equals("frozen", "the norm of a frozen layer", 0),
-                    number_equals("part", "the norm of a layer with weight and bias"),
-                    number_equals("whole", "the norm of a model with a frozen part"),
-                    number_equals("tied", "the norm of a module that uses one layer twice"),
+                    norm_equals("part", "the norm of a layer with weight and bias"),
+                    norm_equals("whole", "the norm of a model with a frozen part"),
+                    norm_equals("tied", "the norm of a module that uses one layer twice"),
                     equals_reference("unchanged", 0, lambda *_: "the gradients themselves are changed after it."),
                 ),
             ),

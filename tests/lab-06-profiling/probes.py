@@ -32,9 +32,10 @@ MAIN, LOADER, AUTOGRAD = 7, 11, 13  # threads
 KEYS = ("data", "forward", "backward", "optimizer", "idle")
 
 
-def non_tensor_number(value: Any) -> int | float | None:
-    """Returns the value of a plain number, and None for any other value, including a tensor."""
-    return None if is_tensor(value) else plain_number(value)
+def non_tensor_number(value: Any) -> int | float | str:
+    """Returns the value of a plain number, and the type of any other value, including a tensor."""
+    number = None if is_tensor(value) else plain_number(value)
+    return f"of type {type_name(value)}" if number is None else number
 
 
 def kind_of(value: Any) -> str:
@@ -167,7 +168,7 @@ def _fractions(learner: ModuleType, events: list[Event], warmup: int) -> dict[st
 
 def times(events: list[Event]) -> list[int]:
     """Returns a checksum of each event: its number of fields, its start and its duration, which show later changes."""
-    return [sum(map(int, (len(event), event.get("ts", 0), event.get("dur", 0)))) for event in events]
+    return [sum(map(int, (len(event), event.get("ts", 0), event.get("dur", 0)))) % 10_007 for event in events]
 
 
 def one_after_another(learner: ModuleType, seed: int) -> dict[str, Any]:
@@ -337,6 +338,7 @@ def shares(learner: ModuleType, seed: int) -> dict[str, Any]:
         each = [draw.uniform(0.001, 0.015) for _ in range(short)] + [draw.uniform(0.025, 0.4) for _ in range(long)]
         rows = [(calls, calls * milliseconds) for calls, milliseconds in zip(counts, each, strict=True)]
         rows += [(300, 300 * draw.uniform(0.021, 0.03))] * bool(long)
+        rows += [(1, draw.uniform(0.005, 0.015))] * bool(short)  # less than TINY_MS in all calls together
         draw.shuffle(rows)
         return {f"aten::op{number}": row for number, row in enumerate(rows)}
 
