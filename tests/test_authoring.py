@@ -117,6 +117,17 @@ def test_each_gate_says_what_to_correct(lab: Lab, gate: str, file: str, old: str
     assert any(sentence in failure for failure in failures), failures
 
 
+def test_the_gate_of_mine_names_a_function_that_is_missing(lab: Lab) -> None:
+    assert [*gates._mine(lab, NOT_STARTED)] == []
+    text = lab.mine.read_text()
+    lab.mine.write_text(text.replace('"mean_loss"', '"median_loss"'))
+    with pytest.raises(UserError, match=r"mine.py: median_loss in USES is no function of an exercise"):
+        next(gates._mine(lab, NOT_STARTED))
+    lab.mine.write_text(text.replace("return {}", 'return {"step": print}'))
+    with pytest.raises(UserError, match=r"train_two_words.py has no step to replace"):
+        next(gates._mine(lab, NOT_STARTED))
+
+
 def test_the_gates_of_answers_name_the_check(lab: Lab) -> None:
     """A check that accepts a mistake, one that loses points for a right answer, and a stub that is not up to date."""
     checks = lab.checks.read_text()

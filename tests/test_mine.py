@@ -58,25 +58,37 @@ def test_a_known_wrong_solution_parts_from_the_starter(number: str, tmp_path: Pa
     assert "<- here they part" in output
 
 
+CUTS_THE_GRAPH = """
+import contextlib
+right_watch = watch
+@contextlib.contextmanager
+def watch(modules):
+    hooks = [module.register_forward_hook(lambda block, inputs, output: output.detach()) for module in modules.values()]
+    with right_watch(modules) as log:
+        yield log
+    for hook in hooks:
+        hook.remove()
+"""
+FORGETS_THE_OPTIMIZER = """
+right_fractions = phase_fractions
+def phase_fractions(events, warmup):
+    median, fractions = right_fractions(events, warmup)
+    return median, fractions | {"optimizer": 0.0}
+"""
+
+
 @pytest.mark.prove
 @pytest.mark.parametrize(
-    ("old", "new", "sentence"),
+    ("addition", "sentence"),
     [
-        (
-            "output.register_hook(lambda gradient: log",
-            "output.register_hook(lambda gradient: 2 * gradient.relu())\n"
-            "                output.register_hook(lambda gradient: log",
-            "The curves part at step 2",
-        ),
-        ("for phase in PHASES", "for phase in PHASES[1:]", "phase_fractions says 0.0000 for 'optimizer' where the"),
+        (CUTS_THE_GRAPH, "The curves part at step 2"),
+        (FORGETS_THE_OPTIMIZER, "phase_fractions says 0.0000 for 'optimizer' where the starter's account"),
     ],
 )
-def test_a_watch_that_changes_gradients_and_a_wrong_account_are_noticed(
-    old: str, new: str, sentence: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+def test_a_watch_that_changes_the_step_and_a_wrong_account_are_noticed(
+    addition: str, sentence: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    source = find_lab("06").reference.read_text()
-    assert old in source
-    (tmp_path / "exercises.py").write_text(source.replace(old, new))
+    (tmp_path / "exercises.py").write_text(find_lab("06").reference.read_text() + addition)
     code, output = run("06", tmp_path, tmp_path, "--anyway")
     assert code
     assert sentence in " ".join((output + capfd.readouterr().err).split())
