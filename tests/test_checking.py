@@ -14,6 +14,7 @@ from rich.console import Console
 from rankzero.curriculum import find_lab
 from rankzero.errors import UserError
 from rankzero.exercises.checks.check import Exercise, exercises_of
+from rankzero.exercises.checks.judges import number_equals
 from rankzero.exercises.checks.known_wrong import KnownWrong, known_wrong, wrong_source
 from rankzero.exercises.checks.probe_client import LocalProbeClient, ProbeClient
 from rankzero.exercises.checks.report import Report
@@ -295,6 +296,16 @@ def test_differing_numbers_are_shown_with_enough_digits(tmp_path: Path, client: 
     match = re.search(r"is (\S+); expected (\S+)\.(?: |$)", text)
     assert match
     assert match[1] != match[2]
+
+
+@pytest.mark.parametrize(
+    ("number", "named"),
+    [(0.123456789 * (1 + 1e-7), True), (0.123456789 * (1 + 1e-5), False), (7, False), (None, False)],
+)
+def test_a_difference_in_the_seventh_digit_is_named_as_that_of_fp32(number: float | None, named: bool) -> None:
+    failure = number_equals("loss", "the loss")({"loss": number}, {"loss": 0.125001})
+    assert failure
+    assert failure.endswith("rounded to fp32 on the way.") is named
 
 
 def test_counts_are_shown_as_whole_numbers(tmp_path: Path, client: LocalProbeClient) -> None:

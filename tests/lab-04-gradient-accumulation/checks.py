@@ -18,6 +18,7 @@ from rankzero.exercises.checks.judges import (
     number_equals,
     numbers_equal,
     ran_on_the_batches,
+    rounding_text,
     same_length,
     same_weights,
     shorten,
@@ -55,7 +56,8 @@ def same_gradients(when: str, tolerance: float = EXACT) -> Judge:
         if len(factors) and np.ptp(factors) < 1e-6 * abs(factors[0]):
             return f"{when}, every gradient is {factors[0]:.4g} times the expected one."
         worst = int(np.argmax(np.nan_to_num(np.abs(mine - wanted), nan=0.0)))
-        return f"{when}, gradient {worst} of {len(wanted)} {mismatch_text(float(mine[worst]), float(wanted[worst]))}"
+        pair = float(mine[worst]), float(wanted[worst])
+        return f"{when}, gradient {worst} of {len(wanted)} {mismatch_text(*pair)}{rounding_text(*pair)}"
 
     return judge
 
@@ -243,7 +245,8 @@ def _lists(mine: Any, wanted: list[float], tolerance: float = TOLERANCE) -> str:
     if len(mine) != len(wanted):
         return f"there are {len(mine)}; expected {len(wanted)}."
     place = next(place for place, (a, b) in enumerate(zip(mine, wanted, strict=True)) if not equal(a, b, tolerance))
-    return f"number {place + 1} of {len(wanted)} {mismatch_text(mine[place], wanted[place])}"
+    both = mismatch_text(mine[place], wanted[place])
+    return f"number {place + 1} of {len(wanted)} {both}{rounding_text(mine[place], wanted[place])}"
 
 
 def is_clipped(got: Answers, expected: Answers) -> str | None:

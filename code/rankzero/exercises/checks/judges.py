@@ -13,6 +13,7 @@ from rankzero.exercises.probes.answers import Answers, equal, same_form
 # Two correct float64 computations differ by about 1e-13 in the labs' small models (a few hundred rounding errors of
 # 1e-16, amplified by a few steps of training). The smallest known mistake differs by more than 1e-7.
 TOLERANCE = 1e-9
+FP32_ROUNDING = 3e-7  # fp32 rounds at 6e-8; a few roundings do not cancel
 
 
 def equals_reference(name: str, tolerance: float, says: Callable[[object, object], str]) -> Judge:
@@ -49,7 +50,9 @@ def same_length(name: str) -> Judge:
 
 def number_equals(name: str, subject: str, tolerance: float = TOLERANCE) -> Judge:
     """Passes if the number `name` equals the reference's. `subject` begins the failure's sentence."""
-    return equals_reference(name, tolerance, lambda got, expected: f"{subject} {mismatch_text(got, expected)}")
+    return equals_reference(
+        name, tolerance, lambda got, expected: f"{subject} {mismatch_text(got, expected)}{rounding_text(got, expected)}"
+    )
 
 
 def numbers_equal(name: str, *subjects: str, tolerance: float = TOLERANCE) -> Judge:
@@ -61,7 +64,7 @@ def numbers_equal(name: str, *subjects: str, tolerance: float = TOLERANCE) -> Ju
         for index, reference in enumerate(expected[name]):
             number = numbers[index] if index < len(numbers) else None
             if not equal(number, reference, tolerance):
-                return f"{subjects[index]} {mismatch_text(number, reference)}"
+                return f"{subjects[index]} {mismatch_text(number, reference)}{rounding_text(number, reference)}"
         surplus = len(numbers) - len(expected[name])
         return f"{len(numbers)} numbers came back; expected {len(expected[name])}." if surplus else None
 
@@ -80,8 +83,8 @@ def same_weights(when: str) -> Judge:
         if weights.shape != reference.shape:
             return f"{when}, the model has {weights.size} weights; expected {reference.size}."
         worst = int(np.nanargmax(np.abs(np.nan_to_num(weights, nan=np.inf) - reference)))
-        mismatch = mismatch_text(float(weights[worst]), float(reference[worst]))
-        return f"{when}, weight {worst} of {len(reference)} {mismatch}"
+        pair = float(weights[worst]), float(reference[worst])
+        return f"{when}, weight {worst} of {len(reference)} {mismatch_text(*pair)}{rounding_text(*pair)}"
 
     return judge
 
@@ -108,6 +111,13 @@ def mismatch_text(got: object, expected: object) -> str:
         if got_text != expected_text:
             break
     return f"is {got_text}; expected {expected_text}."
+
+
+def rounding_text(got: object, expected: object) -> str:
+    """Returns a sentence on fp32 for two fractions that differ in the seventh digit or later, otherwise ''."""
+    fractions = all(isinstance(value, float) and not value.is_integer() for value in (got, expected))
+    small = fractions and equal(got, expected, FP32_ROUNDING)
+    return " A difference this small appears where numbers are rounded to fp32 on the way." if small else ""
 
 
 def shorten(value: object, length: int = 80) -> str:
