@@ -4,11 +4,12 @@ from rankzero.exercises.checks.known_wrong import KnownWrong
 
 KNOWN_WRONG = (
     KnownWrong(
-        "large_losses_skipped",
+        "batches_skipped",
         fails=("train_step/loss", "train_step/norm", "train_step/update"),
         read="handbook/training-loop.md#the-order-is-the-algorithm",
-        explanation="""A batch with a large loss is skipped. The first steps of a run have the largest losses of all,
-        so such a run may never begin, and hard examples are never learned.""",
+        explanation="""A batch is skipped that should train: one with a large loss, or one with some padding in it. The
+        first steps of a run have the largest losses of all, so such a run may never begin, and hard or short examples
+        are never learned.""",
         change="""
      loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten(), ignore_index=-100)
 +    if loss.item() > 5:

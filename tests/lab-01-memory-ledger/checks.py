@@ -40,7 +40,7 @@ def _same(got: object, expected: int) -> bool:
 
 
 def _text(value: object) -> str:
-    return f"{value:,}" if type(value) is int and abs(value) < 10**30 else shorten(value, 60)
+    return f"{value:,}" if type(value) is int and abs(value) < 10**30 else shorten(value, 80)
 
 
 def _per_parameter(bytes_: object, wanted: int, parameters: int) -> tuple[str, str]:

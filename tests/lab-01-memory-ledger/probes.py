@@ -20,7 +20,7 @@ ROLES = ("weights", "gradients", "optimizer state")
 
 def whole(value: Any) -> Any:
     """Returns a whole number unchanged; for another value its type and text, which a judge shows to the learner."""
-    return value if type(value) is int else f"a {type_name(value)}: {value!r}"[:60]
+    return value if type(value) is int else f"a value of type {type_name(value)}: {value!r}"[:80]
 
 
 # ---------------------------------------------------------------------------------------------------- parameter_count

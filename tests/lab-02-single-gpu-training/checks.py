@@ -182,12 +182,17 @@ def grad_is_restored(got: Answers, expected: Answers) -> str | None:
     return None
 
 
-def counts(got: Answers, expected: Answers) -> str | None:
-    """As many losses as steps."""
-    rows = zip(got["types"], expected["max_steps"], got["counts"], expected["counts"], strict=True)
-    for kind, max_steps, count, wanted in rows:
+def are_lists(got: Answers, expected: Answers) -> str | None:
+    """A list came back, whether or not a step was taken."""
+    for kind, max_steps in zip(got["types"], expected["max_steps"], strict=True):
         if not equal(kind, "list"):
             return f"with max_steps={max_steps}, what came back is of type {shorten(kind)}; expected a list of floats."
+    return None
+
+
+def counts(got: Answers, expected: Answers) -> str | None:
+    """As many losses as steps."""
+    for max_steps, count, wanted in zip(expected["max_steps"], got["counts"], expected["counts"], strict=True):
         if not equal(count, wanted):
             both = mismatch_text(count, wanted)
             return f"the number of losses for a target of 0 and max_steps={max_steps} {both}"
@@ -529,7 +534,9 @@ EXERCISES = (
                 points=2,
                 probe="gives_up",
                 judge=all_of(
-                    has_reference_form("types", "counts"),
+                    has_reference_form("types"),
+                    are_lists,
+                    has_reference_form("counts"),
                     counts,
                     ran_on_the_batches(),
                 ),
