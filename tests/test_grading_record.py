@@ -272,6 +272,24 @@ def test_copies_and_a_later_roster_change_no_lateness_and_retime_does(graded: Pa
     assert reasons.pop().endswith("another time of hand-in")
 
 
+def test_a_folder_renamed_to_the_id_of_a_missing_student_moves_the_grade(graded: Path) -> None:
+    subs, roster = graded.with_name("subs"), graded.with_name("roster.csv")
+    roster.write_text("student_id,last_name,first_name,email\ns7,Lovelace,Ada,\n")
+    resume = ["grade", subs, "--out", graded, "--resume", "--roster", roster]
+    assert run(*resume)[0] == 0
+    before = grades_in(graded)
+    assert (before["s7"].score, before["student-000"].score) == (0, 50)
+    (subs / "student-000").rename(subs / "s7")
+    assert run(*resume)[0] == 0
+    after = grades_in(graded)
+    assert set(after) == {"s7", "student-001", "student-002"}
+    assert after["s7"].submission.submitted_at == before["student-000"].submission.submitted_at
+    assert [(row["check"], row["before"], row["after"]) for row in table(graded)] == [
+        ("all checks", "0.0", "50.0"),
+        ("score", "0.0", "50.0"),
+    ]
+
+
 def test_a_student_whose_folder_is_gone_keeps_the_grade(graded: Path) -> None:
     before = scores(graded)
     shutil.rmtree(graded.with_name("subs") / "student-000")

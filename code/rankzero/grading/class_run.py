@@ -88,7 +88,8 @@ def grade_class(
         pool = run_file.choose_pool(earlier_run, run.fixed_seeds, run.seeds)
         settings = GradingSettings(tuple(lab.number for lab in labs), pool, **run.settings)
         forced = matching_checks(labs, run.checks)
-        submissions, published = _submissions(run, labs, rules.get("roster"))
+        before = published_grades(run.out)
+        submissions, published = _submissions(run, labs, rules.get("roster"), before)
         students = {submission.student.student_id for submission in submissions}
         if unknown := [student for student in run.students if student not in students]:
             raise UserError(f"--student {printable(unknown[0])}: no student here has this id; grades.csv lists them.")
@@ -101,7 +102,7 @@ def grade_class(
             grades = batch.grade_all(tasks, settings, run.out, jobs=run.jobs, executor=run.executor, progress=advance)
         seconds = time.monotonic() - began
         grades = batch.with_flags(batch.with_lateness(with_adjustments(grades, adjustments), due, policy))
-        changes = differences(published, grades)
+        changes = differences(published | before, grades)
         append_differences(changes, run.out, datetime.now(UTC).isoformat(timespec="seconds"))
         # The pages show seeds, so that from here on the run needs others.
         next_pool = replace(pool, generation=pool.generation + 1)
@@ -113,10 +114,9 @@ def grade_class(
 
 
 def _submissions(
-    run: ClassRun, labs: Sequence[Lab], roster_file: str | None
+    run: ClassRun, labs: Sequence[Lab], roster_file: str | None, published: dict[Key, Grade]
 ) -> tuple[list[Submission], dict[Key, Grade]]:
     """Returns the submissions of the class and the published grades: those in OUT, and those that are collected now."""
-    published = published_grades(run.out)
     if run.submissions is None or run.changed or run.checks:
         if not published:
             raise UserError(f"{run.out} holds no grades yet: name the submissions and a --lab.")

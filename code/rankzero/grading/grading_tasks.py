@@ -56,8 +56,8 @@ def with_absent(
     """Returns all submissions of the class and their published grades, where SUBMISSIONS may lack some.
 
     Nobody loses a grade because a folder is no longer there: a student who is absent now, or of whom no file is found
-    now, keeps the file that was graded. A grade moves to a student outside OUT who has the same file: a roster has
-    changed the id.
+    now, keeps the file that was graded. A grade moves to a student who had no file and now has this one: a roster or a
+    folder's new name has changed the id.
     """
     ours = dict(published)
     by_key = {_key(submission): submission for submission in collected}
@@ -66,7 +66,8 @@ def with_absent(
         heirs = [
             key
             for key, other in by_key.items()
-            if earlier.file and (key[0], other.sha256) == (earlier.lab, earlier.sha256) and key not in published
+            if earlier.file and (key[0], other.sha256) == (earlier.lab, earlier.sha256)
+            if key not in published or published[key].submission.file is None
         ]
         if now is None and len(heirs) == 1:
             ours[heirs[0]] = ours.pop(key)
