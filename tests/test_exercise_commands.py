@@ -129,6 +129,7 @@ def test_a_later_mistake_costs_no_progress(tmp_path: Path) -> None:
     file.write_text(LAB.reference.read_text())
     output = run("check", "02")[1]
     assert "Lab 02 is done. Next: Break It, in labs/lab-02-single-gpu-training.md" in output
+    assert "rankzero run 02 --mine trains with what you wrote." in output
     file.write_text("def train_step(:")
     assert run("check", "02")[0] == 1
     output = run("status")[1]

@@ -34,7 +34,8 @@ def next_steps(lab: Lab, report: Report, exercises: tuple[Exercise, ...]) -> lis
     points = progress.of_lab(lab).points | report.by_exercise()
     following = next((each for each in exercises_of(lab) if points.get(each.name, 0) < each.points), None)
     if not following:
-        return [*steps, f"Lab {lab.number} is done. Next: Break It, in {path_from_here(lab.page)}"]
+        own = [f"rankzero run {lab.number} --mine trains with what you wrote."] if lab.mine.is_file() else []
+        return [*steps, *own, f"Lab {lab.number} is done. Next: Break It, in {path_from_here(lab.page)}"]
     return [*steps, f"Next: rankzero watch {lab.number} {following.name}", f"Read {section(lab, following)}"]
 
 
