@@ -18,7 +18,7 @@ from rankzero.curriculum import Grading, find_lab
 from rankzero.exercises.checks.check import exercises_of
 from rankzero.exercises.checks.escape_text import MARKS, escape_text
 from rankzero.exercises.checks.report import Diagnosis, Report, Result
-from rankzero.grading.batch import write_reports
+from rankzero.grading.batch import with_flags, write_reports
 from rankzero.grading.grade import Flag, Grade, Student, Submission
 from rankzero.grading.intake.notebook_predictions import Prediction, read_notebook
 from rankzero.grading.intake.safe_names import safe_name
@@ -317,8 +317,8 @@ def test_pages_have_no_scripts_and_load_no_files(tmp_path: Path) -> None:
         assert source.count("<style") == source.count("</style") == 1
         assert not re.search(r"url\(|@import", source.split("<style>")[1].split("</style")[0])
         for href in page.all("href"):
-            assert re.fullmatch(r"#[\w-]+|students/[\w@.-]+\.html", href), href
-            assert href[0] == "#" or (tmp_path / href).is_file()
+            assert re.fullmatch(r"#[\w-]+|(?:students|code/02)/[\w@.-]+\.html(?:#L\d+)?", href), href
+            assert href.startswith(("#", "code/")) or (tmp_path / href).is_file()
         for style in page.all("style"):
             assert re.fullmatch(r"width:[\d.]+%", style)
         ids = page.all("id")
@@ -440,6 +440,47 @@ def test_no_name_is_a_formula_or_sets_points_in_a_course_system(tmp_path: Path) 
         assert len(rows) == len(hostile) + (2 if name == "canvas.csv" else 1)
         assert all(harmless(value) for row in rows for value in row if value)
     assert [row[0] for row in table(tmp_path / "canvas.csv") if "Points Possible" in row[0]] == ["    Points Possible"]
+
+
+# Submitted code
+
+
+def test_flagged_code_is_linked_from_the_class_page_and_shown_side_by_side(tmp_path: Path) -> None:
+    bob = Student("b2", "Byrne", "Bob")
+    source = LAB.reference.read_text(encoding="utf-8")
+    hostile = "# <script>alert(1)</script> \u202e\n"
+    grades = []
+    for student, text in ((STUDENT, source), (bob, hostile + source.replace("optimizer", "opt"))):
+        file = tmp_path / student.student_id / "exercises.py"
+        file.parent.mkdir()
+        file.write_text(text, encoding="utf-8")
+        grades.append(grade_of(student, GOOD, file=file))
+    out = tmp_path / "out"
+    write_reports(with_flags(grades), out, None)
+    page = (out / "index.html").read_text(encoding="utf-8")
+    links = dict.fromkeys(re.findall(r'href="(code/[^"#]*)', page))
+    assert sorted(links) == [
+        "code/02/b2--published.html",
+        "code/02/b2--s7.html",
+        "code/02/b2.html",
+        "code/02/s7--b2.html",
+        "code/02/s7--published.html",
+        "code/02/s7.html",
+    ]
+    assert "the same code up to names as Ada Lovelace, the published solution: " in page
+    line = int(re.findall(r'href="code/02/b2.html#L(\d+)"', page)[0])
+    code = (out / "code/02/b2.html").read_text(encoding="utf-8")
+    assert f'<span id="L{line}">' in code
+    both = (out / "code/02/b2--s7.html").read_text(encoding="utf-8")
+    assert "Bob Byrne" in both
+    assert "Ada Lovelace" in both
+    assert 'id="R' in both
+    assert "def evaluate" in both
+    for text in (code, both):
+        assert "<script" not in text
+        assert "\u202e" not in text
+    write_reports([grades[0]], out, None)
+    assert [file.name for file in (out / "code/02").iterdir()] == ["s7.html"], "files of the earlier run are removed"
 
 
 # Predictions

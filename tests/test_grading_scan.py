@@ -100,9 +100,13 @@ ATTACKS = {
 }  # fmt: skip
 
 
+# Known-wrong solutions that keep things in odd places, where a person should see them.
+ODD = {"kept_past_backward", "one_list_for_all", "outputs_kept_aside", "sending_not_waited_for"}
+
+
 @pytest.mark.parametrize("lab", LABS, ids=lambda lab: lab.slug)
 def test_honest_work_has_no_flags(lab: Lab) -> None:
-    sources = {wrong.name: wrong_source(lab, wrong) for wrong in known_wrong(lab).values()}
+    sources = {wrong.name: wrong_source(lab, wrong) for wrong in known_wrong(lab).values() if wrong.name not in ODD}
     assert len(sources) > 20
     sources |= {str(file): file.read_text(encoding="utf-8") for file in (lab.reference, lab.stubs)}
     assert {name: flags for name, source in sources.items() if (flags := scan(source))} == {}
@@ -170,6 +174,17 @@ class Renaming(ast.NodeTransformer):
 
     def visit_arg(self, node: ast.arg) -> ast.arg:
         node.arg, node.annotation = self.new_name(node.arg), None
+        return node
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
+        for inner in ast.walk(node):
+            if isinstance(inner, ast.FunctionDef) and inner is not node and not inner.name.startswith("my_"):
+                inner.name = self.new_name(inner.name)
+        self.generic_visit(node)
+        return node
+
+    def visit_Nonlocal(self, node: ast.Nonlocal) -> ast.Nonlocal:
+        node.names = [self.new_name(name) for name in node.names]
         return node
 
     def new_name(self, name: str) -> str:
@@ -407,6 +422,73 @@ def test_a_renamed_copy_of_the_published_solution_has_a_flag(lab: Lab) -> None:
     )
     assert "the published solution" in flags["copy"][0].text
     assert set(flags) == {"copy"}
+
+
+def test_dead_lines_and_the_order_of_independent_statements_change_no_shape() -> None:
+    original = """
+def f(model, batches):
+    total = 0.0
+    count = 0
+    model.eval()
+    for x, y in batches:
+        total += model(x, y)
+        count += 1
+    return total / count
+"""
+    copy = """
+def f(net, data):
+    "Says nothing."
+    net.eval()
+    n = 0
+    spare = [1, 2]
+    s = 0.0
+    for a, b in data:
+        print(a)
+        n += 1
+        s += net(a, b)
+    pass
+    return s / n
+"""
+    dependent = original.replace("count += 1", "total += count")
+    other_order = original.replace("count += 1", "count").replace("total += model(x, y)", "total += count")
+    other_order = other_order.replace("        count\n", "        total += model(x, y)\n")
+    digests = [shapes(text)["f"].digest for text in (original, copy, dependent, other_order)]
+    assert digests[0] == digests[1]
+    assert len(set(digests)) == 3, "the order of two calls, or of dependent statements, is no detail"
+
+
+def small_functions(style: int) -> str:
+    """Returns five short functions, each in one of several styles."""
+    forms = [
+        "x + y",
+        "y + x",
+        "sum((x, y))",
+        "sum([x, y])",
+        "x - -y",
+        "(x + y)",
+        "x.add(y)",
+        "y.add(x)",
+        "+x + y",
+        "x + +y",
+    ]
+    chosen = [forms[(style // (place + 1) + place * style) % len(forms)] for place in range(5)]
+    return "\n".join(f"def f{n}(x, y):\n    z = {form}\n    return z * {n}\n" for n, form in enumerate(chosen))
+
+
+def test_rare_short_functions_that_two_students_share_have_a_flag() -> None:
+    stub = "\n".join(f"def f{place}(x, y):\n    raise NotImplementedError\n" for place in range(5))
+    people = {f"s{number}": small_functions(number) for number in range(30)}
+    assert similarity_flags(people, stub) == {}
+    odd = "\n".join(f"def f{place}(x, y):\n    w = (y, x)\n    return w[0] + w[1] - {place}\n" for place in range(5))
+    names = {"copy": "Carl Copy", "first": "Fay First"}
+    flags = similarity_flags(people | {"copy": odd, "first": renamed(odd)}, stub, names=names)
+    assert {student: flag.partners for student, (flag,) in flags.items()} == {"copy": ("first",), "first": ("copy",)}
+    assert flags["copy"][0].text == "the same code up to names as Fay First: f0, f1, f2, f3, f4"
+    usual = {f"u{number}": odd for number in range(20)}
+    assert similarity_flags(people | usual, stub) == {}, "the usual form is no sign"
+    assert similarity_flags(people | {"copy": odd}, stub, odd) == {}, (
+        "short functions have the published form by chance"
+    )
 
 
 def test_code_that_many_students_share_has_no_flags() -> None:

@@ -20,6 +20,7 @@ from rankzero.grading.intake.safe_names import safe_name
 from rankzero.grading.intake.timestamps import seconds_late
 from rankzero.grading.report import github_classroom_results, gradescope_results
 from rankzero.grading.report.anonymity import anonymous_changes, anonymous_grades
+from rankzero.grading.report.code_pages import write_code_pages
 from rankzero.grading.report.course_csv import write_course_gradebooks
 from rankzero.grading.report.differences import Difference
 from rankzero.grading.report.gradebook_csv import write_gradebook
@@ -89,10 +90,11 @@ def with_flags(grades: Sequence[Grade]) -> list[Grade]:
     for grade in grades:
         if grade.submission.file:
             sources[grade.submission.lab][grade.submission.student.student_id] = grade.submission.file.read_bytes()
-    similar = {}
+    similar, students = {}, {grade.submission.student for grade in grades}
+    names = {student.student_id: student.full_name or student.student_id for student in students}
     for number, lab_sources in sources.items():
         lab = find_lab(number)
-        similar[number] = similarity_flags(lab_sources, lab.stubs.read_bytes(), lab.reference.read_bytes())
+        similar[number] = similarity_flags(lab_sources, lab.stubs.read_bytes(), lab.reference.read_bytes(), names)
 
     def flags(submission: Submission) -> tuple[Flag, ...]:
         student_id, number = submission.student.student_id, submission.lab
@@ -131,8 +133,8 @@ def write_reports(
     if numbers is not None:
         changes = anonymous_changes(changes, grades, numbers)
         grades = anonymous_grades(grades, numbers)
-    written |= write_pages(grades, out, deadlines, changes)
-    for pattern in ("grades/*/*.json", "gradescope/*/*.json", "classroom/*/*.json", "students/*.html"):
+    written |= write_pages(grades, out, deadlines, changes) | write_code_pages(grades, out)
+    for pattern in ("grades/*/*.json", "gradescope/*/*.json", "classroom/*/*.json", "students/*.html", "code/*/*.html"):
         for file in set(out.glob(pattern)) - written:
             file.unlink()
     shutil.rmtree(out / NEW, ignore_errors=True)

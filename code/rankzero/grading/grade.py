@@ -48,6 +48,7 @@ class Flag:
     kind: str
     text: str
     line: int = 0  # of exercises.py; 0 for the whole file
+    partners: tuple[str, ...] = ()  # ids of students with the same code; "" is the published solution
 
 
 @dataclass(frozen=True)

@@ -67,11 +67,22 @@ def anonymous_grades(grades: Sequence[Grade], numbers: Mapping[str, Student]) ->
                 student=numbers[grade.submission.student.student_id],
                 notes=(LEFT_OUT,) * bool(grade.submission.notes),
             ),
-            flags=tuple(replace(flag, text=mask(flag.text)) for flag in grade.flags),
+            flags=tuple(
+                replace(
+                    flag,
+                    text=mask(flag.text),
+                    partners=tuple(_number_of(partner, numbers) for partner in flag.partners),
+                )
+                for flag in grade.flags
+            ),
             adjustments=tuple(replace(row, comment=mask(row.comment)) for row in grade.adjustments),
         )
         for grade in grades
     ]
+
+
+def _number_of(student_id: str, numbers: Mapping[str, Student]) -> str:
+    return numbers[student_id].student_id if student_id in numbers else student_id
 
 
 def anonymous_changes(

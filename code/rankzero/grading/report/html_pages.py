@@ -26,6 +26,7 @@ from rankzero.grading.intake.safe_names import safe_name
 from rankzero.grading.report.class_statistics import lab_statistics
 from rankzero.grading.report.differences import Difference
 from rankzero.grading.report.feedback_text import NOTE_LIMIT, notes
+from rankzero.grading.scan.code_similarity import PUBLISHED
 
 WORDS = {
     "pass": "passes",
@@ -137,7 +138,12 @@ def _environment() -> Environment:
         "sentence": functools.partial(escape_text, limit=NOTE_LIMIT, lines=False),
         "word": WORDS.get,
     }
-    environment.globals |= {"exercises_of": exercises_of, "heading_of": heading_of, "notes": notes}
+    environment.globals |= {
+        "exercises_of": exercises_of,
+        "heading_of": heading_of,
+        "notes": notes,
+        "code_page": code_page,
+    }
     return environment
 
 
@@ -168,6 +174,14 @@ def _student_of(grades: Sequence[Grade]) -> Student:
 
 def _page(student_id: str) -> str:
     return f"students/{safe_name(student_id)}.html"
+
+
+def code_page(grade: Grade, partner: str | None = None) -> str:
+    """Returns the path in OUT of a submission's code, or of the page that shows it beside a similar submission."""
+    submission = grade.submission
+    beside = "published" if partner == PUBLISHED else safe_name(partner or "")
+    name = safe_name(submission.student.student_id) + ("" if partner is None else f"--{beside}")
+    return f"code/{submission.lab}/{name}.html"
 
 
 def _prose(text: str) -> Markup:
