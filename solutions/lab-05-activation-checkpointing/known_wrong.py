@@ -1274,7 +1274,9 @@ HURRIED = {
 """,
         "a hook on every module, left": """
 
-+    nn.modules.module.register_module_forward_pre_hook(lambda *_: None)
++    for block in blocks:
++        for module in block.modules():
++            module.register_forward_pre_hook(lambda *_: None)
      handles = [block.register_forward_pre_hook(counter(place)) for place, block in enumerate(blocks)]
 """,
         "removes other hooks too": """
