@@ -536,9 +536,9 @@ def master_kept(got: Answers, expected: Answers) -> str | None:
 MASTER_KEPT = all_of(has_form("dtype", short_text, 2), has_form("moved", boolean, 2), master_kept)
 
 
-# ------------------------------------------------------------------------------------------------------- save_and_load
+# ----------------------------------------------------------------------------------------------- save_parts, load_part
 def right_files(got: Answers, expected: Answers) -> str | None:
-    """The folders hold one file a rank with that rank's numbers, and the manifest."""
+    """The folders hold one file per rank with that rank's numbers, and the manifest."""
     if not equal(got["folders"], expected["folders"]):
         there = names(got["folders"], "no folders")
         return f"after two saves there are {there}; expected step-0 and step-1."
