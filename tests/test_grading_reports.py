@@ -19,7 +19,7 @@ from rankzero.exercises.checks.check import exercises_of
 from rankzero.exercises.checks.escape_text import MARKS, escape_text
 from rankzero.exercises.checks.report import Diagnosis, Report, Result
 from rankzero.grading.batch import with_flags, write_reports
-from rankzero.grading.grade import Flag, Grade, Student, Submission
+from rankzero.grading.grade import Adjustment, Flag, Grade, Student, Submission
 from rankzero.grading.intake.notebook_predictions import Prediction, read_notebook
 from rankzero.grading.intake.safe_names import safe_name
 from rankzero.grading.report import github_classroom_results, gradebook_csv, gradescope_results, html_pages
@@ -232,6 +232,10 @@ def test_a_student_page_explains_the_late_penalty() -> None:
         "Your code earned 49. 5 were taken off: it was handed in 1 day late; it was due 18 November 2026, 23:59"
         in words
     )
+    adjusted = replace(LATE, adjustments=(Adjustment("s7", "02", "train_step", change=1),))
+    words = student_page(adjusted, due=DUE).words
+    assert "45 of 50 points Adjusted by a person. The checks gave 49 points. +1 point for train_step" in words
+    assert "With the adjustments of exercises it is 50 points. 5 were taken off" in words
     large_penalty = replace(LATE, late_penalty=100.0)
     assert "Your code earned 49. 49 were taken off" in student_page(large_penalty).words, "never below 0"
 
@@ -509,8 +513,8 @@ def notebook(*lines: str) -> bytes:
     ],
 )
 def test_a_prediction_is_read_as_a_number_and_never_run(text: str, value: float | None) -> None:
-    assert read_notebook(notebook(f"first_loss = {text}  # predict: nats a token")) == {
-        "first_loss": Prediction("nats a token", value)
+    assert read_notebook(notebook(f"first_loss = {text}  # predict: nats per token")) == {
+        "first_loss": Prediction("nats per token", value)
     }
 
 
@@ -528,11 +532,11 @@ def test_predictions_of_a_class_are_summarized(tmp_path: Path) -> None:
     for student, value in values.items():
         folder = tmp_path / student
         folder.mkdir()
-        (folder / "notebook.ipynb").write_bytes(notebook(f"first_loss = {value}  # predict: nats a token"))
+        (folder / "notebook.ipynb").write_bytes(notebook(f"first_loss = {value}  # predict: nats per token"))
         grades.append(grade_of(Student(student), GOOD, file=folder / "exercises.py"))
     assert write_predictions([*grades, GOOD], tmp_path)
     first = next(row for row in table(tmp_path / "predictions.csv") if row[1:3] == ["a", "first_loss"])
-    assert first == ["02", "a", "first_loss", "nats a token", "4.5"]
+    assert first == ["02", "a", "first_loss", "nats per token", "4.5"]
     page = (tmp_path / "predictions.html").read_text(encoding="utf-8")
     assert "<script" not in page
     cells = re.search(r"first_loss</code>.*?</tr>", page, re.S)

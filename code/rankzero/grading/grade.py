@@ -69,10 +69,14 @@ class Adjustment:
     def text(self) -> str:
         """Returns what it changes, as a sentence without a period."""
         of = f" for {self.exercise}" if self.exercise else " for the whole lab"
-        parts = [f"{self.points:g} points{of}"] if self.points is not None else []
-        parts += [f"{self.change:+g} points{of}"] if self.change is not None else []
+        parts = [f"{self.points:g} {_points(self.points)}{of}"] if self.points is not None else []
+        parts += [f"{self.change:+g} {_points(self.change)}{of}"] if self.change is not None else []
         parts += [f"the deadline is {self.extension_hours:g} hours later"] if self.extension_hours is not None else []
         return ", ".join(parts)
+
+
+def _points(number: float) -> str:
+    return "point" if abs(number) == 1 else "points"
 
 
 @dataclass(frozen=True)
