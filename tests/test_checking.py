@@ -9,17 +9,21 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from rich.console import Console
 
 from rankzero.curriculum import find_lab
 from rankzero.errors import UserError
 from rankzero.exercises.checks.check import Exercise, exercises_of
-from rankzero.exercises.checks.judges import number_equals
+from rankzero.exercises.checks.judges import mismatch_text, number_equals
 from rankzero.exercises.checks.known_wrong import KnownWrong, known_wrong, wrong_source
 from rankzero.exercises.checks.probe_client import LocalProbeClient, ProbeClient
 from rankzero.exercises.checks.report import Report
 from rankzero.exercises.checks.runner import check_file
 from rankzero.exercises.probes.answers import AnswerError, decode, encode, equal
+from rankzero.exercises.probes.loader import error_text
+from rankzero.exercises.probes.rank_probes import failure_text
+from rankzero.exercises.probes.untrusted_values import plain_number
 from rankzero.exercises.study import report_display as display
 from rankzero.exercises.study.next_steps import next_steps
 from rankzero.publish.stubs import stub
@@ -192,6 +196,97 @@ def test_prints_are_cut_and_the_number_of_further_lines_is_shown(tmp_path: Path,
 
 
 @pytest.mark.parametrize(
+    ("text", "message", "source"),
+    [
+        ("x = 1\ny = (1 +\nz = 2\n", "line 2: '(' was never closed.", "\n    y = (1 +\n        ^"),
+        (
+            "def f():\n    x = 1\n\treturn x\n",
+            "line 3: this line is indented by tabs, and others by spaces",
+            "    return x",
+        ),
+        ("import nosuchmodule\n", "line 1: ModuleNotFoundError", "\n    import nosuchmodule"),
+        ("x = 1\ny = '\x00'", "line 2: source code string cannot contain null bytes", ""),
+    ],
+)
+def test_a_file_that_does_not_load_is_shown_with_its_line(
+    tmp_path: Path, client: LocalProbeClient, text: str, message: str, source: str
+) -> None:
+    file = tmp_path / "exercises.py"
+    file.write_text(text)
+    report = check(file, client, "train_step")
+    assert message in report.unusable
+    assert source in report.unusable
+
+
+# Body of train_step -> its text in the report.
+TEXTS = {
+    "the line": ("    return 1 / 0", r"exercises.py, line \d+: ZeroDivisionError: division by zero\n    return 1 / 0"),
+    "a loop": (
+        "    n = 0\n    while True:\n        n += 1",
+        r"no answer after 5 s; exercises.py, line \d+ was running, in the loop that begins in line \d+\n    \w.*",
+    ),
+    "memory": (
+        "    return torch.ones(10**11)",
+        r"exercises.py, line \d+: not enough memory for a tensor of 400,000,000,000 bytes\n    return torch.*",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_an_error_in_a_function_is_shown_with_its_line(tmp_path: Path, client: LocalProbeClient, name: str) -> None:
+    body, text = TEXTS[name]
+    report = check(with_step(tmp_path, body), client, "train_step")
+    assert re.fullmatch(text, report.results[0].text), report.results[0].text
+
+
+def test_a_function_with_other_arguments_is_named_with_its_def(tmp_path: Path, client: LocalProbeClient) -> None:
+    source = LAB.reference.read_text()
+    file = tmp_path / "exercises.py"
+    file.write_text(source.replace("def learning_rate(step: int, ", "def learning_rate("))
+    text = check(file, client, "learning_rate").results[0].text
+    assert re.search(r"line \d+: TypeError: learning_rate\(\) takes 4 .*\n    def learning_rate\(peak", text)
+    file.write_text(source.replace("def learning_rate(", "learning_rate = 3\n\n\ndef another("))
+    assert "learning_rate in exercises.py is of type int" in check(file, client, "learning_rate").results[0].text
+
+
+def test_an_error_in_what_came_back_names_no_line_of_a_probe(tmp_path: Path) -> None:
+    try:
+        iter(3)  # type: ignore[call-overload]
+    except TypeError as error:
+        text = error_text(error, tmp_path / "exercises.py")
+    assert text == "TypeError: 'int' object is not iterable (in the check, on what your code returned)"
+
+
+def test_ranks_that_fail_alike_are_one_line(tmp_path: Path) -> None:
+    file = tmp_path / "exercises.py"
+    file.write_text("x = 1\nreturn lossy\n")
+    error = "NameError: name 'lossy' is not defined (exercises.py, line 2, in ring)"
+    text = failure_text(f"rank 0 of 2: {error}\n  rank 1: {error}", file)
+    assert text == f"each of 2 ranks: {error}\n    return lossy"
+    assert (
+        failure_text("rank 0 of 2: ValueError: no (probes.py, line 98, in work)", file) == "rank 0 of 2: ValueError: no"
+    )
+
+
+@pytest.mark.parametrize(
+    ("got", "expected", "text"),
+    [
+        (0.5, 0.75, "is 0.500000; expected 0.750000."),
+        (1.0, 1.0 + 2e-16, "is 1.0; expected 1.0000000000000002."),
+        (1e-20, 2e-20, "is 1e-20; expected 2e-20."),
+        (None, 0.75, "is None; expected 0.750000."),
+        (plain_number(torch.ones(2, 3)), 0.75, "is a Tensor of shape [2, 3], float32; expected 0.750000."),
+        (plain_number("low"), 0.75, "is a str; expected 0.750000."),
+        ([0.0] * 9, [0.0] * 8 + [1.0], "at index 8 is 0.000000; expected 1.000000."),
+        ([0.0] * 9, [0.0] * 8, "has 9 items; expected 8."),
+        ([0.0], 1.0, "is [0.000000]; expected 1.000000."),
+    ],
+)
+def test_a_mismatch_shows_two_different_values(got: object, expected: object, text: str) -> None:
+    assert mismatch_text(got, expected).startswith(text)
+
+
+@pytest.mark.parametrize(
     ("text", "message"),
     [
         ("def train_step(:\n", r"exercises.py, line 1: invalid syntax"),
@@ -211,7 +306,7 @@ def test_the_report_names_the_line_of_an_import_error(
     file.write_bytes(text if isinstance(text, bytes) else text.encode())
     report = check(file, client, "train_step")
     assert report.results[0].status == "error"
-    assert re.search(message, report.unusable), report.unusable
+    assert re.search(message, report.unusable, re.MULTILINE), report.unusable
     assert report.points == 0
     assert " ".join(shown(report).split()).count("Nothing can be checked") == 1
     assert len(shown(report).splitlines()) < 6, "shown once, not for every check"

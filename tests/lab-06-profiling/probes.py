@@ -161,7 +161,9 @@ def _fractions(learner: ModuleType, events: list[Event], warmup: int) -> dict[st
         "names": sorted(str(key) for key in fractions),
         "step_ms": non_tensor_number(pair[0]) if pair and good else None,
         **{key: non_tensor_number(fractions.get(key)) for key in KEYS},
-        "sum": float(sum(plain_number(value) or 0.0 for value in fractions.values())),
+        "sum": float(
+            sum(number for value in fractions.values() if isinstance(number := plain_number(value), int | float))
+        ),
         "events": times(events),
     }
 

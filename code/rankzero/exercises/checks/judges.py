@@ -99,17 +99,28 @@ def is_of_type(kind: str, form: str, hint: str = "") -> Judge:
 
     def judge(got: Answers, expected: Answers) -> str | None:
         name = got.get("type")
-        return None if equal(name, kind) else f"what came back is of type {shorten(name)}; {form} was expected{hint}."
+        if equal(name, kind):
+            return None
+        returns = " Is a `return` missing?" if equal(name, "NoneType") else ""
+        return f"what came back is of type {shorten(name)}; {form} was expected{hint}.{returns}"
 
     return judge
 
 
 def mismatch_text(got: object, expected: object) -> str:
     """Returns 'is 0.929465; expected 0.929466.', with enough digits that the numbers differ."""
+    if isinstance(got, list) and isinstance(expected, list) and equal(got[:6], expected[:6], TOLERANCE):
+        if len(got) != len(expected):
+            return f"has {len(got)} items; expected {len(expected)}."
+        for place, (item, reference) in enumerate(zip(got, expected, strict=True)):
+            if not equal(item, reference, TOLERANCE):
+                return f"at index {place} {mismatch_text(item, reference)}"
     for digits in (6, 9, 12, 15):
         got_text, expected_text = _value_text(got, digits), _value_text(expected, digits)
         if got_text != expected_text:
             break
+    else:
+        got_text, expected_text = repr(got)[:40], repr(expected)[:40]
     return f"is {got_text}; expected {expected_text}."
 
 
@@ -132,4 +143,4 @@ def _value_text(value: object, digits: int) -> str:
         return "[" + ", ".join(first + ["..."] * (len(value) > 6)) + "]"
     if isinstance(value, float):
         return f"{value:.{digits}f}" if abs(value) < 1e15 else f"{value:.{digits}g}"
-    return "no number" if value is None else shorten(value, 40)
+    return shorten(value, 60 if isinstance(value, str) else 40)

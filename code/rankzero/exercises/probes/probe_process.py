@@ -12,6 +12,14 @@ from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Any, NoReturn
 
+from rankzero.exercises.probes.loader import (
+    LoadError,
+    cause_text,
+    error_text,
+    load,
+    loop_around,
+    source_line,
+)
 from rankzero.exercises.probes.tamper_check import TamperCheck, tamper_text
 
 MEMORY_BYTES = 4 * 2**30  # that a probe may allocate beyond the memory inherited from the server
@@ -54,9 +62,12 @@ def _set_alarm(request: dict[str, Any], file: Path, send: Callable[..., None], l
         while frame and frame.f_code.co_filename != str(file):
             frame = frame.f_back
         place = f"; {file.name}, line {frame.f_lineno} was running" if frame else ""
+        loop = loop_around(file, frame.f_lineno) if frame else 0
+        place += f", in the loop that begins in line {loop}" if loop else ""
         advice = ". Move slow code below `if __name__ == '__main__':`." if loading else ""
         text = f"{'not loaded' if loading else 'no answer'} after {request['limit']:g} s{place}{advice}"
-        send({"status": "timeout", "text": text, "loading": loading})
+        text += source_line(file, frame.f_lineno) if frame else ""
+        send({"status": "timeout", "text": text, "cause": "no answer", "loading": loading})
         os._exit(0)
 
     signal.signal(signal.SIGALRM, on_alarm)
@@ -74,7 +85,6 @@ def _limit(seconds: float) -> None:
 
 def _answer(request: dict[str, Any], send: Callable[[dict[str, Any]], None]) -> None:
     from rankzero.exercises.probes import rank_probes
-    from rankzero.exercises.probes.loader import LoadError, load
 
     file, loaded_seed = Path(request["file"]), None
     try:
@@ -107,7 +117,7 @@ def _answer(request: dict[str, Any], send: Callable[[dict[str, Any]], None]) -> 
             loaded_seed = seed
         _set_alarm(request, file, send)
         if missing:
-            send({"status": "todo", "text": f"{missing[0]} is missing from {file.name}: put its `def` line back."})
+            send(_missing_function(learner, missing[0], file))
             continue
         reply = _probe(getattr(probes, name), learner, seed, file)
         intact = every(each(same, each(invoke, getters, spaces, keys), values))
@@ -119,12 +129,19 @@ def _answer(request: dict[str, Any], send: Callable[[dict[str, Any]], None]) -> 
             return  # the change would persist; ranks that hang would hang in the next probe too
 
 
+def _missing_function(learner: ModuleType, name: str, file: Path) -> dict[str, Any]:
+    if name in vars(learner):
+        kind = type(vars(learner)[name]).__name__
+        return {"status": "error", "text": f"{name} in {file.name} is of type {kind}: define it as a function again."}
+    return {"status": "todo", "text": f"{name} is missing from {file.name}: put its `def` line back."}
+
+
 def _probe(probe: Any, learner: ModuleType, seed: int, file: Path) -> dict[str, Any]:
     import torch
 
     from rankzero.errors import out_of_memory
     from rankzero.exercises.probes.answers import encode
-    from rankzero.exercises.probes.loader import error_text
+    from rankzero.exercises.probes.rank_probes import failure_text
     from rankzero.learn.distributed.world import WorldError, WorldTimeoutError
 
     torch.set_grad_enabled(True)  # an earlier probe may have disabled it
@@ -135,7 +152,7 @@ def _probe(probe: Any, learner: ModuleType, seed: int, file: Path) -> dict[str, 
         return {"status": "todo", "text": str(error)}
     except WorldError as error:  # ranks that failed; see rank_probes.py
         status = "timeout" if isinstance(error, WorldTimeoutError) else "error"
-        return {"status": status, "text": str(error), "cause": error.cause}
+        return {"status": status, "text": failure_text(str(error), file), "cause": error.cause}
     except BaseException as error:
         status = "oom" if out_of_memory(error) else "error"
-        return {"status": status, "text": error_text(error, file)}
+        return {"status": status, "text": error_text(error, file), "cause": cause_text(error)}

@@ -8,10 +8,12 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from operator import call, is_
+from pathlib import Path
 from typing import Any, NoReturn
 
 import torch._C._distributed_c10d as c10d
 
+from rankzero.exercises.probes.loader import with_source_line
 from rankzero.exercises.probes.tamper_check import TamperCheck, tamper_text
 from rankzero.exercises.probes.time_limits import stretched
 from rankzero.learn.distributed.rank import COLLECTIVE_SECONDS
@@ -121,3 +123,22 @@ def run_on_ranks(
     if len(values) != ranks:
         raise WorldError(f"{len(values)} of {ranks} ranks answered.")
     return values
+
+
+def failure_text(text: str, file: Path) -> str:
+    """Returns the text of a WorldError for the learner whose `file` ran: with a line of the file, without a probe's.
+
+    Ranks that fail for the same reason are one line.
+    """
+    text = re.sub(r" \(probes\.py, line \d+, in \w+\)", "", text)
+    text = re.sub(r"(at )?probes\.py, line \d+, in \w+", "in the check, outside of your code", text)
+    text = text.replace("SystemExit: None", "called sys.exit()")
+    ranks = [re.fullmatch(r"\s*rank \d+(?: of (\d+))?: (.*)", line) for line in text.splitlines()]
+    if (
+        len(ranks) > 1
+        and len({rank and rank[2] for rank in ranks}) == 1
+        and ranks[0]
+        and ranks[0][1] == str(len(ranks))
+    ):
+        text = f"each of {len(ranks)} ranks: {ranks[0][2]}"
+    return with_source_line(text, file)

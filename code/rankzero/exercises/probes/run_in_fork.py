@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 
 from rankzero.errors import out_of_memory
 from rankzero.exercises.probes.answers import MESSAGE_BYTES, Answers, decode, encode
-from rankzero.exercises.probes.loader import error_text
+from rankzero.exercises.probes.loader import cause_text, error_text
 from rankzero.learn.distributed.world import WorldError
 
 
@@ -52,7 +52,7 @@ def _child(learner: ModuleType, work: Callable[[], Answers], sender: Connection)
             reply = {"todo": str(error)}
         except BaseException as error:
             text = error_text(error, Path(str(learner.__file__)))
-            reply = {"oom": text} if out_of_memory(error) else {"error": text, "cause": text.split(": ", 1)[-1]}
+            reply = {"oom": text} if out_of_memory(error) else {"error": text, "cause": cause_text(error)}
         sys.stdout.flush()
         sender.send_bytes(json.dumps(reply).encode())
     finally:

@@ -30,18 +30,31 @@ def is_tensor(value: object) -> bool:
     return type(value) is Tensor or type(value) is nn.Parameter
 
 
-def plain_number(value: Any) -> int | float | None:
-    """Returns the value of a number or of a one-element tensor; None for anything else, including a bool."""
+def plain_number(value: Any) -> Any:
+    """Returns the value of a number or of a one-element tensor, None for None, and else the value's type as a text.
+
+    The text says what came back where a number was expected: 'a Tensor of shape [2, 3], float32', 'a bool'.
+    """
     if is_tensor(value) and Tensor.numel(value) == 1:
         return float(Tensor.item(value))
     if any(type(value) is scalar for scalar in _NUMPY):
         value = value.item()
     if type(value) is int:
         return value if abs(value) < 2**53 else float(value)
-    return value if type(value) is float else None
+    return value if type(value) is float or value is None else kind_text(value)
 
 
-def plain_numbers(values: Any) -> list[int | float | None] | None:
+def kind_text(value: Any) -> str:
+    """Returns the value's type, and the shape and dtype of a tensor or array: 'a Tensor of shape [2, 3], float32'."""
+    name = type_name(value)
+    if is_tensor(value):
+        return f"a {name} of shape {list(Tensor.size(value))}, {str(value.dtype).removeprefix('torch.')}"
+    if type(value) is np.ndarray:
+        return f"an array of shape {list(value.shape)}, {value.dtype}"
+    return f"an {name}" if name[:1] in ("i", "a", "o") else f"a {name}"
+
+
+def plain_numbers(values: Any) -> list[Any] | None:
     """Returns `plain_number` of each item of a list; None for anything else."""
     return [plain_number(value) for value in values] if type(values) is list else None
 

@@ -75,7 +75,7 @@ def failure_lines(
             count = len(groups[kind])
             lines += verdict(WORDS[kind][0], f"{count} {'check' if count == 1 else 'checks'}", width, WORDS[kind][1])
         elif not short:
-            lines += _checks(groups[kind], says, width, with_text=form < 3)
+            lines += _checks(groups[kind], says, width, first[0].text if first and form < 3 else None)
     of_first = [diagnosis for diagnosis in diagnoses if first and first[0].check in diagnosis.fails]
     for diagnosis in (diagnosis for diagnosis in diagnoses if form < 3 and diagnosis not in of_first):
         lines += _diagnosis(diagnosis, width)
@@ -86,14 +86,17 @@ def failure_lines(
     return lines
 
 
-def _checks(results: Sequence[Result], says: dict[str, str], width: int, with_text: bool = True) -> list[Text]:
-    """Returns the statement of each check; consecutive checks that fail for the same reason share its text."""
+def _checks(results: Sequence[Result], says: dict[str, str], width: int, said_below: str | None = "") -> list[Text]:
+    """Returns the statement of each check, and its text once for consecutive checks that fail for the same reason.
+
+    The text `said_below` is left out; if it is None, every text.
+    """
     lines: list[Text] = []
     for (status, text), consecutive in itertools.groupby(results, lambda result: (result.status, result.text)):
         word, style = WORDS[status]
         for result in consecutive:
             lines += verdict(word, says[result.check], width, style, dim=status == "skipped")
-        lines += paragraph(text, width, INDENT) if with_text else []
+        lines += paragraph(text, width, INDENT) if said_below not in (None, text) else []
     return lines
 
 

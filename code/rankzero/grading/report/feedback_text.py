@@ -22,7 +22,8 @@ def summary(grade: Grade) -> Iterator[str]:
     else:
         yield f"{grade.points} of {grade.max_points} points."
         if grade.report.unusable:
-            yield f"{escape_text(grade.report.unusable)} Nothing can be checked before that is fixed."
+            sentence, *source = escape_text(grade.report.unusable).splitlines()
+            yield "\n".join([f"{sentence} Nothing can be checked before that is fixed.", *source])
     yield from notes(grade)
 
 
