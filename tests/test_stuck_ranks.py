@@ -21,16 +21,18 @@ def sentence(*reports: str) -> str:
     [
         (
             (IN_BROADCAST, "was done"),
-            "rank 0 waits in broadcast (exercises.py, line 12) for rank 1, which never enters it: rank 1 has returned",
+            "rank 0 waits in broadcast (exercises.py, line 12, in same_start) for rank 1, which never enters it: "
+            "rank 1 has returned",
         ),
         (
             (IN_BROADCAST, IN_BROADCAST, IN_BARRIER),
-            "rank 0 waits in broadcast (exercises.py, line 12) for rank 2, which never enters it: rank 2 waits in "
-            "barrier (exercises.py, line 20)",
+            "rank 0 waits in broadcast (exercises.py, line 12, in same_start) for rank 2, which never enters it: "
+            "rank 2 waits in barrier (exercises.py, line 20, in same_start)",
         ),
         (
             (IN_BROADCAST, IN_BROADCAST),
-            "the ranks wait for each other forever: every rank waits in broadcast (exercises.py, line 12)",
+            "the ranks wait for each other forever: "
+            "every rank waits in broadcast (exercises.py, line 12, in same_start)",
         ),
         (("was at exercises.py, line 3, in same_start", "was busy"), ""),
         (("was inside barrier, called at probes.py, line 400, in _late", "was busy"), ""),
@@ -41,7 +43,8 @@ def test_ranks_that_wait_for_each_other_are_named(reports: tuple[str, ...], expe
 
 
 def test_stuck_ranks_keep_their_places() -> None:
-    places = places_of(WorldTimeoutError(f"no answer after 4 s: rank 0 of 2 {IN_BARRIER}\n  rank 1: was done", "late"))
+    report = f"no answer after 4 s: rank 0 of 2 {IN_BARRIER}\n  rank 1: was done"
+    places = places_of(WorldTimeoutError(report, "late"))
     error = StuckRanksError("text", "late", places)
     assert [place.call for place in error.places] == ["barrier", ""]
     assert [place.done for place in error.places] == [False, True]

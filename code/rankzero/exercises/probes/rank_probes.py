@@ -50,6 +50,7 @@ class Place:
     call: str
     file: str
     line: int
+    function: str
     done: bool
 
     def __str__(self) -> str:
@@ -57,7 +58,7 @@ class Place:
             return "has returned"
         if not self.file:
             return "is in the check's own code"
-        where = f"{self.file}, line {self.line}"
+        where = f"{self.file}, line {self.line}, in {self.function}"
         return f"waits in {self.call} ({where})" if self.call else f"is at {where}"
 
 
@@ -74,9 +75,10 @@ def places_of(error: WorldTimeoutError) -> list[Place]:
     places = {}
     for rank, report in re.findall(r"rank (\d+)(?: of \d+|:)? was (.*)", str(error)):
         call = re.match(r"inside (\w+), called", report)
-        where = re.search(r"at (.*?\.py), line (\d+)", report)
-        file, line = (where[1], int(where[2])) if where and where[1] != "probes.py" else ("", 0)
-        places[int(rank)] = Place(call[1] if call else "", file, line, report.startswith("done"))
+        where = re.search(r"at (.*?\.py), line (\d+), in (\S{1,40})", report)
+        is_learners = where and where[1] != "probes.py"
+        file, line, function = (where[1], int(where[2]), where[3]) if where and is_learners else ("", 0, "")
+        places[int(rank)] = Place(call[1] if call else "", file, line, function, report.startswith("done"))
     return [places[rank] for rank in sorted(places)]
 
 
