@@ -61,7 +61,7 @@ def doctor(as_json: Json = False) -> None:
             console.print(f"{marks[finding.verdict]} [bold]{finding.subject}[/]: {escape(finding.text)}")
         gpu = next(finding for finding in findings if finding.subject == "GPU").verdict == "ok"
         runnable = [lab.number for lab in labs if gpu or "cuda" not in lab.needs]
-        console.print(f"\nThis machine can run lab {', '.join(runnable)}. Begin with: rankzero run {runnable[0]}")
+        console.print(f"\nThis machine can run lab {', '.join(runnable)}. Start with: rankzero run 02")
     raise typer.Exit(int(any(finding.verdict == "problem" for finding in findings)))
 
 
