@@ -493,17 +493,6 @@ def zero1_step(parameters, part, optimizer):
 """,
     ),
     KnownWrong(
-        "fill_inside",
-        fails=("whole_weights/weights",),
-        read="handbook/sharding-and-zero.md#fully_shard",
-        explanation="""The weights are cut out of `full` one after another, with the fill of a part between them:
-        numbers that belong to no weight. `cut` lays all weights end to end first, so the fill is at the very end.""",
-        change="""
--    pieces = full[: sum(sizes)].split(sizes)
-+    pieces = full[full.numel() - sum(sizes) :].split(sizes)
-""",
-    ),
-    KnownWrong(
         "copies_of_pieces",
         fails=("whole_weights/views",),
         read="handbook/sharding-and-zero.md#fully_shard",
