@@ -21,11 +21,12 @@ def memory_excess(limit: int) -> str:
     taken = KERNEL_BYTES * len(processes)
     taken += sum((disk.f_blocks - disk.f_bfree) * disk.f_frsize for disk in map(os.statvfs, ("/tmp", "/dev/shm")))
     taken += int(Path("/proc/net/sockstat").read_text().split()[2]) * 2 * BUFFER_BYTES
-    amounts = {process: _resident_bytes(process) for process in processes}
-    if taken <= limit < taken + sum(amounts.values()):
-        for process in sorted(amounts, key=amounts.__getitem__)[-MAX_SHARING:]:
-            amounts[process] = _own_bytes(process)
-    taken += sum(amounts.values())
+    if taken <= limit:  # many processes are too many before their memory is read
+        amounts = {process: _resident_bytes(process) for process in processes}
+        if taken + sum(amounts.values()) > limit:
+            for process in sorted(amounts, key=amounts.__getitem__)[-MAX_SHARING:]:
+                amounts[process] = _own_bytes(process)
+        taken += sum(amounts.values())
     return "" if taken <= limit else f"it took more than {limit // MIB} MiB of memory"
 
 
