@@ -8,14 +8,12 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 from typer.testing import CliRunner
 from warm_process import cold_starts
 
 from rankzero.cli import app as cli
-from rankzero.cli.__main__ import main
 from rankzero.curriculum import ROOT
 from rankzero.learn.machine import doctor as machine
 from rankzero.learn.machine.doctor import Finding
@@ -155,18 +153,6 @@ def test_run_ends_with_the_starters_exit_code() -> None:
     assert done.returncode == 2
     assert "Open next" not in done.stdout
     assert done.stderr.count("\n") == 1
-
-
-def test_ctrl_c_during_the_imports_gives_exit_code_130(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Interrupted(ModuleType):
-        def __getattr__(self, name: str) -> None:
-            raise KeyboardInterrupt
-
-    monkeypatch.setitem(sys.modules, "rankzero.cli.app", Interrupted("rankzero.cli.app"))
-    with pytest.raises(SystemExit) as ended:
-        main()
-    assert signal.signal(signal.SIGINT, signal.default_int_handler) == signal.SIG_DFL  # restores the handler
-    assert ended.value.code == 130
 
 
 def test_ctrl_c_makes_the_starter_save_before_the_command_ends(tmp_path: Path) -> None:

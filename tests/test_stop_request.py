@@ -14,7 +14,7 @@ import pytest
 from agents import TORCHRUN
 from starters import TINY, Starter, losses
 
-from rankzero.learn.runs.stop_request import StopRequest, Terminated, finish_step_on_interrupt, terminated_on_sigterm
+from rankzero.learn.runs.stop_request import StopRequest, Terminated, finish_step_on_interrupt, signals_raise
 
 
 @pytest.fixture
@@ -66,7 +66,7 @@ def test_without_a_request_the_handlers_are_restored() -> None:
 
 def test_outside_the_loop_sigterm_raises_as_ctrl_c_does() -> None:
     before = signal.getsignal(signal.SIGTERM)
-    with pytest.raises(Terminated), terminated_on_sigterm():
+    with pytest.raises(Terminated), signals_raise():
         send(signal.SIGTERM)
     assert signal.getsignal(signal.SIGTERM) is before
 

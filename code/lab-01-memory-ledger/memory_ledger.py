@@ -27,7 +27,7 @@ from rankzero.learn.models.gpt import GPTConfig
 from rankzero.learn.profiling.memory import MIB, check_fits, memory_now
 from rankzero.learn.runs.options import StarterParser, non_negative_int, positive_float, positive_int
 from rankzero.learn.runs.run_folder import new_run_folder
-from rankzero.learn.runs.stop_request import report_stop, terminated_on_sigterm
+from rankzero.learn.runs.stop_request import report_stop, signals_raise
 from rankzero.ledger.ledger import PHASES, UPDATE, Kind, Ledger, compare, comparison_table, human
 from rankzero.ledger.measure import measure
 from rankzero.ledger.models import PRESETS, Config, find_preset, parameter_count
@@ -199,7 +199,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = make_parser()
     options = parser.parse_args(arguments)
     try:
-        with terminated_on_sigterm():
+        with signals_raise():
             run(options)
         return 0
     except UserError as error:

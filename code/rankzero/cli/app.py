@@ -16,20 +16,22 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from rankzero.cli import quiet_start
 from rankzero.cli.authoring_commands import commands as authoring
 from rankzero.cli.claims_command import commands as measuring
 from rankzero.cli.grading_commands import commands as grading
 from rankzero.cli.plan_command import commands as planning
+from rankzero.cli.starter_options import check_options
 from rankzero.cli.study_commands import commands
-from rankzero.cli.terminal import Json, console, fail, sentences
+from rankzero.cli.terminal import START, Commands, Json, console, fail, sentences
 from rankzero.curriculum import ROOT, Lab, all_labs, find_lab, path_from_here
 from rankzero.errors import UserError
 from rankzero.learn.machine.lazy_dynamo import import_dynamo_lazily
 
 app = typer.Typer(
     name="rankzero",
-    help="Labs on training infrastructure in which every statement is executable. Start with: rankzero run 02, "
-    "then rankzero start 02 for its exercises.",
+    cls=Commands,
+    help=f"Labs on training infrastructure in which every statement is executable. {START}",
     no_args_is_help=True,
     add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -61,7 +63,7 @@ def doctor(as_json: Json = False) -> None:
             console.print(f"{marks[finding.verdict]} [bold]{finding.subject}[/]: {escape(finding.text)}")
         gpu = next(finding for finding in findings if finding.subject == "GPU").verdict == "ok"
         runnable = [lab.number for lab in labs if gpu or "cuda" not in lab.needs]
-        console.print(f"\nThis machine can run lab {', '.join(runnable)}. Start with: rankzero run 02")
+        console.print(f"\nThis machine can run lab {', '.join(runnable)}. {START}", markup=False)
     raise typer.Exit(int(any(finding.verdict == "problem" for finding in findings)))
 
 
@@ -112,7 +114,8 @@ def run(
             raise typer.Exit(_compare_with_mine(lab, file, anyway, arguments.args))
         if anyway or file:
             raise UserError(f"{'--anyway' if anyway else '--file'} is about your functions: give --mine too.")
-    starter = subprocess.Popen([sys.executable, str(lab.starter), *arguments.args])
+        check_options(lab, arguments.args)
+    starter = subprocess.Popen([sys.executable, quiet_start.__file__, str(lab.starter), *arguments.args])
     code = _code_of(starter)
     if code == 0 and not {"-h", "--help", "--json"} & set(arguments.args):
         console.print("\n[bold]Open next[/]")

@@ -79,11 +79,11 @@ def _import(file: Path) -> int:
 
 def _show_claim(slug: str, *, as_json: bool) -> int:
     """Measures one claim and prints value and method; returns the exit code. UserError if no claim has that slug."""
+    claim = find_claim(slug)
     from rankzero.claims.measurements import read_measurements
     from rankzero.claims.run import can_measure, run_claim
     from rankzero.claims.table import tolerance_of
 
-    claim = find_claim(slug)
     if not can_measure(claim):
         kept = read_measurements().get(slug)
         last = f"measured {kept.date} on {kept.machine}: {text_of(kept.measured)}" if kept else "not measured yet"

@@ -1,5 +1,6 @@
 """The command `rankzero plan`."""
 
+import difflib
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,6 +17,14 @@ if TYPE_CHECKING:  # torch takes seconds to load
 commands = typer.Typer()
 
 
+# The names that the ledger knows, here too: an unknown one is refused before torch is imported.
+NAMES = {
+    "preset": ("gpt2", "llama-2-7b", "llama-3-8b", "llama-3-70b"),
+    "recipe": ("fp32", "amp", "mixed", "mixed-fp32-accum", "mixed-fp32-grad", "bf16", "bf16-fp32-accum"),
+    "optimizer": ("sgd", "momentum", "adamw", "adam8bit"),
+    "checkpointing": ("none", "block"),
+    "hardware": ("a100", "h100", "h200"),
+}
 RANKS, STEP, CLUSTER, OUTPUT = "Division of the model among ranks", "The step", "The cluster", "Output"
 
 
@@ -78,10 +87,13 @@ def plan(
 
     The chapter handbook/planning.md gives the source of each number and what the plan leaves out.
     """
-    from rankzero.ledger.plan.layout import Layout
-    from rankzero.ledger.plan.plan import make_plan
-
     with sentences():
+        given = (preset, recipe, optimizer, checkpointing, hardware)
+        for kind, name in zip(NAMES, given, strict=True):
+            _check_name(kind, name)
+        from rankzero.ledger.plan.layout import Layout
+        from rankzero.ledger.plan.plan import make_plan
+
         if zero and shard == 1:
             raise UserError(f"--zero {zero} needs ranks to shard over: give --shard 2 or more.")
         if keep and (shard == 1 or zero in (1, 2)):
@@ -124,6 +136,14 @@ def plan(
                 console.print(f"\nas a picture  {path_from_here(plot)}", markup=False)
     if not agrees:
         fail("the plan differs from the counts of the simulated step: please report this, with the command.", code=1)
+
+
+def _check_name(kind: str, name: str) -> None:
+    """UserError, with the nearest name, for a name that the ledger does not know."""
+    if name not in NAMES[kind]:
+        near = difflib.get_close_matches(name, NAMES[kind], n=1)
+        meant = f"did you mean {near[0]}? The names are" if near else "use one of"
+        raise UserError(f"there is no {kind} {name!r}: {meant} {', '.join(NAMES[kind])}.")
 
 
 def _show(plan: "Plan", simulate: bool, as_json: bool) -> bool:

@@ -1,17 +1,31 @@
-"""Terminal: the console of all commands, and how user errors end a command."""
+"""Terminal: the console of all commands, and how user errors and Ctrl-C end a command."""
 
 import contextlib
 from collections.abc import Iterator
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
+import typer.core
 from rich.console import Console
 from rich.markup import escape
 
 from rankzero.errors import UserError
 
 console = Console(highlight=False, soft_wrap=True)
+START = "Start with `make lab-02`, which is `rankzero run 02`; then its exercises: `rankzero start 02`."
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for a program to read.")]
+
+
+class Commands(typer.core.TyperGroup):
+    """The group of all commands: Ctrl-C in one of them is one line and exit code 130."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Runs the command."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            Console(stderr=True).print("\nStopped by Ctrl-C.")
+            raise typer.Exit(130) from None
 
 
 @contextlib.contextmanager

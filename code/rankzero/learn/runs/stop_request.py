@@ -61,13 +61,18 @@ def finish_step_on_interrupt() -> Iterator[StopRequest]:
 
 
 @contextmanager
-def terminated_on_sigterm() -> Iterator[None]:
-    """Raises Terminated at SIGTERM, so that a program can say that it stops, and its `finally` blocks run."""
+def signals_raise() -> Iterator[None]:
+    """Raises Terminated at SIGTERM and KeyboardInterrupt at Ctrl-C, so that a program can say that it stops.
+
+    The program's `finally` blocks run. An ignored Ctrl-C, as of a program in the background, stays ignored.
+    """
 
     def handle(number: int, frame: FrameType | None) -> None:
         raise Terminated
 
     before = signal.signal(signal.SIGTERM, handle)
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         yield
     finally:

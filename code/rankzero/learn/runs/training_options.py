@@ -21,7 +21,7 @@ from rankzero.learn.runs.checkpoints import MODEL_SHAPE, read_checkpoint
 from rankzero.learn.runs.options import StarterParser, non_negative_int, positive_float, positive_int
 from rankzero.learn.runs.run_folder import latest_checkpoint
 from rankzero.learn.runs.step_meter import StepMeter
-from rankzero.learn.runs.stop_request import StopRequest, report_stop, terminated_on_sigterm
+from rankzero.learn.runs.stop_request import StopRequest, report_stop, signals_raise
 
 # The settings that determine the losses. A checkpoint keeps them, so that `--resume` alone continues the same run.
 SETTINGS = (*MODEL_SHAPE, "batch_size", "corpus", "seed", "lr", "warmup_steps", "decay_steps")
@@ -107,7 +107,7 @@ def run_starter(
             saved = read(path, settings=settings)
             parser.set_defaults(**{name: str(saved["settings"][name]) for name in settings})  # str: parsed like options
             options = parser.parse_args(arguments)
-        with terminated_on_sigterm():
+        with signals_raise():
             return _on_ranks(train, options, saved) if ranks else train(options, saved)
     except UserError as error:
         if int(os.environ.get("LOCAL_RANK", "0")):
