@@ -11,6 +11,7 @@ import numpy as np
 
 from rankzero.exercises.checks.answer_schema import (
     boolean,
+    count,
     either,
     has_form,
     integer,
@@ -44,6 +45,8 @@ def cases(answers: Answers) -> list[str]:
 def nobody_waits_forever(got: Answers, expected: Answers) -> str | None:
     """The ranks came to an end."""
     calls, places = got["stuck"], got["places"]
+    if len(calls) != len(places):
+        return "the answers `stuck` and `places` do not have one item per rank."
     if not calls:
         return None
     told = ", ".join(f"rank {rank} {place or 'was busy'}" for rank, place in enumerate(places[:4]))
@@ -112,8 +115,8 @@ def own_numbers_first(got: Answers, expected: Answers) -> str | None:
     """The first message of each rank holds numbers that the rank itself had."""
     for case, where in enumerate(cases(expected)):
         for rank, first in enumerate(got["first"][case]):
-            has_first = expected["first"][case][rank] is not None
-            if has_first and first not in expected["given"][case][rank]:
+            allowed = [None] if expected["first"][case][rank] is None else expected["given"][case][rank]
+            if first not in allowed:
                 return f"{where}: rank {rank} began with a message of other numbers than its own."
     return None
 
@@ -145,7 +148,7 @@ def complete(got: Answers, expected: Answers) -> str | None:
             if changed:
                 return f"{where}: {plural(changed, 'number')} of rank {rank}'s `outgoing` changed; it is to stay."
         for rank, unfinished in enumerate(got["unfinished"][case]):
-            if unfinished > 0:
+            if unfinished:
                 return (
                     f"{where}: exchange returned on rank {rank} without waiting for {plural(unfinished, 'message')} of "
                     "its own: who writes into `outgoing` next changes what is sent. Call wait() of each."
@@ -211,6 +214,8 @@ def sent_once(got: Answers, expected: Answers) -> str | None:
             return f"rank {rank} called {others[0]}; expected broadcasts only."
         if sent != right:
             return f"rank {rank}: {sent:,} bytes were broadcast; expected {right:,}: each parameter and buffer once."
+        if names != ["broadcast"]:
+            return f"rank {rank} called {shorten(names)}; expected ['broadcast']."
     return None
 
 
@@ -308,6 +313,11 @@ def grouped(got: Answers, expected: Answers) -> str | None:
             told = f"parameters {{{', '.join(each)}}}" if sizes else "no parameters"
             return f"cap {cap} bytes, {told}: the buckets are {shorten(mine, 120)}; expected {wanted}."
     return None
+
+
+def bucket_calls(value: Any) -> bool:
+    """The collectives that had been started when reduce_bucket returned, the number of all, and the bytes of each."""
+    return list_of(count)(value) and len(value) >= 2 and value[1] == len(value) - 2
 
 
 def reduced_once(got: Answers, expected: Answers) -> str | None:
@@ -532,7 +542,7 @@ EXERCISES = (
                 "leaves `outgoing` as it is, and returns when both messages are complete",
                 points=1,
                 probe="exchanges",
-                judge=all_of(ENDS, has_form("changed", integer, 2), has_form("unfinished", integer, 2), complete),
+                judge=all_of(ENDS, has_form("changed", integer, 2), has_form("unfinished", count, 2), complete),
             ),
         ),
     ),
@@ -735,7 +745,7 @@ EXERCISES = (
                 "starts one all-reduce of the whole bucket before it returns",
                 points=1,
                 probe="reduced",
-                judge=all_of(has_form("calls", list_of(integer), 2), reduced_once),
+                judge=all_of(has_form("calls", bucket_calls, 2), reduced_once),
             ),
             Check(
                 "reduce_bucket/waits",

@@ -131,7 +131,7 @@ def _exchanged(learner: ModuleType, seed: int, cases: list[Case]) -> list[Any]:
             learner.exchange(outgoing, incoming)
         waits.undo()
         changed = int((outgoing != given).sum())
-        message_counts = [changed, messages.begun - len(waits.attended)]
+        message_counts = [changed, max(0, messages.begun - len(waits.attended))]
         results.append([flat_list([incoming]), messages.sent, messages.received, messages.others, *message_counts])
     return results
 
@@ -153,8 +153,9 @@ def _ring(learner: ModuleType, seed: int, cases: list[Case]) -> list[Any]:
         given = flat_list([tensor])
         with Messages() as messages:
             learner.ring_all_reduce(tensor)
-        # With fewer numbers than ranks, the first chunk may be empty.
-        first_sent = messages.first if len(given) >= dist.get_world_size() else None
+        # With fewer numbers than ranks, the first chunk may be empty. Whole numbers of two ranks may be equal.
+        can_compare = len(given) >= dist.get_world_size() > 1 and dtype == torch.float64
+        first_sent = messages.first if can_compare else None
         results.append([flat_list([tensor]), messages.sent, messages.received, messages.others, first_sent, given])
     return results
 

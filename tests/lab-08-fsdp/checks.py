@@ -356,6 +356,8 @@ def named_weights(got: Answers, expected: Answers) -> str | None:
         for turn, (one, right) in enumerate(zip(mine, wanted, strict=True)):
             if sorted(one) != sorted(right):
                 return f"on rank {rank}, the weights' names are {shorten(one, 120)}; expected {right}."
+            if len(got["weights"][rank][turn]) != len(right):
+                return unformed("weights")
             for name, its in zip(right, expected["weights"][rank][turn], strict=True):
                 if wrong := arrays_differ(got["weights"][rank][turn][one.index(name)], its, 0):
                     return f"on rank {rank}, the weight {name} {wrong}"
@@ -865,14 +867,14 @@ EXERCISES = (
                 "adds this rank's part of the mean gradient to part.grad, by one reduce-scatter",
                 2,
                 "wholes",
-                all_of(has_form("gradients", list_of(array_or_none), 2), gradients_added, REDUCED),
+                all_of(has_form("gradients", array_or_none, 3), gradients_added, REDUCED),
             ),
             Check(
                 "whole_weights/given-back",
                 "gives back the whole gradient and the whole weights",
                 1,
                 "wholes",
-                all_of(has_form("left", list_of(row_of(boolean, count)), 2), given_back),
+                all_of(has_form("left", row_of(boolean, count), 3), given_back),
                 requires=("whole_weights/reduced",),
             ),
         ),
