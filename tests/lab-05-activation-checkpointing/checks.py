@@ -152,9 +152,10 @@ def inputs_arrive(got: Answers, expected: Answers) -> str | None:
     if not equal(got["count"], expected["count"]):
         return f"the second run gets {counted(got['count'])} inputs; expected {expected['count']}."
     if not equal(got["same"], expected["same"]):
-        lost = [name for name in expected["same"] if name not in (got["same"] if isinstance(got["same"], list) else [])]
         kinds = {"scale": "a number", "more": "a list", "nothing": "None"}
-        return f"{', '.join(kinds[name] for name in lost)} did not arrive unchanged in its place among the inputs."
+        arrived = {name for name in got["same"] if isinstance(name, str)} if isinstance(got["same"], list) else set()
+        lost = ", ".join(kind for name, kind in kinds.items() if name not in arrived) or "a number, a list or None"
+        return f"{lost} did not arrive unchanged in its place among the inputs."
     for what in ("dtypes", "values", "asks", "attached"):
         for subject, mine, wanted in zip(TENSORS, each(got[what], expected[what]), expected[what], strict=True):
             if equal(mine, wanted):
@@ -174,11 +175,10 @@ def inputs_arrive(got: Answers, expected: Answers) -> str | None:
 
 def overwriting_is_noticed(got: Answers, expected: Answers) -> str | None:
     """A RuntimeError for an overwritten input, and for nothing else."""
-    for change, wanted in expected.items():
-        if not equal(got[change], wanted):
-            return (
-                f"{change} was overwritten in place before the second run: {shorten(got[change])}; expected {wanted}."
-            )
+    for change in ("an input", "an input that requires no gradient", "nothing", "a weight"):
+        mine, wanted = got[change], expected[change]
+        if not equal(mine, wanted):
+            return f"{change} was overwritten in place before the second run: {shorten(mine)}; expected {wanted}."
     return None
 
 
@@ -575,7 +575,7 @@ EXERCISES = (
                 "runs under the autocast that it noted",
                 points=1,
                 probe="autocast_again",
-                judge=autocast_is_noted,
+                judge=all_of(autocast_is_noted, same_bits("outputs", "the output of the second runs")),
             ),
             Check(
                 "repeatable/inputs",
@@ -589,7 +589,7 @@ EXERCISES = (
                 "raises RuntimeError if an input was overwritten",
                 points=1,
                 probe="overwritten_input",
-                judge=overwriting_is_noticed,
+                judge=all_of(overwriting_is_noticed, same_bits("outputs", "the output of the second runs")),
             ),
         ),
     ),

@@ -289,20 +289,22 @@ def random_numbers(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 
 def autocast_again(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Returns the dtype of a linear layer's output in second runs, noted and run under different autocasts."""
-    layer, x = nn.Linear(4, 4), torch.randn(3, 4)
+    """Returns a linear layer's outputs, and their dtypes, in second runs noted and run under different autocasts."""
+    torch.manual_seed(seed)
+    layer, x = with_exact_sums(nn.Linear(WIDTH, WIDTH)).float(), numbers(ROWS, WIDTH, bits=4).float()
     half, brain = torch.autocast("cpu", dtype=torch.float16), torch.autocast("cpu", dtype=torch.bfloat16)
     with half:
         under_half = learner.repeatable(layer, (x,))
     with brain:
         under_brain = learner.repeatable(layer, (x,))
     plain = learner.repeatable(layer, (x,))
-    seen = [str(tensor(again()).dtype) for again in (under_half, under_brain, plain)]
+    outputs = [tensor(again()) for again in (under_half, under_brain, plain)]
     with brain:
-        seen += [str(tensor(again()).dtype) for again in (under_half, plain)]
+        outputs += [tensor(again()) for again in (under_half, plain)]
     with half:
-        seen.append(str(tensor(under_brain()).dtype))
-    return {"seen": seen, "left on": torch.is_autocast_enabled("cpu")}
+        outputs.append(tensor(under_brain()))
+    seen = [str(output.dtype) for output in outputs]
+    return {"seen": seen, "outputs": flat(outputs), "left on": torch.is_autocast_enabled("cpu")}
 
 
 def repeated_inputs(learner: ModuleType, seed: int) -> dict[str, Any]:
@@ -346,15 +348,19 @@ def repeated_inputs(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 
 def overwritten_input(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Runs again after an in-place change: of an input with and without requires_grad, of a weight, of nothing."""
+    """Runs again after an in-place change of an input with and without requires_grad, of a weight, of nothing.
+
+    Returns what each second run ends with, and the outputs of those that end without an error.
+    """
     torch.manual_seed(seed)
     block, x = Block(), numbers(ROWS, WIDTH, asks=True)
+    outputs: list[Tensor] = []
 
     def outcome(value: Tensor, change: Callable[[], object]) -> str:
         again = learner.repeatable(block, (torch.ones(1), value)[1:])
         change()
         try:
-            again()
+            outputs.append(tensor(again()))
         except Exception as error:
             return type_name(error)
         return "no error"
@@ -367,6 +373,7 @@ def overwritten_input(learner: ModuleType, seed: int) -> dict[str, Any]:
             "an input that requires no gradient": outcome(frozen, lambda: frozen[0].add_(1)),
             "nothing": outcome(untouched, lambda: None),
             "a weight": outcome(x * 2, lambda: block.up.weight.mul_(2)),
+            "outputs": flat(outputs),
         }
 
 

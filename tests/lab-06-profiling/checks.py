@@ -13,6 +13,7 @@ from rankzero.exercises.checks.judges import (
     is_of_type,
     mismatch_text,
     number_equals,
+    numbers_equal,
     shorten,
 )
 from rankzero.exercises.probes.answers import Answers, equal
@@ -209,10 +210,10 @@ def ended(got: Answers, expected: Answers) -> str | None:
         "the end and one more step: activations",
         "the end and one more step: gradients",
     )
-    counts = got["counts"] if isinstance(got["counts"], list) else [None] * len(moments)
-    for moment, mine, wanted in zip(moments, counts, expected["counts"], strict=True):
-        if not equal(mine, wanted):
-            return f"notes after {moment}: {shorten(mine)}; expected {wanted}."
+    if failure := numbers_equal("counts", *(f"the number of notes after {moment}" for moment in moments))(
+        got, expected
+    ):
+        return failure
     if not equal(got["left"], expected["left"]):
         return f"after the end the model has {shorten(got['left'])} hooks; expected {expected['left']}: other people's."
     return None
@@ -288,11 +289,8 @@ def same_shares(got: Answers, expected: Answers) -> str | None:
         "of no operations",
         "of operations that take no time",
     )
-    mine = got["shares"] if isinstance(got["shares"], list) else []
-    for place, (case, right) in enumerate(zip(words, expected["shares"], strict=True)):
-        number = mine[place] if place < len(mine) else None
-        if not equal(number, right, TOLERANCE):
-            return f"the share {case} {mismatch_text(number, right)}"
+    if failure := numbers_equal("shares", *(f"the share {case}" for case in words))(got, expected):
+        return failure
     return None if got["unchanged"] is True else "the operations that were given are changed after it."
 
 
