@@ -121,7 +121,7 @@ def test_facts_on_a_labs_page_come_from_its_manifest_and_its_checks() -> None:
     blocks = "<!-- facts: evaluate -->\n{}<!-- /facts -->\n<!-- hints: evaluate -->\n{}<!-- /hints -->\n"
     filled = lab_facts.fill(lab, BOX.format("1 | 2") + blocks.format("old\n", ""))
     assert filled.startswith(BOX.format(f"{lab.minutes} | {lab.difficulty}"))
-    assert "10 points · 15 minutes · easy · proves that your validation loss" in filled
+    assert "10 points · 20 minutes · medium · proves that your validation loss" in filled
     assert "<details><summary>Hints</summary>\n\n1. There are two switches" in filled
     assert "old" not in filled
     assert lab_facts.fill(lab, filled) == filled

@@ -52,7 +52,7 @@ def test_the_documented_command_works_from_any_folder(tmp_path: Path) -> None:
     assert done.stderr == ""
     assert "run     1 + 3 steps, then 5 measured, into runs/lab-06-001/" in done.stdout
     folder = tmp_path / "runs" / "lab-06-001"
-    assert {file.name for file in folder.iterdir()} == {"trace.json", "timeline.png", "layers.png"}
+    assert {file.name for file in folder.iterdir()} == {"log.jsonl", "trace.json", "timeline.png", "layers.png"}
     assert (folder / "timeline.png").read_bytes().startswith(b"\x89PNG")
 
 
