@@ -3,10 +3,9 @@
 A submission runs in one process with the probes, and can send any message in place of a probe's answers. So a judge
 accepts only the values that right code computes from this seed's inputs, and no value makes it fail with an exception.
 A probe reads values themselves, not what an object's methods claim: `tests/lab-NN-name/attacks/` has files that try to
-look right, each with the points of its honest part (`EARNS`: 0, or points by exercise).
+look right, each with the points of its honest part (`EARNS`: points, or points by exercise).
 """
 
-import ast
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -16,14 +15,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rankzero.curriculum import Lab, all_labs
+from rankzero.curriculum import Lab, all_labs, find_lab
 from rankzero.exercises.checks.check import Check, Exercise, exercises_of
 from rankzero.exercises.checks.probe_client import LocalProbeClient, ProbeClient, Reply
 from rankzero.exercises.checks.runner import RecordedAnswers, check_file
 from rankzero.exercises.probes.answers import Answers
+from rankzero.grading.attack_corpus import FOLDER, Attack, attacks
 
 LABS = [lab for lab in all_labs() if lab.checks.exists()]
-ATTACKS = [(lab, file) for lab in LABS for file in sorted(lab.attacks.glob("*.py"))]
+ATTACKS = [attack for attack in attacks() if attack.path.parent != FOLDER]
 SEEDS = (1, 2)
 
 
@@ -145,22 +145,16 @@ def problem_of_verdict(check: Check, forged: Answers, right: Answers) -> str:
     return "" if is_sentence else f"a verdict of {len(failure)} characters: {failure[:60]!r}"
 
 
-def earns(file: Path) -> dict[str, int]:
-    """Returns the EARNS of an attack: points by exercise."""
-    tree = ast.parse(file.read_text(encoding="utf-8"))
-    values = [
-        node.value for node in tree.body if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "EARNS"
-    ]
-    return ast.literal_eval(values[0]) or {}
-
-
-@pytest.mark.parametrize(("lab", "file"), ATTACKS, ids=[f"{lab.slug}-{file.stem}" for lab, file in ATTACKS])
+@pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.name)
 def test_a_file_that_tries_to_look_right_gets_the_points_of_its_honest_part(
-    lab: Lab, file: Path, client: LocalProbeClient
+    attack: Attack, client: LocalProbeClient, tmp_path: Path
 ) -> None:
+    lab, file = find_lab(attack.lab), tmp_path / "exercises.py"
+    file.write_text(f"{attack.base}\n\n{attack.path.read_text(encoding='utf-8')}", encoding="utf-8")
     report = check_file(lab, file, exercises_of(lab), seed=SEEDS[0], client=client, explain=False)
     assert report.unusable == ""
-    points = {exercise.name: 0 for exercise in exercises_of(lab)}
+    assert report.points == attack.earns
+    points = dict.fromkeys((exercise.name for exercise in exercises_of(lab)), 0)
     for result in report.results:
         points[result.exercise] += result.points
-    assert {name: earned for name, earned in points.items() if earned} == earns(file)
+    assert attack.by_exercise in ({}, {name: earned for name, earned in points.items() if earned})

@@ -20,7 +20,7 @@ import ast
 import functools
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +43,7 @@ class Attack:
     path: Path
     tries: str
     earns: int
+    by_exercise: Mapping[str, int] = field(default_factory=dict)  # of EARNS, if it maps exercises to points
     on: str = ""
     lab: str = "02"
     status: str = ""
@@ -59,9 +60,13 @@ class Attack:
         variables = places | {"ROOT": str(ROOT), "RECORDED": dict(recorded or {})}
         tools = "".join(f"{name} = {json.dumps(value)}\n" for name, value in variables.items())
         tools += (FOLDER / "_tools.py").read_text(encoding="utf-8")
+        return "\n\n".join([self.base, tools, self.path.read_text(encoding="utf-8")]).encode()
+
+    @property
+    def base(self) -> str:
+        """The lab's file that the attack is written below, or ''."""
         lab = find_lab(self.lab)
-        base = {"stubs": lab.stubs, "reference": lab.reference}[self.on].read_text("utf-8") if self.on else ""
-        return "\n\n".join([base, tools, self.path.read_text(encoding="utf-8")]).encode()
+        return {"stubs": lab.stubs, "reference": lab.reference}[self.on].read_text("utf-8") if self.on else ""
 
 
 @functools.cache
@@ -85,7 +90,7 @@ def _read(file: Path, lab: Lab | None = None) -> Attack:
         raise ValueError(f"{file}: it needs a docstring, EARNS and ON.")
     constants |= {"file": tuple(constants.get("file", ()))} | ({"lab": lab.number} if lab else {})
     if isinstance(points := constants["earns"], dict):
-        constants["earns"] = sum(points.values())
+        constants |= {"earns": sum(points.values()), "by_exercise": points}
     name = f"lab-{lab.number}/{file.stem}" if lab else file.stem
     return Attack(name=name, path=file, tries=" ".join(tries.split()), **constants)
 
