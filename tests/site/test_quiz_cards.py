@@ -272,12 +272,13 @@ def test_hints_are_shown_one_at_a_time(site: Path, page: Page) -> None:
     expect(hints.get_by_role("button")).to_have_count(0)
 
 
-def test_each_solution_unfolds_alone(site: Path, page: Page) -> None:
+def test_each_exercise_links_its_solution_and_prints_none(site: Path, page: Page) -> None:
     page.goto((site / LAB).as_uri())
-    solution = page.locator("details.solution").first
-    expect(solution.locator("pre")).to_be_hidden()
-    solution.locator("summary").click()
-    expect(solution.locator("pre")).to_be_visible()
+    links = page.get_by_role("link", name="A solution")
+    expect(links).to_have_count(page.locator("details.hints").count())
+    expect(page.locator("article pre", has_text="BEGIN SOLUTION")).to_have_count(0)
+    links.first.click()
+    expect(page.locator("body")).to_contain_text("BEGIN SOLUTION")
 
 
 def test_a_printed_page_shows_all_folded_parts(site: Path, page: Page) -> None:
