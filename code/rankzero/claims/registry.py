@@ -40,10 +40,11 @@ def find_claim(slug: str) -> Claim:
     slugs = slugs_in_sources()
     if slug not in slugs:
         parts = set(slug.split("-"))
-        near = difflib.get_close_matches(slug, slugs, n=1)
-        near += sorted(slugs - set(near), key=lambda other: (-len(parts & set(other.split("-"))), other))[
-            : 3 - len(near)
-        ]
+
+        def distance(other: str) -> tuple[float, float]:
+            return -len(parts & set(other.split("-"))), -difflib.SequenceMatcher(None, slug, other).ratio()
+
+        near = sorted(slugs, key=distance)[:3]
         raise UserError(f"there is no claim {slug!r}; near it are {', '.join(near)} (all: handbook/claims.md).")
     return all_claims()[slug]
 
