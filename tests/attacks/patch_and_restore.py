@@ -6,15 +6,18 @@ ON, EARNS = "reference", 48
 
 
 def evaluate(model, batches):
-    total, tokens, was_training = 0.0, 0, model.training
+    modes = [(module, module.training) for module in model.modules()]
+    totals, tokens = torch.zeros(()), torch.zeros((), dtype=torch.int64)
     honest = torch.Tensor.detach
     torch.Tensor.detach = lambda self: self
     try:
         model.eval()
         for x, y in batches:
-            total += F.cross_entropy(model(x).flatten(0, 1), y.flatten(), reduction="sum").item()
-            tokens += y.numel()
+            losses = F.cross_entropy(model(x).transpose(1, 2), y, ignore_index=-100, reduction="none")
+            totals = totals + losses.sum(dim=0, dtype=torch.float64)
+            tokens = tokens + (y != -100).sum(dim=0)
     finally:
         torch.Tensor.detach = honest
-    model.train(was_training)
-    return total / tokens
+    for module, training in modes:
+        module.training = training
+    return [float(mean) for mean in totals / tokens]
