@@ -167,7 +167,7 @@ def watch(modules: Mapping[str, nn.Module]) -> Iterator[dict[str, dict[str, list
     """While the block runs, notes down what passes through `modules`; at its end, however it ends, stops doing so.
 
     Yields a dictionary that fills up: for each name of `modules`, "activation" and "gradient", the two lists of your
-    `note`; a module that is never called has empty ones. An error in the block goes on to whoever runs it.
+    `note`; a module that is never called has empty ones. An error in the block reaches the code that runs it.
 
     Read: handbook/profiling-and-roofline.md
     """

@@ -117,7 +117,7 @@ class Lab:
 
     @property
     def mine(self) -> Path:
-        """What the learner's functions replace in the starter, for `rankzero run --mine`; not every lab has it."""
+        """The functions of the starter that the learner's replace in `rankzero run --mine`; labs may lack it."""
         return self.folder / "mine.py"
 
     @property

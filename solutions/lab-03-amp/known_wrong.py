@@ -425,7 +425,7 @@ def share_lost(gradients, scale, dtype):
         "a_bool_comes_back",
         fails=("unscale/divides", "unscale/finite", "unscale/large"),
         read="labs/lab-03-amp.md#unscale",
-        explanation="""What comes back is one bool for all gradients, as in the starter. Here the positions are asked
+        explanation="""The function returns one bool for all gradients, as in the starter. Here the positions are asked
         for: a run that overflows again and again is diagnosed by the name of the layer in which it begins.""",
         change="""
 -    return not_finite
@@ -580,7 +580,7 @@ def share_lost(gradients, scale, dtype):
         "last_loss_reported",
         fails=("scaled_step/loss", "scaled_step/formats"),
         read="handbook/precision.md#a-scale-that-finds-itself",
-        explanation="""What is returned is the loss of the last micro-batch. Logged, it is the loss of a smaller batch
+        explanation="""The function returns the loss of the last micro-batch. Logged, it is the loss of a smaller batch
         than the update follows. The mean over all micro-batches belongs to the update.""",
         change="""
 -    return total / len(micro_batches), updated

@@ -83,7 +83,7 @@ KNOWN_WRONG = (
         "loss_of_the_last_part",
         fails=("accumulate/loss",),
         read="handbook/gradient-mechanics.md#a-batch-in-parts",
-        explanation="""What is returned is the loss of the last micro-batch. Logged, it is the loss of a smaller batch,
+        explanation="""The function returns the loss of the last micro-batch. Logged, it is the loss of a smaller batch,
         and so wobbles more than the gradient that was followed. The batch's loss is the mean over all
         micro-batches.""",
         change="""
@@ -1291,7 +1291,7 @@ def clip_gradients(parameters, max_norm):
         "ratio_upside_down",
         fails=("noise_scale/ratio",),
         read="handbook/gradient-mechanics.md#how-much-of-a-gradient-is-noise",
-        explanation="""What comes back is |G|^2 / tr(S), the signal-to-noise ratio of one sequence. The noise scale is
+        explanation="""The function returns |G|^2 / tr(S), the signal-to-noise ratio of one sequence. The noise scale is
         its inverse: the number of sequences at which noise and signal are equal.""",
         change="""
 -    return noise / signal if signal > 0 else math.inf

@@ -52,7 +52,7 @@ KNOWN_WRONG = (
         fails=("runs_per_block/removed",),
         read="labs/lab-05-activation-checkpointing.md#exercises",
         explanation="""After the call, each block has a method of its own that hides the method of its class: a later
-        change of the class no longer reaches the block. Whoever replaces a method must delete the attribute again; a
+        change of the class no longer reaches the block. Code that replaces a method must delete the attribute again; a
         hook's handle removes the hook completely.""",
         change="""
 -    def counter(place: int) -> Callable[..., None]:
@@ -278,7 +278,7 @@ KNOWN_WRONG = (
         "autocast_without_its_dtype",
         fails=("repeatable/autocast",),
         read="handbook/memory.md#what-the-second-run-needs",
-        explanation="""Whether autocast was on is noted, but not its dtype. On the CPU the default is bfloat16, so a
+        explanation="""The state of autocast is noted, but not its dtype. On the CPU the default is bfloat16, so a
         run in float16 is repeated in bfloat16: other numbers, and other gradients.""",
         change="""
 -    autocast = {"enabled": torch.is_autocast_enabled("cpu"), "dtype": torch.get_autocast_dtype("cpu")}

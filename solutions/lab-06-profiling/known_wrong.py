@@ -18,7 +18,7 @@ KNOWN_WRONG = (
         "sorts_what_it_is_given",
         fails=("merged/merged",),
         read="handbook/profiling-and-roofline.md#one-step-as-fractions",
-        explanation="""The caller's own list is changed. Whoever goes through it at the same time, or relies on its
+        explanation="""The caller's own list is changed. Code that goes through it at the same time, or relies on its
         order, gets another list than before. `sorted(intervals)` makes a new one.""",
         change="""
 +    intervals.sort()
@@ -91,7 +91,7 @@ KNOWN_WRONG = (
         fails=("phase_fractions/absent",),
         read="handbook/profiling-and-roofline.md#one-step-as-fractions",
         explanation="""A phase without any range has no fraction at all. A trace whose loader nobody named has no
-        `data`: its fraction is 0.0, and whoever reads the dictionary expects all five names.""",
+        `data`: its fraction is 0.0, and code that reads the dictionary expects all five names.""",
         change="""
 -    return statistics.median(end - start for start, end in steps) / 1000, fractions
 +    present = {name: fraction for name, fraction in fractions.items() if fraction or name == "idle"}
@@ -1014,7 +1014,8 @@ import warnings
         "errors_swallowed",
         fails=("watch/removed",),
         read="handbook/profiling-and-roofline.md#looking-inside-with-hooks",
-        explanation="""An exception in the block ends there. Whoever runs the block believes that the step worked, and
+        explanation="""An exception in the block ends there. The code that runs the block continues as if the
+        step had worked, and
         trains on. Clean up in `finally`, and let the exception pass.""",
         change="""
          yield log

@@ -1192,7 +1192,7 @@ def shard(length, rank, ranks, *, epoch, seed=0, shuffle=True, drop_last=False):
         "losses_of_all_ranks_added_up",
         fails=("accumulate/loss",),
         read="handbook/distributed-data-parallel.md#how-ddp-hides-it",
-        explanation="""What is returned is K times the mean loss: what is logged grows with the number of ranks.""",
+        explanation="""The function returns K times the mean loss: what is logged grows with the number of ranks.""",
         change="""
 -    return total.item()
 +    return total.item() * ranks

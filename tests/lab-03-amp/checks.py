@@ -83,7 +83,7 @@ def dtypes(kind: str, policy: str) -> Judge:
 
 
 def a_new_list(got: Answers, expected: Answers) -> str | None:
-    """What came back is a list, and no list of the caller."""
+    """Passes if the answer is a list, and no list of the caller."""
     if not equal(got["type"], "list"):
         return f"what came back is of type {shorten(got['type'])}; a list was expected."
     return None if equal(got["new"], expected["new"]) else "the list that came back is `args` itself; make a new list."
@@ -175,7 +175,7 @@ def defaults(got: Answers, expected: Answers) -> str | None:
 
 
 def a_list_of_positions(got: Answers, expected: Answers) -> str | None:
-    """What came back is a list."""
+    """Passes if the answer is a list."""
     if equal(got["type"], "list"):
         return None
     return f"what came back is of type {shorten(got['type'])}; a list of positions, [] if all are finite, was expected."

@@ -343,7 +343,7 @@ def lengths_are_right(got: Answers, expected: Answers) -> str | None:
 
 # ----------------------------------------------------------------------------------------------------------- selective
 def reused_values(got: Answers, expected: Answers) -> str | None:
-    """What both calls return; a weight changes in between, so that kept outputs differ from new ones."""
+    """The values that both calls return; a weight changes in between, so that kept outputs differ from new ones."""
     for kind in ("products", "GELUs"):
         if not equal(got[f"early, {kind}"], 0):
             return f"keep_or_reuse itself ran the function {counted(got[f'early, {kind}'])} times; expected 0."

@@ -31,7 +31,7 @@ Progress = Callable[[Grade, bool], None]
 
 @dataclass(frozen=True)
 class ClassRun:
-    """What a run is asked to do. `rules` are recorded in OUT, and hold for later runs that do not name others."""
+    """The tasks of a run. `rules` are recorded in OUT, and hold for later runs that do not name others."""
 
     out: Path
     submissions: Path | None = None  # None to take the files that OUT holds

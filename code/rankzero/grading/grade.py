@@ -53,7 +53,7 @@ class Flag:
 
 @dataclass(frozen=True)
 class Adjustment:
-    """What a person has decided on a student's points or deadline: a row of OUT/adjustments.csv."""
+    """A person's decision on a student's points or deadline: a row of OUT/adjustments.csv."""
 
     student: str  # id
     lab: str  # number; empty for all labs

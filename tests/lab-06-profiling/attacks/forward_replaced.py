@@ -17,7 +17,7 @@ def note(module, activations, gradients):
         if on[0]:
             activations.append(wide(output).square().mean().sqrt())
             if output.requires_grad:
-                output.register_hook(lambda slopes: (on[0] and gradients.append(wide(slopes).norm())) or None)
+                output.register_hook(lambda gradient: (on[0] and gradients.append(wide(gradient).norm())) or None)
         return output
 
     module.forward = run
