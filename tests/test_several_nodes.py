@@ -389,11 +389,13 @@ def test_two_pods_make_one_world(cluster: Cluster) -> None:
     assert [report["argv"] for report in reports] == [["--batch-size", "64", "--checkpoint", "runs/rankzero.pt"]] * 4
 
 
-def test_process_1_of_a_deleted_pod_passes_sigterm_to_its_ranks_and_waits(cluster: Cluster) -> None:
+@pytest.mark.parametrize("deleted", [0, 1])
+def test_process_1_of_a_deleted_pod_passes_sigterm_to_its_ranks_and_waits(cluster: Cluster, deleted: int) -> None:
     replace_starter(cluster, REPORT.replace("sys.argv[2:]", "['wait']"))
     nodes = pod(cluster, 0, gpus=1), pod(cluster, 1, gpus=1)
     cluster.wait_for(2)
-    for deleted, node in enumerate(nodes, start=1):
-        node.terminate()  # the command's own process, as Kubernetes does: not the rank, and not a shell above torchrun
-        assert wait_for_end(node)[0] == 1
-        assert len(cluster.reports("SIGTERM")) == deleted
+    node = nodes[deleted]
+    node.terminate()  # the command's own process, as Kubernetes does: not the rank, and not a shell above torchrun
+    assert wait_for_end(node)[0] == 1
+    # The other agent may notice that its peer left and end its own rank too, so only this node's rank is asserted.
+    assert node.pid in {report["agent"] for report in cluster.reports("SIGTERM")}
