@@ -437,7 +437,7 @@ def test_the_first_failure_and_its_diagnosis_end_the_report(tmp_path: Path, clie
     assert re.search(r"FAIL     train_step +1 of 10\n", text)
     assert re.search(r"ok       evaluate +10 of 10\n", text)
     assert "ok       leaves" not in text, "an exercise that passes takes one line"
-    last = ["learning_rate\n", "nothing moves.", "FAIL     returns the loss", "of type Tensor", "returns the graph."]
+    last = ["learning_rate\n", "Nothing moved.", "FAIL     returns the loss", "of type Tensor", "The loss comes back"]
     places = [text.rindex(part) for part in last]
     assert places == sorted(places)
     assert text.endswith("Read handbook/backpropagation.md#who-holds-the-graph\n")

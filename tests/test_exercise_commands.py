@@ -189,7 +189,7 @@ class Screen:
         self.leader, follower = pty.openpty()
         termios.tcsetwinsize(follower, (24, 80))
         command = [sys.executable, "-m", "rankzero.cli", *arguments]
-        environment = {**os.environ, "TERM": "dumb"}
+        environment = {**os.environ, "TERM": "dumb", "LINES": "24"}
         self.process = subprocess.Popen(command, stdin=follower, stdout=follower, stderr=follower, env=environment)
         os.close(follower)
 

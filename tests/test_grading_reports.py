@@ -212,7 +212,7 @@ def test_a_student_page_has_the_failure_its_cause_a_link_and_the_command_to_repe
         "48 of 50 points",
         "2 points are open. Begin with train_step",
         "is not misled by gradients that were there before the loss is 1; expected 2.",
-        "A known mistake: cleared too late The gradients are cleared after the update, not before.",
+        "A known mistake The gradients are cleared after the update, not before.",
         "Read The order is the algorithm, in Training loop handbook/training-loop.md#the-order-is-the-algorithm",
         "Your code printed printed this",
         "rankzero hint 02 train_step",
@@ -286,7 +286,8 @@ def test_the_class_page_counts_grades_mistakes_and_lost_points(tmp_path: Path) -
     assert "F L04: exercises.py, line 3: invalid syntax." in words
     assert f"F L01 import, line 12: imports os identical: {alike}" in words, "the list of names is complete"
     assert "F L01 9.2" in words
-    assert "cleared too late 3 · 75 %" in words, "of the four files that load"
+    mistake = "train_step 3 · 75 % The gradients are cleared after the update, not before."
+    assert mistake in words, "of the four files that load"
     assert "follows each batch alone when called again, and runs the model once per step 2 2" in words
     assert "is not misled by gradients that were there before 3 3" in words
     assert "the median is 48 of 50 points; 1 with all points." in words
@@ -579,7 +580,15 @@ def test_the_manifest_sets_when_gradescope_shows_points() -> None:
     assert {written["visibility"], *(test["visibility"] for test in written["tests"])} == {"after_due_date"}
 
 
-def test_results_for_gradescope_name_the_mistake_and_the_graded_file() -> None:
+def test_a_diagnosis_describes_behavior_without_the_name_of_the_solution_that_matched(tmp_path: Path) -> None:
+    feedback = gradescope_results.results(LATE, LAB)["tests"]
+    for text in (student_page(LATE).words, class_page(tmp_path, LATE).words, printed(LATE), str(feedback)):
+        assert "cleared after the update" in " ".join(text.split())
+        assert "too late" not in text
+        assert "cleared_too_late" not in text
+
+
+def test_results_for_gradescope_explain_the_mistake_and_the_graded_file() -> None:
     written = gradescope_results.results(LATE, LAB)
     failed = [test for test in written["tests"] if test["status"] == "failed"]
     assert [(test["number"], test["score"], test["max_score"], test["tags"]) for test in failed] == [
@@ -587,7 +596,7 @@ def test_results_for_gradescope_name_the_mistake_and_the_graded_file() -> None:
     ]
     assert failed[0]["name"] == "train_step is not misled by gradients that were there before"
     assert failed[0]["output"] == (
-        "the loss is 1; expected 2.\n\nA known mistake, cleared too late: The gradients are cleared after the update, "
+        "the loss is 1; expected 2.\n\nA known mistake: The gradients are cleared after the update, "
         "not before.\nRead handbook/training-loop.md#the-order-is-the-algorithm\n\nThe code printed:\nprinted this\n"
     )
     assert written["output"].splitlines() == [
@@ -652,7 +661,7 @@ def printed(grade: Grade, **options: Any) -> str:
 def test_the_terminal_shows_points_mistakes_and_penalty() -> None:
     words = " ".join(printed(LATE).split())
     assert words.startswith("Ada Lovelace (s7), Lab 02: Single-GPU training loop")
-    assert "This is a known mistake: cleared too late." in words
+    assert "A known mistake: The gradients are cleared after the update, not before." in words
     assert "49 of 50 points" in words
     assert "Handed in 1 day late: 5 taken off, which leaves 44." in words
     assert "does not count as zero" in printed(TROUBLE)

@@ -19,6 +19,7 @@ WORDS = {
     "skipped": ("blocked", "yellow"),
     "todo": ("todo", "dim"),
 }
+KNOWN = "A known mistake:"
 FORMS = 7  # of `failure_lines`, from all that is known to the least
 PRINTED = {5: 3, 6: 0}  # by form: the printed lines that are shown, if not all
 
@@ -111,6 +112,6 @@ def _printed(results: Sequence[Result], width: int, most: int | None) -> list[Te
 
 
 def _diagnosis(diagnosis: Diagnosis, width: int) -> list[Text]:
-    heading = paragraph(f"This is a known mistake: {diagnosis.name.replace('_', ' ')}.", width, 2, "yellow")
-    read = paragraph(f"Read {diagnosis.read}", width, 2, "dim")
-    return [*heading, *paragraph(diagnosis.explanation, width, 2), *read]
+    first, *more = paragraph(f"{KNOWN} {diagnosis.explanation}", width, 2)
+    first.stylize("yellow", 2, 2 + len(KNOWN))
+    return [first, *more, *paragraph(f"Read {diagnosis.read}", width, 2, "dim")]
