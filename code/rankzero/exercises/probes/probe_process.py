@@ -7,7 +7,6 @@ import sys
 from bdb import BdbQuit
 from collections.abc import Callable
 from json import dumps  # bound before a learner's file can change the module's function
-from operator import call, is_
 from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Any, NoReturn
@@ -97,18 +96,14 @@ def _answer(request: dict[str, Any], send: Callable[[dict[str, Any]], None]) -> 
     if not request.get("trusted"):
         rank_probes.TAMPER_CHECK = tamper_check
         tamper_check.watch_value("the probes", rank_probes, "TAMPER_CHECK")
-    # In this frame, which runs already, the learner's code can change neither the comparison nor what it compares.
-    getters, spaces, keys, values, functions, results = tamper_check.seal()
-    every, each, same, invoke, ordered, text = all, map, is_, call, tuple, tamper_text
+    unchanged, text = tamper_check.comparison(), tamper_text
     send({"status": READY})
     for name, seed in request["probes"]:
         if seed != loaded_seed:
             _set_alarm(request, file, send, loading=True)
             try:
                 learner = load(file)
-                intact = every(each(same, each(invoke, getters, spaces, keys), values))
-                intact = intact and ordered(each(invoke, functions)) == results
-                if not intact or tamper_check.hidden():
+                if not unchanged():
                     raise LoadError(text(file.name, tamper_check.changed()))
             except LoadError as error:
                 send({"status": "error", "text": str(error), "loading": True})
@@ -120,10 +115,8 @@ def _answer(request: dict[str, Any], send: Callable[[dict[str, Any]], None]) -> 
             send(_missing_function(learner, missing[0], file))
             continue
         reply = _probe(getattr(probes, name), learner, seed, file)
-        intact = every(each(same, each(invoke, getters, spaces, keys), values))
-        intact = intact and ordered(each(invoke, functions)) == results
-        if not intact or tamper_check.hidden():
-            intact, reply = False, {"status": "error", "text": text(file.name, tamper_check.changed())}
+        if not (intact := unchanged()):
+            reply = {"status": "error", "text": text(file.name, tamper_check.changed())}
         send(reply)
         if not intact or reply["status"] == "timeout":
             return  # the change would persist; ranks that hang would hang in the next probe too

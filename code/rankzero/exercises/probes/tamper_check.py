@@ -2,18 +2,21 @@
 
 A probe that compares with a changed `torch.equal`, or counts with a changed counter, could return any result. Code in
 the same process could change the check, too. So what is compared lies in tuples, made before the learner's file is
-loaded, and a running function compares it by functions of C alone: see `Seal`. Code that puts a change back in time, or
-writes memory, still escapes, so `grading` does not rely on this check.
+loaded, and a suspended generator compares it by functions of C alone. Code that puts a change back in time, or writes
+memory, still escapes, so `grading` does not rely on this check.
+
+The comparison runs after every probe, so it is quick: one call of an `itemgetter` or `attrgetter` reads all that is
+watched in a module, a class or a function.
 """
 
 import functools
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from operator import call
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain, starmap
+from operator import attrgetter, call, is_, itemgetter
 from types import (
     BuiltinFunctionType,
     FunctionType,
-    MappingProxyType,
     MethodDescriptorType,
     ModuleType,
     WrapperDescriptorType,
@@ -40,10 +43,9 @@ _PARTS = (
     *(classmethod, staticmethod, property, functools.partial, np.ufunc, type(np.allclose)),
 )
 SETTING = "the setting of "
-
-# (getters, spaces, keys, values, functions, results): `call(getter, space, key)` is the value, and `call(function)`
-# equals the result. A frame that runs already compares them by all, map, operator.is_ and operator.call, bound before.
-Seal = tuple[tuple[Any, ...], tuple[Any, ...], tuple[Any, ...], tuple[Any, ...], tuple[Any, ...], tuple[Any, ...]]
+_OF_FUNCTION = attrgetter("__code__", "__defaults__", "__kwdefaults__")
+_OF_CELL = attrgetter("cell_contents", "cell_contents")  # of one name, a getter would return no tuple
+_OF_CLASS = attrgetter("__bases__", "__bases__")
 
 
 class TamperCheck:
@@ -51,46 +53,46 @@ class TamperCheck:
 
     def __init__(self) -> None:
         watched = sorted(name for name in sys.modules if name in MODULES or name.startswith("rankzero."))
-        self._places: list[tuple[str, Any, Any, Any, Any]] = []  # name, getter, space, key, value
+        # Names, a function that reads their values, its argument, and the values.
+        self._places: list[tuple[Sequence[str], Callable[[Any], tuple[Any, ...]], Any, tuple[Any, ...]]] = []
+        self._kinds: list[tuple[str, Any, type]] = []  # name of a module or class, itself, its type
         self._classes: list[tuple[str, Mapping[str, Any], set[str], type]] = []
         self._seen: set[int] = set()
-        self._seal: Seal | None = None
+        self._watch_keys(watched, sys.modules, watched)
         for name in watched:
-            self._watch(name, dict.get, sys.modules, name)
             self.add(name, sys.modules[name])
-        for name, function, argument in _settings():
-            self._watch(SETTING + name, call, function, argument)
-        self._function_names, self._functions = zip(*_settings_without_argument().items(), strict=True)
-        self._results = tuple(map(call, self._functions))
+        self._settings = [(SETTING + name, asked, call(*asked)) for name, *asked in _settings()]
 
     def add(self, name: str, module: ModuleType) -> None:
         """Watches this module as well."""
-        self._seal = None
-        self._watch(name, type.__call__, type, module)
+        self._kinds.append((name, module, type(module)))
         self._keep(name, vars(module))
         for value in list(vars(module).values()):
             if issubclass(type(value), type) and value.__flags__ & _HEAP and id(value) not in self._seen:
                 self._seen.add(id(value))
                 class_name = f"{value.__module__}.{value.__name__}"
-                self._watch(class_name, type.__call__, type, value)
-                self._watch(class_name, getattr, value, "__bases__")
+                self._kinds.append((class_name, value, type(value)))
+                self._watch([class_name, class_name], _OF_CLASS, value)
                 self._keep(class_name, vars(value), value)
 
     def watch_value(self, name: str, module: ModuleType, key: str) -> None:
         """Watches a variable of a module as well."""
-        self._seal = None
-        self._watch(name, dict.get, vars(module), key)
+        self._watch_keys([name], vars(module), [key])
 
-    def _watch(self, name: str, getter: Any, space: Any, key: Any) -> None:
-        self._places.append((name, getter, space, key, call(getter, space, key)))
+    def _watch_keys(self, names: Sequence[str], space: Mapping[str, Any], keys: Sequence[str]) -> None:
+        if keys:  # the first key twice, because a getter of one key would return no tuple
+            self._watch([names[0], *names], itemgetter(keys[0], *keys), space)
+
+    def _watch(self, names: Sequence[str], getter: Callable[[Any], tuple[Any, ...]], owner: Any) -> None:
+        self._places.append((names, getter, owner, getter(owner)))
 
     def _keep(self, name: str, space: Mapping[str, Any], kind: type | None = None) -> None:
-        getter = MappingProxyType.get if kind else dict.get
-        for key, value in list(space.items()):
-            if issubclass(type(value), _PARTS) and f"{name}.{key}" not in BY_TORCH:
-                self._watch(f"{name}.{key}", getter, space, key)
-                for function in _functions_in(value):
-                    self._keep_function(f"{name}.{key}", function)
+        parts = {key: value for key, value in space.items() if issubclass(type(value), _PARTS)}
+        keys = [key for key in parts if f"{name}.{key}" not in BY_TORCH]
+        self._watch_keys([f"{name}.{key}" for key in keys], space, keys)
+        for key in keys:
+            for function in _functions_in(parts[key]):
+                self._keep_function(f"{name}.{key}", function)
         if kind:
             self._classes.append((name, space, set(space), kind))
 
@@ -98,29 +100,56 @@ class TamperCheck:
         if id(function) in self._seen:
             return
         self._seen.add(id(function))
-        for key in ("__code__", "__defaults__", "__kwdefaults__"):
-            self._watch(name, getattr, function, key)
-        for key in function.__kwdefaults__ or ():
-            self._watch(name, dict.get, function.__kwdefaults__, key)
+        self._watch([name] * 3, _OF_FUNCTION, function)
+        if keywords := function.__kwdefaults__:
+            self._watch_keys([name] * len(keywords), keywords, [*keywords])
         for cell in function.__closure__ or ():
             if _is_filled(cell) and issubclass(type(cell.cell_contents), _PARTS):
-                self._watch(name, getattr, cell, "cell_contents")
+                self._watch([name, name], _OF_CELL, cell)
 
-    def seal(self) -> Seal:
-        """Returns everything to compare, in tuples, which no code can change; see `Seal`."""
-        if self._seal is None:
-            _, getters, spaces, keys, values = zip(*self._places, strict=True)
-            self._seal = (getters, spaces, keys, values, self._functions, self._results)
-        return self._seal
+    def comparison(self) -> Callable[[], bool]:
+        """Returns a function of C that returns whether everything is unchanged.
+
+        It resumes a generator, which the learner's code can neither change nor replace.
+        """
+        generator = self._compare()
+        next(generator)
+        return generator.__next__
+
+    def _compare(self) -> Iterator[bool]:
+        every, each, same, invoke, size, kind, ordered = all, map, is_, call, len, type, tuple
+        joined, invoke_each, hidden, failure, intact = chain.from_iterable, starmap, self.hidden, Exception, True
+        _, getters, owners, parts = zip(*self._places, strict=True)
+        _, objects, kinds = zip(*self._kinds, strict=True)
+        _, settings, results = zip(*self._settings, strict=True)
+        _, spaces, names, _ = zip(*self._classes, strict=True)
+        values, sizes = ordered(joined(parts)), ordered(each(size, names))
+        while True:
+            yield intact
+            try:
+                intact = every(each(same, joined(each(invoke, getters, owners)), values))
+                intact = intact and every(each(same, each(kind, objects), kinds))
+                intact = intact and ordered(invoke_each(invoke, settings)) == results
+                intact = intact and (ordered(each(size, spaces)) == sizes or not hidden())
+            except failure:  # something is no longer there
+                intact = False
 
     def changed(self) -> str:
         """Returns the name of the first changed function, class, module or setting; an empty string if none has."""
-        for name, function, result in zip(self._function_names, self._functions, self._results, strict=True):
-            if function() != result:
+        for name, asked, result in self._settings:
+            if call(*asked) != result:
                 return name
-        for name, getter, space, key, value in self._places:
-            if call(getter, space, key) is not value:
+        for name, value, kind in self._kinds:
+            if type(value) is not kind:
                 return name
+        for names, getter, owner, values in self._places:
+            try:
+                now = getter(owner)
+            except (KeyError, ValueError) as error:
+                return next((name for name in names if name.endswith(f".{error.args[0]}")), names[0])
+            for name, value, before in zip(names, now, values, strict=True):
+                if value is not before:
+                    return name
         return self.hidden()
 
     def hidden(self) -> str:
@@ -145,8 +174,8 @@ def tamper_text(file: str, changed: str) -> str:
     return f"{file} changes {name}, which it does not define: use it unchanged, or write a new function"
 
 
-def _settings() -> Iterator[tuple[str, Callable[..., Any], Any]]:
-    """Yields settings of the process that change what probes compute: a function of C, and its argument."""
+def _settings() -> Iterator[tuple[Any, ...]]:
+    """Yields settings of the process that change what probes compute: name, a function of C, and its arguments."""
     import torch
     import torch.nn.modules.module
 
@@ -156,21 +185,13 @@ def _settings() -> Iterator[tuple[str, Callable[..., Any], Any]]:
         for name, hooks in vars(module).items():
             if name.startswith("_global_") and isinstance(hooks, dict):
                 yield name.strip("_").replace("_", " "), len, hooks
-
-
-def _settings_without_argument() -> Mapping[str, Callable[[], Any]]:
-    """Returns more settings: functions of C by name."""
-    import torch
-
-    return {
-        f"{SETTING}torch's default dtype": torch.get_default_dtype,
-        f"{SETTING}torch's anomaly mode": torch.is_anomaly_enabled,
-        f"{SETTING}torch's inference mode": torch.is_inference_mode_enabled,
-        f"{SETTING}torch's default device or function mode": torch._C._len_torch_function_stack,
-        f"{SETTING}torch's dispatch mode": torch._C._len_torch_dispatch_stack,
-        f"{SETTING}Python's trace function": sys.gettrace,
-        f"{SETTING}Python's profile function": sys.getprofile,
-    }
+    yield "torch's default dtype", torch.get_default_dtype
+    yield "torch's anomaly mode", torch.is_anomaly_enabled
+    yield "torch's inference mode", torch.is_inference_mode_enabled
+    yield "torch's default device or function mode", torch._C._len_torch_function_stack
+    yield "torch's dispatch mode", torch._C._len_torch_dispatch_stack
+    yield "Python's trace function", sys.gettrace
+    yield "Python's profile function", sys.getprofile
 
 
 def _functions_in(value: Any) -> Iterator[FunctionType]:
