@@ -44,7 +44,7 @@ def test_start_check_hint_and_status_work_together(tmp_path: Path) -> None:
     assert file.read_bytes() == LAB.stubs.read_bytes()
     code, output = run("check", "02", "learning_rate")
     assert code == 1
-    assert re.search(r"Next: write learning_rate, line \d+ of exercises.py. A hint: rankzero hint 02", output)
+    assert re.search(r"Next: write learning_rate, line \d+ of exercises.py\nA hint: rankzero hint 02 learn", output)
     assert "Read handbook/learning-rate-and-schedules.md" in output
     assert "hint 1 of 3" in run("hint", "02", "learning_rate")[1]
     assert "hint 2 of 3" in run("hint", "02", "learning_rate")[1]
@@ -223,10 +223,15 @@ def test_watch_checks_again_on_save_and_q_ends_it(tmp_path: Path) -> None:
         assert "7 of 10 points" in screen.until("q quit")
         screen.press("h")
         screen.until("hint 1 of 3")
+        assert "h hint   s solution" in screen.until("q quit"), "the keys stay below what they print"
         screen.press("l")
         screen.until("train_step   7 of 10 points")
+        screen.until("q quit")
         file.write_text(LAB.reference.read_text())
-        assert "10 of 10 points" in screen.until("q quit")
+        shown = screen.until("q quit")
+        assert "10 of 10 points" in shown
+        assert "train_step passes: s shows the solution beside yours." in shown
+        assert "rankzero compare" not in shown, "which is what the key s does"
         screen.press("l")
         screen.until("ok       train_step   10 of 10 points")
         screen.press("h")

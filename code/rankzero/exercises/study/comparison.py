@@ -63,7 +63,7 @@ def _code(file: Path, function: str) -> list[str]:
 def _diff(yours: list[str], solution: list[str]) -> list[str]:
     """Returns all lines, each after its mark: '-' for yours, '+' for the solution's, ' ' for both."""
     if yours == solution:
-        return [*(f"  {line}" for line in yours), "", "  Your code is the solution, letter by letter."]
+        return [f"  {yours[0]}", "  Your code is the solution, letter by letter."]
     return [line for line in difflib.ndiff(yours, solution) if not line.startswith("?")]
 
 
@@ -72,6 +72,8 @@ def _rows(line: str, width: int) -> list[Text]:
     indent = min(len(line) - len(line[2:].lstrip()) + 2, width // 2)
     rows = []
     while len(line) > width:
-        rows.append(Text(line[:width], style=STYLES.get(mark, "")))
-        line = f"{mark}{' ' * (indent - 1)}{line[width:]}"
+        space = line.rfind(" ", indent + 1, width + 1)
+        end = space if space > 0 else width
+        rows.append(Text(line[:end], style=STYLES.get(mark, "")))
+        line = f"{mark}{' ' * (indent - 1)}{line[end:].lstrip()}"
     return [*rows, Text(line, style=STYLES.get(mark, ""))]

@@ -20,8 +20,8 @@ WORDS = {
     "todo": ("todo", "dim"),
 }
 KNOWN = "A known mistake:"
-FORMS = 7  # of `failure_lines`, from all that is known to the least
-PRINTED = {5: 3, 6: 0}  # by form: the printed lines that are shown, if not all
+FORMS = 8  # of `failure_lines`, from all that is known to the least
+PRINTED = {5: 3, 6: 1, 7: 0}  # by form: the printed lines that are shown, if not all
 
 
 def state(results: Sequence[Result]) -> str:

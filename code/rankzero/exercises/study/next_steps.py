@@ -12,8 +12,11 @@ from rankzero.exercises.study import progress
 from rankzero.exercises.study.exercise_display import needs, state
 
 
-def next_steps(lab: Lab, report: Report, exercises: tuple[Exercise, ...]) -> list[str]:
-    """Returns the sentences to print below a report; none below a failure, which is to be read first."""
+def next_steps(lab: Lab, report: Report, exercises: tuple[Exercise, ...], keys: bool = False) -> list[str]:
+    """Returns the sentences to print below a report; none below a failure, which is to be read first.
+
+    With `keys`, without the commands for which a watch has keys: hint and compare.
+    """
     if report.unusable:
         return []
     results = {exercise: [r for r in report.results if r.exercise == exercise.name] for exercise in exercises}
@@ -24,13 +27,11 @@ def next_steps(lab: Lab, report: Report, exercises: tuple[Exercise, ...]) -> lis
         if states[exercise] == "todo":
             unwritten = next((name for name in exercise.functions if _line(Path(report.file), name, stub=True)), "")
             where = f", line {_line(Path(report.file), unwritten)} of {Path(report.file).name}" if unwritten else ""
-            return [
-                f"Next: write {unwritten or exercise.name}{where}. A hint: rankzero hint {lab.number} {exercise.name}",
-                f"Read {section(lab, exercise)}",
-            ]
+            hint = [] if keys else [f"A hint: rankzero hint {lab.number} {exercise.name}"]
+            return [f"Next: write {unwritten or exercise.name}{where}", *hint, f"Read {section(lab, exercise)}"]
     if blocked := [exercise for exercise in exercises if states[exercise] == "skipped"]:
         return [f"Next: rankzero check {lab.number} {needs(blocked[0], results[blocked[0]])[0]}"]
-    steps = [offer(lab, exercises[0])] if len(exercises) == 1 else []
+    steps = [offer(lab, exercises[0])] if len(exercises) == 1 and not keys else []
     points = progress.of_lab(lab).points | report.by_exercise()
     following = next((each for each in exercises_of(lab) if points.get(each.name, 0) < each.points), None)
     if not following:

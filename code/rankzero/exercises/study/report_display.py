@@ -1,5 +1,6 @@
 """Report display: prints reports, in colors on a terminal, as plain text in a file, at most 80 columns wide."""
 
+import itertools
 from dataclasses import replace
 
 from rich.console import Console
@@ -43,12 +44,15 @@ def show_on_screen(
     report = escape_report(report)
     width = console.width
     short_name = report.file if len(report.file) <= NAME_COLUMNS else f"…{report.file[-NAME_COLUMNS:]}"
-    lines = beginning = _beginning(replace(report, file=short_name), exercises, width)
+    named = replace(report, file=short_name)
+    lines = beginning = _beginning(named, exercises, width)
     if detailed := _detailed(report, exercises):
         command = f"rankzero check {report.lab} {detailed[0].name} --seed {report.seed}{options}"
         note = paragraph(f"Shortened; all of it: {command}", width, style="dim")
-        for form in range(exercise_display.FORMS):
-            lines = [*beginning, *note * (form > 0), Text(), *_failure(report, detailed[0], width, form)]
+        folded = _folded(named, exercises, width)
+        for above, form in itertools.product((beginning, folded), range(exercise_display.FORMS)):
+            shortened = form > 0 or above is folded
+            lines = [*above, *note * shortened, Text(), *_failure(report, detailed[0], width, form)]
             if len(lines) <= rows:
                 break
         else:  # a screen of few rows, or an exercise that says very much
@@ -73,9 +77,7 @@ def _detailed(report: Report, exercises: tuple[Exercise, ...]) -> list[Exercise]
 
 def _beginning(report: Report, exercises: tuple[Exercise, ...], width: int) -> list[Text]:
     """Returns a line for each exercise, or the error of a file that does not load; then points, seed and file."""
-    end = Text.assemble(
-        (f"{report.points} of {report.max_points} points", "bold"), f"   seed {report.seed}   {report.file}"
-    )
+    end = _points_line(report)
     if report.unusable:
         sentence, *source = report.unusable.splitlines()
         text = "\n".join([f"{sentence} Nothing can be checked before that is fixed.", *source])
@@ -83,6 +85,21 @@ def _beginning(report: Report, exercises: tuple[Exercise, ...], width: int) -> l
     name_width = max(len(exercise.name) for exercise in exercises)
     lines = [summary_lines(exercise, _results(report, exercise), name_width, width) for exercise in exercises]
     return [line for exercise_lines in lines for line in exercise_lines] + [end]
+
+
+def _folded(report: Report, exercises: tuple[Exercise, ...], width: int) -> list[Text]:
+    """Returns a line for all exercises in the same state, with their number; then points, seed and file."""
+    states = [state(_results(report, exercise)) for exercise in exercises]
+    lines = []
+    for kind in dict.fromkeys(states):
+        count, (word, style) = states.count(kind), WORDS[kind]
+        lines += verdict(word, f"{count} {'exercise' if count == 1 else 'exercises'}", width, style)
+    return [*lines, _points_line(report)]
+
+
+def _points_line(report: Report) -> Text:
+    points = f"{report.points} of {report.max_points} points"
+    return Text.assemble((points, "bold"), f"   seed {report.seed}   {report.file}")
 
 
 def _failure(report: Report, exercise: Exercise, width: int, form: int = 0) -> list[Text]:

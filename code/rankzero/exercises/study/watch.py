@@ -1,12 +1,13 @@
 """Watch: checks the learner's file after every save; keys show a hint, a solution or the list, or end the watch."""
 
 import contextlib
+import functools
 import select
 import sys
 import termios
 import time
 import tty
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from rankzero.exercises.study.comparison import comparison_lines
 from rankzero.exercises.study.next_steps import next_steps, other_hints
 from rankzero.exercises.study.text_lines import paragraph
 
+KEYS = "h hint   s solution of what passes   l list   q quit   (save to check)"
 POLL_S = 0.1
 GONE_S = 0.5  # after which a missing file counts as gone: an editor may delete the file and write it again
 
@@ -42,7 +44,9 @@ class Session:
 
     def run(self) -> None:
         """Watches until `q` is pressed."""
-        follow(self.file, self.check, self.gone, {"h": self.hint, "s": self.solution, "l": self.list})
+        actions = {"h": self.hint, "s": self.solution, "l": self.list}
+        on_key = {key: functools.partial(self._answer, action) for key, action in actions.items()}
+        follow(self.file, self.check, self.gone, on_key)
 
     def check(self) -> None:
         """Checks the file and prints the report, with the failure to read and the keys on the last rows."""
@@ -65,14 +69,15 @@ class Session:
         new = [exercise for exercise in passing if points[exercise.name] > before.get(exercise.name, 0)]
         self.passed = next(iter(new or [exercise for exercise in passing if exercise == self.passed]), None)
         screen.rule()
-        steps = [
-            paragraph(text, screen.width, style="green") for text in next_steps(self.lab, self.report, self.exercises)
-        ]
+        sentences = next_steps(self.lab, self.report, self.exercises, keys=True)
+        if sentences and new:
+            sentences = [f"{new[0].name} passes: s shows the solution beside yours.", *sentences]
+        steps = [paragraph(text, screen.width, style="green") for text in sentences]
         rows = screen.height - 3 - sum(map(len, steps))  # without the rule, the keys, and the row of the cursor
         display.show_on_screen(self.report, self.exercises, screen, rows, self.options)
         for lines in steps:
             display.print_lines(lines, screen)
-        screen.print("h hint   s solution of what passes   l list   q quit   (save to check)", style="dim")
+        screen.print(KEYS, style="dim")
 
     def gone(self) -> None:
         """Prints that the file is gone."""
@@ -103,12 +108,17 @@ class Session:
         """Prints the exercises and their points."""
         display.show_list(self.exercises, self._points(), display.make_console())
 
+    def _answer(self, action: Callable[[], None]) -> None:
+        """Prints what a key asks for, and the keys again below it."""
+        action()
+        display.make_console().print(KEYS, style="dim")
+
     def _points(self) -> dict[str, int]:
         return self.report.by_exercise() if self.report else {}
 
 
 def follow(
-    file: Path, on_save: Callable[[], None], on_gone: Callable[[], None], on_key: dict[str, Callable[[], None]]
+    file: Path, on_save: Callable[[], None], on_gone: Callable[[], None], on_key: Mapping[str, Callable[[], None]]
 ) -> None:
     """Calls `on_save` now and after every save of `file`; `on_key[key]` when that key is pressed; returns at `q`.
 
