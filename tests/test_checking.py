@@ -15,9 +15,10 @@ from rich.console import Console
 from rankzero.curriculum import find_lab
 from rankzero.errors import UserError
 from rankzero.exercises.checks.check import Exercise, exercises_of
+from rankzero.exercises.checks.diagnosis import same_answers
 from rankzero.exercises.checks.judges import mismatch_text, number_equals
 from rankzero.exercises.checks.known_wrong import KnownWrong, known_wrong, wrong_source
-from rankzero.exercises.checks.probe_client import LocalProbeClient, ProbeClient
+from rankzero.exercises.checks.probe_client import LocalProbeClient, ProbeClient, Reply
 from rankzero.exercises.checks.report import Report
 from rankzero.exercises.checks.runner import check_file
 from rankzero.exercises.probes.answers import AnswerError, decode, encode, equal
@@ -356,6 +357,25 @@ def test_each_of_two_mistakes_is_explained(tmp_path: Path, client: LocalProbeCli
     *changes, expected = COMBINED[name]
     report = check(altered(tmp_path, *changes), client)  # type: ignore[arg-type]
     assert sorted(diagnosis.name for diagnosis in report.diagnoses) == sorted(expected)
+
+
+SAME_CAUSE = {
+    "paths": ("No such file or directory: '/tmp/tmpa1/moved.rng'", "No such file or directory: '/x/moved.pt.opt'"),
+    "attributes of None": ("'NoneType' object has no attribute 'norm'", "'NoneType' object has no attribute 'square'"),
+}
+
+
+@pytest.mark.parametrize("name", SAME_CAUSE)
+def test_errors_that_differ_in_paths_or_attributes_of_none_are_of_one_mistake(name: str) -> None:
+    one, other = (Reply("error", cause=f"Error: {text}") for text in SAME_CAUSE[name])
+    assert same_answers(one, other)
+    assert not same_answers(one, Reply("error", cause="Error: division by zero"))
+
+
+def test_whole_numbers_are_of_one_mistake_only_if_they_are_equal() -> None:
+    one, other = (Reply("answered", {"bytes": [number]}) for number in (10**12, 10**12 + 4))
+    assert not same_answers(one, other)
+    assert same_answers(one, one)
 
 
 def test_an_unknown_mistake_is_not_explained(tmp_path: Path, client: LocalProbeClient) -> None:

@@ -28,6 +28,7 @@ class Check:
     judge: Judge
     requires: tuple[str, ...] = ()
     seconds: float = 5.0  # time limit of the probe, where it runs alone
+    tolerance: float = 1e-9  # between the numbers of codes with one mistake, which may compute in another order
 
 
 @dataclass(frozen=True)

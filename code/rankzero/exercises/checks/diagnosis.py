@@ -1,6 +1,8 @@
 """Diagnosis: the known-wrong solutions that give the same answers as a learner's code."""
 
+import re
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 from rankzero.exercises.checks.check import Check
 from rankzero.exercises.checks.known_wrong import KnownWrong
@@ -8,7 +10,8 @@ from rankzero.exercises.checks.probe_client import Reply
 from rankzero.exercises.probes.answers import equal
 
 PLACES = "places"  # an answer that holds lines of the learner's file: they say nothing about the mistake
-TOLERANCE = 1e-9  # between float64 results of equal code, also when it adds in another order
+# Words of an error that differ between runs, or between codes with one mistake: paths, and what None was asked for.
+INCIDENTAL = re.compile(r"""(?<!\w)/[^\s'"]+|(?<='NoneType' object has no attribute )'\w+'""")
 
 # (checks, known-wrong solution, `all_answers`) -> for each check, whether the learner's code replies to its probe as
 # that solution does: in all answers, or only in the answers that the check's judge read.
@@ -61,17 +64,26 @@ def _rank(candidate: KnownWrong, explained: int) -> tuple[int, int]:
     return explained, -len(candidate.fails)
 
 
-def same_answers(reply: Reply, other: Reply, names: set[str] | None = None) -> bool:
-    """Returns whether two replies agree, in all answers or in the answers called `names`."""
+def same_answers(reply: Reply, other: Reply, names: set[str] | None = None, tolerance: float = 1e-9) -> bool:
+    """Returns whether two replies agree, in all answers or in the answers called `names`; see `Check.tolerance`."""
     if reply.status != other.status:
         return False
     if reply.status != "answered":
-        if reply.cause or other.cause:
-            return reply.cause == other.cause
-        return reply.text.split(": ", 1)[-1] == other.text.split(": ", 1)[-1]
+        return _cause(reply) == _cause(other)
     if not names and reply.answers.keys() != other.answers.keys():  # before the loop: a forgery may have many answers
         return False
     return all(
-        name in reply.answers and name in other.answers and equal(reply.answers[name], other.answers[name], TOLERANCE)
+        name in reply.answers and name in other.answers and _agree(reply.answers[name], other.answers[name], tolerance)
         for name in (names or other.answers.keys()) - {PLACES}
     )
+
+
+def _cause(reply: Reply) -> str:
+    return INCIDENTAL.sub("", reply.cause or reply.text.split(": ", 1)[-1])
+
+
+def _agree(answer: Any, other: Any, tolerance: float) -> bool:
+    """Returns whether two answers agree, whole numbers exactly: 4 bytes in a terabyte tell mistakes apart."""
+    if isinstance(answer, list) and isinstance(other, list):
+        return len(answer) == len(other) and all(_agree(a, b, tolerance) for a, b in zip(answer, other, strict=True))
+    return equal(answer, other, 0.0 if type(answer) is int and type(other) is int else tolerance)

@@ -163,7 +163,7 @@ class _Run:
             for check in checks:
                 reply = self.trusted_client.ask(self.lab, file, exercise, check, self.seed, together=checks)
                 names = None if all_answers else self.read.get(check.name)
-                yield same_answers(self.ask(exercise, check), reply, names)
+                yield same_answers(self.ask(exercise, check), reply, names, check.tolerance)
 
         candidates = [wrong for wrong in known_wrong(self.lab).values() if wrong.exercise == exercise.name]
         return diagnose(failed, skipped, candidates, same_replies)
