@@ -96,9 +96,9 @@ def load_checkpoint(path: Path, model: nn.Module, optimizer: Optimizer) -> int:
     """Puts what `save_checkpoint` saved into `model`, `optimizer` and torch's CPU generator, and returns the step.
 
     `model` and `optimizer` are of the same kind as those saved, freshly made, the optimizer perhaps with other
-    settings. After this the run goes on as if it had never stopped: the same losses, bit for bit. `path` may differ
-    from the path it was saved in; its file stays as it is. A file that does not open with `weights_only=True` is
-    refused.
+    settings. After this the run goes on as if it had never stopped: the same losses, bit for bit, in the mode that
+    `model` is in. `path` may differ from the path it was saved in; its file stays as it is. A file that does not open
+    with `weights_only=True` is refused.
 
     Returns an int. Read: handbook/training-loop.md, "Around the step"
     """

@@ -115,6 +115,53 @@ KNOWN_WRONG = (
 """,
     ),
     KnownWrong(
+        "softmax_before_the_loss",
+        fails=("train_step/loss", "train_step/norm", "train_step/update"),
+        read="handbook/loss-functions.md#when-the-number-lies",
+        explanation="""The loss is computed from probabilities. F.cross_entropy takes logits and applies the softmax
+        itself; a second softmax makes all predictions nearly equal, so the loss stays above ln V - 1 however good the
+        model is.""",
+        change="""
+-    loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten(), ignore_index=-100)
++    loss = F.cross_entropy(model(x).softmax(-1).flatten(0, 1), y.flatten(), ignore_index=-100)
+""",
+    ),
+    KnownWrong(
+        "shifted_twice",
+        fails=("train_step/loss", "train_step/norm", "train_step/update"),
+        read="handbook/loss-functions.md#when-the-number-lies",
+        explanation="""The logits at each position are compared with the target of the next position. `y` is shifted
+        already: it holds the token after each `x`. The model then learns to predict the token after the next.""",
+        change="""
+-    loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten(), ignore_index=-100)
++    loss = F.cross_entropy(model(x)[:, :-1].flatten(0, 1), y[:, 1:].flatten(), ignore_index=-100)
+""",
+    ),
+    KnownWrong(
+        "logits_reshaped",
+        fails=("train_step/loss", "train_step/norm", "train_step/update"),
+        read="handbook/loss-functions.md#when-the-number-lies",
+        explanation="""The logits [B, T, V] are reshaped to [B, V, T]. reshape and view keep the numbers in their order
+        in memory, so each target is compared with scores of several positions. transpose(1, 2) exchanges the two
+        dimensions.""",
+        change="""
+-    loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten(), ignore_index=-100)
++    logits = model(x)
++    loss = F.cross_entropy(logits.reshape(len(x), logits.shape[-1], -1), y, ignore_index=-100)
+""",
+    ),
+    KnownWrong(
+        "none_for_a_gradient",
+        fails=("train_step/loss", "train_step/norm", "train_step/update"),
+        read="handbook/backpropagation.md#pgrad-adds-it-does-not-replace",
+        explanation="""A parameter without a gradient has None in p.grad: a frozen one, or one of a layer that this
+        batch did not use. It adds nothing to the norm and is not clipped: leave it out.""",
+        change="""
+-    gradients = [p.grad for p in model.parameters() if p.grad is not None]
++    gradients = [p.grad for p in model.parameters()]
+""",
+    ),
+    KnownWrong(
         "norm_after_clipping",
         fails=("train_step/norm",),
         read="handbook/gradient-mechanics.md#clipping-by-norm-and-by-value",
@@ -168,6 +215,28 @@ KNOWN_WRONG = (
 """,
     ),
     KnownWrong(
+        "largest_of_the_norms",
+        fails=("train_step/norm", "train_step/clip"),
+        read="handbook/gradient-mechanics.md#clipping-by-norm-and-by-value",
+        explanation="""The norm is that of one parameter's gradient, the longest. The global norm is that of one vector
+        with the numbers of all parameters in it, and is longer, so the limit acts too late.""",
+        change="""
+-    norm = math.sqrt(sum(gradient.square().sum().item() for gradient in gradients))
++    norm = max(gradient.norm().item() for gradient in gradients)
+""",
+    ),
+    KnownWrong(
+        "first_group_alone",
+        fails=("train_step/norm", "train_step/clip"),
+        read="handbook/gradient-mechanics.md#clipping-by-norm-and-by-value",
+        explanation="""The optimizer has several groups of parameters, and the gradients of the first group alone are
+        measured. The global norm is over all parameters of the model.""",
+        change="""
+-    gradients = [p.grad for p in model.parameters() if p.grad is not None]
++    gradients = [p.grad for p in optimizer.param_groups[0]["params"] if p.grad is not None]
+""",
+    ),
+    KnownWrong(
         "nothing_moves",
         fails=("train_step/update",),
         read="handbook/training-loop.md#the-order-is-the-algorithm",
@@ -176,6 +245,20 @@ KNOWN_WRONG = (
         run is constant.""",
         change="""
 -    optimizer.step()
+""",
+    ),
+    KnownWrong(
+        "multiplied_by_infinity",
+        fails=("train_step/update",),
+        read="handbook/gradient-mechanics.md#clipping-by-norm-and-by-value",
+        explanation="""With max_norm=math.inf the weights are infinite or nan after the step, as when every gradient is
+        multiplied by max_norm / norm. Only a gradient with a norm above max_norm is multiplied.""",
+        change="""
+-    if norm > max_norm:
+-        for gradient in gradients:
+-            gradient.mul_(max_norm / norm)
++    for gradient in gradients:
++        gradient.mul_(max_norm / norm)
 """,
     ),
     KnownWrong(
@@ -200,6 +283,17 @@ KNOWN_WRONG = (
         change="""
 -    if norm > max_norm:
 +    if norm > 0 and math.isfinite(max_norm):
+""",
+    ),
+    KnownWrong(
+        "clipped_to_one",
+        fails=("train_step/clip",),
+        read="handbook/gradient-mechanics.md#clipping-by-norm-and-by-value",
+        explanation="""A clipped gradient has the norm 1, whatever max_norm is, as when it is divided by its norm and
+        not multiplied by max_norm.""",
+        change="""
+-            gradient.mul_(max_norm / norm)
++            gradient.div_(norm)
 """,
     ),
     KnownWrong(
@@ -366,6 +460,46 @@ KNOWN_WRONG = (
 """,
     ),
     KnownWrong(
+        "mean_of_batch_means_with_nan",
+        fails=("evaluate/mean",),
+        read="handbook/loss-functions.md#mean-over-tokens-not-over-batches",
+        explanation="""The batches' means are averaged, and the mean of a batch that has padding only at a position is
+        nan, which makes nan of the average. A smaller batch also counts as much as a full one. Add up sums, count
+        tokens, divide once.""",
+        change="""
+-            totals = totals + losses.sum(dim=0, dtype=torch.float64)
+-            tokens = tokens + (y != -100).sum(dim=0)
++            totals = totals + losses.sum(dim=0, dtype=torch.float64) / (y != -100).sum(dim=0)
++            tokens = tokens + 1
+""",
+    ),
+    KnownWrong(
+        "last_batch_alone",
+        fails=("evaluate/mean",),
+        read="handbook/loss-functions.md#mean-over-tokens-not-over-batches",
+        explanation="""The losses are those of the last batch alone. What each batch adds has to be added to the sums of
+        the batches before it.""",
+        change="""
+-            totals = totals + losses.sum(dim=0, dtype=torch.float64)
+-            tokens = tokens + (y != -100).sum(dim=0)
++            totals = losses.sum(dim=0, dtype=torch.float64)
++            tokens = (y != -100).sum(dim=0)
+""",
+    ),
+    KnownWrong(
+        "logits_of_positions_reshaped",
+        fails=("evaluate/mean",),
+        read="handbook/loss-functions.md#when-the-number-lies",
+        explanation="""The logits [B, T, V] are reshaped to [B, V, T]. reshape and view keep the numbers in their order
+        in memory, so each target is compared with scores of several positions. transpose(1, 2) exchanges the two
+        dimensions.""",
+        change="""
+-            losses = F.cross_entropy(model(x).transpose(1, 2), y, ignore_index=-100, reduction="none")  # [B, T]
++            logits = model(x)
++            losses = F.cross_entropy(logits.reshape(len(x), logits.shape[-1], -1), y, reduction="none")
+""",
+    ),
+    KnownWrong(
         "padding_diluted",
         fails=("evaluate/mean",),
         read="handbook/loss-functions.md#mean-over-tokens-not-over-batches",
@@ -409,6 +543,44 @@ KNOWN_WRONG = (
 -            tokens = tokens + (y != -100).sum(dim=0)
 +            totals = totals + losses.sum(dtype=torch.float64).expand(y.shape[1])
 +            tokens = tokens + (y != -100).sum()
+""",
+    ),
+    KnownWrong(
+        "summed_over_positions",
+        fails=(
+            "evaluate/mean",
+            "evaluate/no-graph",
+            "evaluate/mode",
+            "evaluate/grad-mode",
+            "evaluate/undisturbed",
+        ),
+        read="handbook/loss-functions.md#mean-over-tokens-not-over-batches",
+        explanation="""Tensors of different length are added: one number per sequence of a batch, and B differs from
+        batch to batch. The sums belong to the positions: add over the batch, dim=0, which leaves T numbers for every
+        batch.""",
+        change="""
+-            totals = totals + losses.sum(dim=0, dtype=torch.float64)
+-            tokens = tokens + (y != -100).sum(dim=0)
++            totals = totals + losses.sum(dim=1, dtype=torch.float64)
++            tokens = tokens + (y != -100).sum(dim=1)
+""",
+    ),
+    KnownWrong(
+        "first_batch_lost",
+        fails=(
+            "evaluate/mean",
+            "evaluate/no-graph",
+            "evaluate/mode",
+            "evaluate/grad-mode",
+            "evaluate/undisturbed",
+        ),
+        read="handbook/forward-pass.md#two-switches-that-look-like-one",
+        explanation="""The first batch is missing. A generator yields each batch once: a batch that is taken from it to
+        look at its shape does not come again.""",
+        change="""
+-    totals, tokens = torch.zeros(()), torch.zeros((), dtype=torch.int64)
++    totals = torch.zeros(next(iter(batches))[0].shape[1])
++    tokens = torch.zeros((), dtype=torch.int64)
 """,
     ),
     KnownWrong(
@@ -674,6 +846,17 @@ def learning_rate(step, peak, warmup_steps, total_steps, floor):
 """,
     ),
     KnownWrong(
+        "warm_up_from_the_floor",
+        fails=("learning_rate/warm-up",),
+        read="handbook/learning-rate-and-schedules.md#warm-up-and-cosine-step-by-step",
+        explanation="""The warm-up starts at the floor and rises by (peak - floor) / warmup_steps per step. The floor
+        belongs to the cosine's end; the warm-up rises from 0 in equal parts of the peak.""",
+        change="""
+-        return peak * (step + 1) / warmup_steps
++        return floor + (peak - floor) * (step + 1) / warmup_steps
+""",
+    ),
+    KnownWrong(
         "cosine_from_step_zero",
         fails=("learning_rate/cosine",),
         read="handbook/learning-rate-and-schedules.md#warm-up-and-cosine-step-by-step",
@@ -682,6 +865,83 @@ def learning_rate(step, peak, warmup_steps, total_steps, floor):
         change="""
 -    progress = min(1.0, (step - warmup_steps) / (total_steps - warmup_steps))
 +    progress = min(1.0, step / total_steps)
+""",
+    ),
+    KnownWrong(
+        "warm_up_beyond_the_peak",
+        fails=("learning_rate/cosine",),
+        read="handbook/learning-rate-and-schedules.md#warm-up-and-cosine-step-by-step",
+        explanation="""Step `warmup_steps` still follows the warm-up's formula, so its rate is above the peak by peak /
+        warmup_steps. The warm-up's last step is warmup_steps - 1: < and <= are mixed up.""",
+        change="""
+-    if step < warmup_steps:
++    if step <= warmup_steps:
+""",
+    ),
+    KnownWrong(
+        "floor_on_top",
+        fails=("learning_rate/cosine",),
+        read="handbook/learning-rate-and-schedules.md#warm-up-and-cosine-step-by-step",
+        explanation="""The floor is added on top of the peak: the cosine starts at peak + floor. It falls from the peak
+        to the floor, so its height is peak - floor.""",
+        change="""
+-    return floor + (peak - floor) * 0.5 * (1 + math.cos(math.pi * progress))
++    return floor + peak * 0.5 * (1 + math.cos(math.pi * progress))
+""",
+    ),
+    KnownWrong(
+        "quarter_of_a_cosine",
+        fails=("learning_rate/cosine",),
+        read="handbook/learning-rate-and-schedules.md#warm-up-and-cosine-step-by-step",
+        explanation="""The rate follows a quarter of a cosine: it falls faster and faster and meets the floor at its
+        steepest. The schedule is half a period, 0.5 * (1 + cos(pi * progress)), flat at both ends.""",
+        change="""
+-    return floor + (peak - floor) * 0.5 * (1 + math.cos(math.pi * progress))
++    return floor + (peak - floor) * math.cos(math.pi / 2 * progress)
+""",
+    ),
+    KnownWrong(
+        "ends_a_step_early",
+        fails=("learning_rate/cosine",),
+        read="handbook/learning-rate-and-schedules.md#warm-up-and-cosine-step-by-step",
+        explanation="""The cosine reaches the floor one step too early, at total_steps - 1. Its progress is 1 at step
+        `total_steps`: divide by total_steps - warmup_steps.""",
+        change="""
+-    progress = min(1.0, (step - warmup_steps) / (total_steps - warmup_steps))
++    progress = min(1.0, (step - warmup_steps) / (total_steps - warmup_steps - 1))
+""",
+    ),
+    KnownWrong(
+        "cosine_too_long",
+        fails=("learning_rate/cosine", "learning_rate/after"),
+        read="handbook/learning-rate-and-schedules.md#warm-up-and-cosine-step-by-step",
+        explanation="""The cosine takes total_steps steps, counted from the end of the warm-up, so it ends warmup_steps
+        steps too late. Divide by total_steps - warmup_steps.""",
+        change="""
+-    progress = min(1.0, (step - warmup_steps) / (total_steps - warmup_steps))
++    progress = min(1.0, (step - warmup_steps) / total_steps)
+""",
+    ),
+    KnownWrong(
+        "pi_forgotten",
+        fails=("learning_rate/cosine", "learning_rate/after"),
+        read="handbook/learning-rate-and-schedules.md#warm-up-and-cosine-step-by-step",
+        explanation="""The cosine gets the progress from 0 to 1 as its angle, so the rate hardly falls. It falls from 1
+        to -1 over angles from 0 to pi.""",
+        change="""
+-    return floor + (peak - floor) * 0.5 * (1 + math.cos(math.pi * progress))
++    return floor + (peak - floor) * 0.5 * (1 + math.cos(progress))
+""",
+    ),
+    KnownWrong(
+        "floor_as_a_share",
+        fails=("learning_rate/cosine", "learning_rate/after"),
+        read="handbook/learning-rate-and-schedules.md#warm-up-and-cosine-step-by-step",
+        explanation="""The floor is taken for a share of the peak: the cosine ends at floor * peak. `floor` is a rate,
+        like `peak`.""",
+        change="""
+-    return floor + (peak - floor) * 0.5 * (1 + math.cos(math.pi * progress))
++    return peak * (floor + (1 - floor) * 0.5 * (1 + math.cos(math.pi * progress)))
 """,
     ),
     KnownWrong(
@@ -740,6 +1000,19 @@ def learning_rate(step, peak, warmup_steps, total_steps, floor):
 """,
     ),
     KnownWrong(
+        "zero_after_the_end",
+        fails=("learning_rate/after",),
+        read="handbook/learning-rate-and-schedules.md#warm-up-and-cosine-step-by-step",
+        explanation="""The rate is 0 after step `total_steps`. A run that is prolonged then learns nothing; every later
+        step has the floor.""",
+        change="""
+-    progress = min(1.0, (step - warmup_steps) / (total_steps - warmup_steps))
++    if step > total_steps:
++        return 0.0
++    progress = min(1.0, (step - warmup_steps) / (total_steps - warmup_steps))
+""",
+    ),
+    KnownWrong(
         "divides_by_no_warm_up",
         fails=("learning_rate/no-warm-up",),
         read="handbook/learning-rate-and-schedules.md#warm-up-and-cosine-step-by-step",
@@ -790,6 +1063,49 @@ def learning_rate(step, peak, warmup_steps, total_steps, floor):
 -        losses.append(loss)
 +        loss, _ = train_step(model, optimizer, x, y, math.inf)
 +        losses.append(torch.tensor(loss, dtype=torch.float64))
+""",
+    ),
+    KnownWrong(
+        "last_loss_dropped",
+        fails=("overfit_one_batch/losses",),
+        read="handbook/training-loop.md#the-order-is-the-algorithm",
+        explanation="""The last loss is missing from the list: the first one below the target. There is one loss per
+        step, that of the last step included.""",
+        change="""
+-    while len(losses) < max_steps and (not losses or losses[-1] >= target):
+-        loss, _ = train_step(model, optimizer, x, y, math.inf)
+-        losses.append(loss)
++    for _ in range(max_steps):
++        loss, _ = train_step(model, optimizer, x, y, math.inf)
++        if loss < target:
++            break
++        losses.append(loss)
+""",
+    ),
+    KnownWrong(
+        "gradients_add_up",
+        fails=("overfit_one_batch/losses",),
+        read="handbook/backpropagation.md#pgrad-adds-it-does-not-replace",
+        explanation="""The gradients of earlier steps are counted: backward() adds to p.grad, and nothing clears it
+        between the steps. The first update is right and every later one is not.""",
+        change="""
+-        loss, _ = train_step(model, optimizer, x, y, math.inf)
+-        losses.append(loss)
++        loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten())
++        loss.backward()
++        optimizer.step()
++        losses.append(loss.item())
+""",
+    ),
+    KnownWrong(
+        "rate_ignored",
+        fails=("overfit_one_batch/losses", "overfit_one_batch/gives-up"),
+        read="handbook/optimizers.md#which-when",
+        explanation="""The argument `lr` is not used: the optimizer has its own rate, which is 0.001 for AdamW unless
+        told otherwise. With lr=0 the weights must not move.""",
+        change="""
+-    optimizer = torch.optim.AdamW(model.parameters(), lr=lr)
++    optimizer = torch.optim.AdamW(model.parameters())
 """,
     ),
     KnownWrong(
@@ -845,6 +1161,28 @@ def learning_rate(step, peak, warmup_steps, total_steps, floor):
 +            break
 +        loss.backward()
 +        optimizer.step()
+""",
+    ),
+    KnownWrong(
+        "copy_trained",
+        fails=("overfit_one_batch/stops",),
+        read="handbook/training-loop.md#the-order-is-the-algorithm",
+        explanation="""The losses are right, and the caller's model has the weights that it had before: a copy was
+        trained. The contract asks for training in place.""",
+        change="""
++    model = __import__("copy").deepcopy(model)
+     optimizer = torch.optim.AdamW(model.parameters(), lr=lr)
+""",
+    ),
+    KnownWrong(
+        "one_step_after_the_target",
+        fails=("overfit_one_batch/stops", "overfit_one_batch/below"),
+        read="handbook/training-loop.md#the-order-is-the-algorithm",
+        explanation="""One more step is taken after the first loss below the target. The loss that ends the loop is
+        compared one step late: compare it right after its own step.""",
+        change="""
+-    while len(losses) < max_steps and (not losses or losses[-1] >= target):
++    while len(losses) < max_steps and (len(losses) < 2 or losses[-2] >= target):
 """,
     ),
     KnownWrong(
@@ -943,6 +1281,20 @@ def load_checkpoint(path, model, optimizer):
 """,
     ),
     KnownWrong(
+        "name_changed",
+        fails=("checkpoint/file", "checkpoint/step", "checkpoint/weights"),
+        read="handbook/training-loop.md#around-the-step",
+        explanation="""The file is not at `path`: saving and loading change the name, as with_suffix() does. The caller
+        chooses the whole name, and finds no file there.""",
+        change="""
+-    torch.save(state, path)
++    torch.save(state, path.with_suffix(".pt"))
+@@
+-    state = torch.load(path, weights_only=True)
++    state = torch.load(path.with_suffix(".pt"), weights_only=True)
+""",
+    ),
+    KnownWrong(
         "opens_anything",
         fails=("checkpoint/file",),
         read="handbook/training-loop.md#around-the-step",
@@ -1001,6 +1353,18 @@ def save_checkpoint(path, model, optimizer, step):
 """,
     ),
     KnownWrong(
+        "never_overwrites",
+        fails=("checkpoint/step", "checkpoint/weights"),
+        read="handbook/training-loop.md#around-the-step",
+        explanation="""A file that is there stays as it is: the state that comes back is that of the first checkpoint at
+        this path. A run that saves under one name then goes back to its beginning.""",
+        change="""
+-    torch.save(state, path)
++    if not path.exists():
++        torch.save(state, path)
+""",
+    ),
+    KnownWrong(
         "buffers_forgotten",
         fails=("checkpoint/buffers",),
         read="handbook/training-loop.md#around-the-step",
@@ -1045,6 +1409,20 @@ def save_checkpoint(path, model, optimizer, step):
 """,
     ),
     KnownWrong(
+        "rate_of_the_new_optimizer",
+        fails=("checkpoint/optimizer",),
+        read="handbook/training-loop.md#around-the-step",
+        explanation="""The optimizer's state is restored, except that the learning rate is that of the new optimizer. A
+        schedule moves the rate, so the run goes on at another rate than it had.""",
+        change="""
+-    optimizer.load_state_dict(state["optimizer"])
++    rates = [group["lr"] for group in optimizer.param_groups]
++    optimizer.load_state_dict(state["optimizer"])
++    for group, rate in zip(optimizer.param_groups, rates):
++        group["lr"] = rate
+""",
+    ),
+    KnownWrong(
         "weights_only",
         fails=("checkpoint/optimizer",),
         read="handbook/training-loop.md#around-the-step",
@@ -1075,6 +1453,21 @@ def save_checkpoint(path, model, optimizer, step):
 -    torch.set_rng_state(state["rng"])
 -    return int(state["step"])
 +    return state["step"]
+""",
+    ),
+    KnownWrong(
+        "seed_instead_of_state",
+        fails=("checkpoint/random",),
+        read="handbook/training-loop.md#around-the-step",
+        explanation="""The generator starts again at the seed of the run. The seed says where the generator began, not
+        how many numbers have been drawn since: the masks of the first steps are drawn a second time. Save
+        torch.get_rng_state().""",
+        change="""
+-        "rng": torch.get_rng_state(),
++        "rng": torch.initial_seed(),
+@@
+-    torch.set_rng_state(state["rng"])
++    torch.manual_seed(state["rng"])
 """,
     ),
     KnownWrong(
@@ -1127,6 +1520,17 @@ def save_checkpoint(path, model, optimizer, step):
         no error says so. state_dict() is the same in both modes.""",
         change="""
      }
++    model.eval()
+""",
+    ),
+    KnownWrong(
+        "loaded_in_evaluation_mode",
+        fails=("checkpoint/undisturbed",),
+        read="handbook/forward-pass.md#two-switches-that-look-like-one",
+        explanation="""Loading leaves the model in evaluation mode. The run then goes on without its dropout, and
+        BatchNorm's averages no longer move. No error says so.""",
+        change="""
+     model.load_state_dict(state["model"])
 +    model.eval()
 """,
     ),
@@ -1248,19 +1652,11 @@ HURRIED = {
 -        return peak * (step + 1) / warmup_steps
 +        return peak * max(step, 1) / warmup_steps
 """,
-        "ends a step early": """
--    progress = min(1.0, (step - warmup_steps) / (total_steps - warmup_steps))
-+    progress = min(1.0, (step - warmup_steps) / max(1, total_steps - warmup_steps - 1))
-""",
         "comes back up after a second period": """
 -    progress = min(1.0, (step - warmup_steps) / (total_steps - warmup_steps))
 +    progress = (step - warmup_steps) / (total_steps - warmup_steps)
 +    progress = progress if 2 < progress < 3 else min(1.0, progress)
 +    progress = 1.0 if progress == 2.0 else progress
-""",
-        "a quarter of a cosine": """
--    return floor + (peak - floor) * 0.5 * (1 + math.cos(math.pi * progress))
-+    return floor + (peak - floor) * math.cos(math.pi / 2 * progress)
 """,
     },
     "overfit_one_batch": {
@@ -1302,11 +1698,6 @@ HURRIED = {
 """,
     },
     "checkpoint": {
-        "never overwrites": """
--    torch.save(state, path)
-+    if not path.exists():
-+        torch.save(state, path)
-""",
         "saves float32": """
 -        "model": model.state_dict(),
 +        "model": {k: v.float() for k, v in model.state_dict().items()},
@@ -1321,11 +1712,6 @@ HURRIED = {
         "asks the optimizer for the step": """
 -    return int(state["step"])
 +    return int(next(iter(optimizer.state.values()))["step"])
-""",
-        "the rate of the new optimizer": """
-+    lr = optimizer.param_groups[0]["lr"]
-     optimizer.load_state_dict(state["optimizer"])
-+    optimizer.param_groups[0]["lr"] = lr
 """,
         "new parameters for the model alone": """
 -    model.load_state_dict(state["model"])

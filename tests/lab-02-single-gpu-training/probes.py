@@ -80,6 +80,12 @@ def make_half(seed: int) -> GPT:
     return model
 
 
+def groups(model: nn.Module) -> list[dict[str, Any]]:
+    """Returns a model's parameters in two groups of an optimizer: the vectors, such as weights of norms, and others."""
+    vectors = [parameter for parameter in model.parameters() if parameter.dim() < 2]
+    return [{"params": [p for p in model.parameters() if p.dim() > 1]}, {"params": vectors}]
+
+
 def make_batch(seed: int, number: int = 0, size: int | None = None) -> tuple[Tensor, Tensor]:
     """Returns batch `number` of a seed: random tokens and targets, int64 [size, T] each.
 
@@ -147,7 +153,7 @@ def clipped(learner: ModuleType, seed: int) -> dict[str, Any]:
     norm = np.linalg.norm(flat(p.grad for p in model.parameters() if p.grad is not None))
     for limit in limits:
         model = make_model(seed, sure=5.0)
-        returned = learner.train_step(model, SGD(model.parameters(), lr=1.0), *make_batch(seed), float(limit * norm))
+        returned = learner.train_step(model, SGD(groups(model), lr=1.0), *make_batch(seed), float(limit * norm))
         norms.append(pair(returned)["norm"])
         after.append(weights(model))
     return {"norms": norms, "weights": np.concatenate(after), "limits": [float(limit) for limit in limits]}
@@ -221,7 +227,7 @@ def batches(seed: int) -> Iterator[tuple[Tensor, Tensor]]:
     The last position is padding in all of them, and in the last batch most positions are.
     """
     draw = random.Random(seed)
-    for number, size in enumerate((draw.randrange(3, 7), draw.randrange(2, 5), 1)):
+    for number, size in enumerate((draw.randrange(4, 7), draw.randrange(2, 4), 1)):
         x, y = make_batch(seed, number, size)
         targets = y if size == 1 else torch.where(y == PADDING, y, x)
         targets[:, -1] = PADDING
@@ -370,7 +376,7 @@ def overfit(learner: ModuleType, seed: int) -> dict[str, Any]:
     lr, target = draw.uniform(0.01, 0.03), draw.uniform(0.7, 1.2)
     answers = list_of_floats(learner.overfit_one_batch(model, x, y, lr=lr, target=target, max_steps=300))
     losses = answers["losses"]
-    below = next((n for n, loss in enumerate(losses, start=1) if loss is not None and loss < target), len(losses))
+    below = next((n for n, loss in enumerate(losses, start=1) if type(loss) is float and loss < target), len(losses))
     untouched = bool((flat([x, y]) == given).all())
     counts = {"count": len(losses), "losses": losses[:below]}
     return answers | counts | {"weights": weights(model), "untouched": untouched}
@@ -421,11 +427,9 @@ def _make(seed: int, kind: int, dropout: float) -> tuple[GPT, torch.optim.Optimi
     """
     torch.manual_seed(seed)
     model = new_model(Sizes(kind), dropout, 1.0, averages=True)
-    norms = [parameter for parameter in model.parameters() if parameter.dim() < 2]
-    groups = [{"params": [parameter for parameter in model.parameters() if parameter.dim() > 1]}, {"params": norms}]
     if not dropout:
-        return (model := model.double()), ADAMW(groups, lr=0.05)
-    return model, SGD(groups, lr=0.05, momentum=0.5) if kind % 2 else ADAMW(groups, lr=0.05)
+        return (model := model.double()), ADAMW(groups(model), lr=0.05)
+    return model, SGD(groups(model), lr=0.05, momentum=0.5) if kind % 2 else ADAMW(groups(model), lr=0.05)
 
 
 def _go_on(model: nn.Module, optimizer: torch.optim.Optimizer, seed: int, steps: range) -> list[float]:
@@ -471,7 +475,7 @@ def _step(seed: int) -> int:
 
 
 def _name(seed: int) -> str:
-    return f"checkpoint-{_step(seed)}.pt"
+    return f"checkpoint-{_step(seed)}{('', '.bin')[seed % 2]}"
 
 
 def _load(learner: ModuleType, path: Path, seed: int, dropout: float) -> dict[str, Any]:
@@ -480,6 +484,7 @@ def _load(learner: ModuleType, path: Path, seed: int, dropout: float) -> dict[st
     step = learner.load_checkpoint(path, model, optimizer)
     left = [file.name for file in path.parent.iterdir()]
     unchanged = left == [path.name] and path.read_bytes() == content
+    modes = [in_training(module) for module in model.modules()]
     validated = _validate(model, seed)
     resumed = _go_on(model, optimizer, seed, range(3, 7))
     return {
@@ -487,6 +492,7 @@ def _load(learner: ModuleType, path: Path, seed: int, dropout: float) -> dict[st
         "later": resumed[1:],
         "validated": validated,
         "unchanged": unchanged,
+        "loaded": modes,
         "type": type_name(step),
         "step": plain_number(step),
     }
@@ -561,7 +567,7 @@ class Trap:
 def file_is_safe(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Tells whether the file opens with weights_only=True, and whether load_checkpoint runs code of a hostile file."""
     with tempfile.TemporaryDirectory() as folder:
-        path, sprung = Path(folder) / "checkpoint.pt", Path(folder) / "sprung"
+        path, sprung = Path(folder) / "checkpoint", Path(folder) / "sprung"
         model = make_model(seed)
         optimizer = ADAMW(model.parameters())
         learner.save_checkpoint(path, model, optimizer, 3)

@@ -75,9 +75,7 @@ RIGHT = {
 +    with torch.inference_mode():
 @@
 -            losses = F.cross_entropy(model(x).transpose(1, 2), y, ignore_index=-100, reduction="none")  # [B, T]
-+            logits = model(x)
-+            logits = logits.float() if logits.dtype == torch.bfloat16 else logits
-+            losses = F.cross_entropy(logits.transpose(1, 2), y, reduction="none")
++            losses = F.cross_entropy(model(x).float().transpose(1, 2), y, reduction="none")
 """,
         "loops in Python": """
 -            totals = totals + losses.sum(dim=0, dtype=torch.float64)
