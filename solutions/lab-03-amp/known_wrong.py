@@ -16,6 +16,39 @@ KNOWN_WRONG = (
 """,
     ),
     KnownWrong(
+        "below_the_smallest_number",
+        fails=("share_lost/fp16",),
+        read="handbook/precision.md#the-bottom-of-the-range",
+        explanation="""Every number below the smallest 16-bit number, 2**-24 in fp16, is counted as lost. Storing rounds
+        to the nearest number: above half of that smallest number it rounds up to it, not down to 0. A number is lost if
+        it is 0 after it was stored.""",
+        change="""
+-        lost += int(((nonzero * scale).to(dtype) == 0).sum())
++        lost += int(((nonzero * scale).abs() < 2.0**-24).sum())
+""",
+    ),
+    KnownWrong(
+        "a_percentage",
+        fails=("share_lost/fp16",),
+        read="labs/lab-03-amp.md#share_lost",
+        explanation="""The result is a percentage, 100 times the share. The share of all gradients is 1.0.""",
+        change="""
+-    return lost / there if there else 0.0
++    return 100 * lost / there if there else 0.0
+""",
+    ),
+    KnownWrong(
+        "positive_numbers_only",
+        fails=("share_lost/fp16",),
+        read="labs/lab-03-amp.md#share_lost",
+        explanation="""Negative gradients are missing from the counts. Half of all gradients are negative, and become 0
+        as the positive ones do.""",
+        change="""
+-        nonzero = gradient[gradient != 0]
++        nonzero = gradient[gradient > 0]
+""",
+    ),
+    KnownWrong(
         "zeros_below_the_line",
         fails=("share_lost/zeros",),
         read="handbook/precision.md#the-bottom-of-the-range",
@@ -96,6 +129,39 @@ def share_lost(gradients, scale, dtype):
 """,
     ),
     KnownWrong(
+        "infinite_is_lost_too",
+        fails=("share_lost/scale",),
+        read="handbook/precision.md#the-bottom-of-the-range",
+        explanation="""Numbers that become infinite are counted as lost. Those are overflows, at the top of the format's
+        range, and a scaler notices them. The share is that of the numbers that become 0, which nothing notices.""",
+        change="""
+-        lost += int(((nonzero * scale).to(dtype) == 0).sum())
++        lost += int(((nonzero * scale).to(dtype) == 0).sum() + (nonzero * scale).to(dtype).isinf().sum())
+""",
+    ),
+    KnownWrong(
+        "unscaled_before_the_test",
+        fails=("share_lost/scale",),
+        read="handbook/precision.md#the-bottom-of-the-range",
+        explanation="""The stored numbers are divided by the scale, in 16 bits, before they are compared with 0. That
+        division loses what the scale has saved. A scaler divides in fp32, where these numbers are not lost.""",
+        change="""
+-        lost += int(((nonzero * scale).to(dtype) == 0).sum())
++        lost += int(((nonzero * scale).to(dtype) / scale == 0).sum())
+""",
+    ),
+    KnownWrong(
+        "close_to_zero_is_lost",
+        fails=("share_lost/scale",),
+        read="handbook/precision.md#the-bottom-of-the-range",
+        explanation="""Numbers close to 0 are counted as lost. torch.isclose and allclose accept a difference of 1e-8,
+        far above the smallest numbers of bf16, 9.2e-41. A number is lost if it is 0 exactly.""",
+        change="""
+-        lost += int(((nonzero * scale).to(dtype) == 0).sum())
++        lost += int(torch.isclose((nonzero * scale).to(dtype), torch.zeros((), dtype=dtype)).sum())
+""",
+    ),
+    KnownWrong(
         "bf16_for_everyone",
         fails=("cast_inputs/lower",),
         read="handbook/precision.md#which-operation-runs-in-which-format",
@@ -164,6 +230,31 @@ def share_lost(gradients, scale, dtype):
         change="""
 -    elif policy == "fp32" or (policy == "widest" and any(casts(one) and one.dtype == torch.float32 for one in args)):
 +    elif policy == "fp32" or (policy == "widest" and args[0].dtype == torch.float32):
+""",
+    ),
+    KnownWrong(
+        "widest_takes_the_first_dtype",
+        fails=("cast_inputs/widest",),
+        read="handbook/precision.md#which-operation-runs-in-which-format",
+        explanation="""For "widest" all arguments get the dtype of the first one. With a 16-bit tensor in front, fp32
+        arguments lose 13 bits or more of their 24. One fp32 argument at any place is enough to cast all of them to
+        fp32.""",
+        change="""
+-    elif policy == "fp32" or (policy == "widest" and any(casts(one) and one.dtype == torch.float32 for one in args)):
++    elif policy == "widest" and any(map(casts, args)):
++        target = next(one.dtype for one in args if casts(one))
++    elif policy == "fp32":
+""",
+    ),
+    KnownWrong(
+        "mixed_16_bit_is_widened",
+        fails=("cast_inputs/widest",),
+        read="handbook/precision.md#which-operation-runs-in-which-format",
+        explanation="""For "widest" a bf16 and an fp16 argument become fp32, although no argument is fp32. torch's own
+        type promotion does that; this policy asks for one fp32 argument. Without it the arguments stay as they are.""",
+        change="""
+-    elif policy == "fp32" or (policy == "widest" and any(casts(one) and one.dtype == torch.float32 for one in args)):
++    elif policy == "fp32" or (policy == "widest" and len({one.dtype for one in args if casts(one)}) > 1):
 """,
     ),
     KnownWrong(
@@ -251,6 +342,17 @@ def share_lost(gradients, scale, dtype):
 """,
     ),
     KnownWrong(
+        "whole_numbers_only",
+        fails=("update_scale/backs-off",),
+        read="handbook/precision.md#a-scale-that-finds-itself",
+        explanation="""The scale is halved in whole numbers, as // 2 does, so half of 1 is 0. A scale of 0 makes every
+        gradient 0 for good. The scale has no limit on either side: below 1 it goes on with 0.5.""",
+        change="""
+-        return scale * 0.5 if overflows >= hysteresis else scale, 0, overflows
++        return scale // 2 if overflows >= hysteresis else scale, 0, overflows
+""",
+    ),
+    KnownWrong(
         "a_step_late",
         fails=("update_scale/grows",),
         read="handbook/precision.md#a-scale-that-finds-itself",
@@ -319,6 +421,20 @@ def share_lost(gradients, scale, dtype):
 """,
     ),
     KnownWrong(
+        "counts_swapped",
+        fails=("update_scale/grows",),
+        read="labs/lab-03-amp.md#update_scale",
+        explanation="""The two counts come back in the wrong order. The caller takes the second of the three values for
+        the good steps and the third for the overflows: (scale, good_steps, overflows).""",
+        change="""
+-        return scale * 0.5 if overflows >= hysteresis else scale, 0, overflows
++        return scale * 0.5 if overflows >= hysteresis else scale, overflows, 0
+@@
+-    return scale, good_steps + 1, overflows
++    return scale, overflows, good_steps + 1
+""",
+    ),
+    KnownWrong(
         "count_kept_after_overflow",
         fails=("update_scale/counts-anew",),
         read="handbook/precision.md#a-scale-that-finds-itself",
@@ -357,8 +473,8 @@ def share_lost(gradients, scale, dtype):
         "overflows_counted_anew",
         fails=("update_scale/hysteresis",),
         read="labs/lab-03-amp.md#update_scale",
-        explanation="""After the scale has been halved, the count of overflows starts at 0 again, so the next overflow
-        is borne once more. Patience comes back with a growth of the scale only: until then each further overflow halves
+        explanation="""Once the scale has been halved, the next overflow is borne again, as if the count of overflows
+        had begun anew. Patience comes back with a growth of the scale only: until then each further overflow halves
         it.""",
         change="""
 -        return scale * 0.5 if overflows >= hysteresis else scale, 0, overflows
@@ -374,6 +490,18 @@ def share_lost(gradients, scale, dtype):
         change="""
 -        return scale * 2.0, 0, 0
 +        return scale * 2.0, 0, overflows
+""",
+    ),
+    KnownWrong(
+        "borne_overflow_keeps_the_row",
+        fails=("update_scale/hysteresis",),
+        read="labs/lab-03-amp.md#update_scale",
+        explanation="""An overflow that leaves the scale as it is does not end the row of good steps. The scale then
+        grows though its last `growth_interval` steps were not all good. Every overflow sets the count of good steps to
+        0.""",
+        change="""
+-        return scale * 0.5 if overflows >= hysteresis else scale, 0, overflows
++        return (scale * 0.5, 0, overflows) if overflows >= hysteresis else (scale, good_steps, overflows)
 """,
     ),
     KnownWrong(
@@ -498,6 +626,34 @@ def share_lost(gradients, scale, dtype):
         change="""
 -        if not parameter.grad.isfinite().all():
 +        if (parameter.grad.isnan() | (parameter.grad == torch.inf)).any():
+""",
+    ),
+    KnownWrong(
+        "positions_without_none",
+        fails=("unscale/finite",),
+        read="labs/lab-03-amp.md#unscale",
+        explanation="""Parameters without a gradient are not counted, so each position after such a parameter is too
+        small, and is that of another parameter. Positions are those in `parameters`.""",
+        change="""
+-    for position, parameter in enumerate(parameters):
++    for position, parameter in enumerate(one for one in parameters if one.grad is not None):
+""",
+    ),
+    KnownWrong(
+        "second_loop_finds_nothing",
+        fails=("unscale/finite", "unscale/large"),
+        read="labs/lab-03-amp.md#unscale",
+        explanation="""Where `parameters` is a generator, the answer is always []. A generator can be read once: after a
+        first loop that divides, a second loop that looks for bad numbers finds no parameters. Make a list of it first,
+        or do both in one loop.""",
+        definitions="""
+def unscale(parameters, scale):
+    divided = set()
+    for parameter in parameters:
+        if parameter.grad is not None and id(parameter) not in divided:
+            divided.add(id(parameter))
+            parameter.grad.div_(scale)
+    return [i for i, p in enumerate(parameters) if p.grad is not None and not p.grad.isfinite().all()]
 """,
     ),
     KnownWrong(
@@ -733,6 +889,19 @@ def share_lost(gradients, scale, dtype):
 """,
     ),
     KnownWrong(
+        "one_large_batch",
+        fails=("scaled_step/scaled", "scaled_step/skip", "scaled_step/formats", "scaled_step/mode"),
+        read="labs/lab-03-amp.md#scaled_step",
+        explanation="""All micro-batches go through the model as one batch. Loss and gradient are right, but the
+        activations of the whole batch are there at once, which the micro-batches were to avoid. Run one forward and one
+        backward for each.""",
+        change="""
+-    for x, y in micro_batches:
++    for x, y in [tuple(map(torch.cat, zip(*micro_batches)))]:
++        micro_batches = [0]
+""",
+    ),
+    KnownWrong(
         "clips_scaled_gradients",
         fails=("scaled_step/clip",),
         read="labs/lab-03-amp.md#mental-model",
@@ -828,6 +997,19 @@ def share_lost(gradients, scale, dtype):
 -            loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten())
 +            logits = model(x)
 +        loss = F.cross_entropy(logits.flatten(0, 1), y.flatten())
+""",
+    ),
+    KnownWrong(
+        "stops_at_the_first_overflow",
+        fails=("scaled_step/skip",),
+        read="labs/lab-03-amp.md#scaled_step",
+        explanation="""Micro-batches after the first overflow are left out, so the loss of a skipped step is not the
+        mean over all of them: it is too low. The loss that is logged has to mean the same in every step, skipped or
+        not.""",
+        change="""
+         total += loss.item()
++        if not all(bool(p.grad.isfinite().all()) for p in model.parameters() if p.grad is not None):
++            break
 """,
     ),
     KnownWrong(
@@ -981,6 +1163,30 @@ def share_lost(gradients, scale, dtype):
 """,
     ),
     KnownWrong(
+        "every_weight_in_bf16",
+        fails=("master_weights/step",),
+        read="labs/lab-03-amp.md#master_weights",
+        explanation="""All weights are rounded to one 16-bit format on their way from the masters, fp32 weights too: an
+        fp32 norm loses 13 bits or more of its 24. Each parameter is its master, rounded to the parameter's own
+        dtype.""",
+        change="""
+-            parameter.copy_(master)
++            parameter.copy_(master.bfloat16())
+""",
+    ),
+    KnownWrong(
+        "masters_rounded_too",
+        fails=("master_weights/step",),
+        read="handbook/precision.md#where-each-number-wants-which-format",
+        explanation="""The masters are rounded to the weights' precision after each step. What is below that precision
+        is lost every time, so small updates never add up, and the masters are of no use. Only the weights are
+        rounded.""",
+        change="""
+             parameter.copy_(master)
++            master.copy_(parameter)
+""",
+    ),
+    KnownWrong(
         "gradients_added_up",
         fails=("master_weights/small", "master_weights/none"),
         read="handbook/backpropagation.md#pgrad-adds-it-does-not-replace",
@@ -1057,29 +1263,13 @@ def share_lost(gradients, scale, dtype):
 
 HURRIED = {
     "share_lost": {
-        "everything below 2**-24 is lost": """
--        lost += int(((nonzero * scale).to(dtype) == 0).sum())
-+        lost += int(((nonzero * scale).abs() < 2.0**-24).sum())
-""",
         "a half of the last number is lost": """
 -        lost += int(((nonzero * scale).to(dtype) == 0).sum())
 +        lost += int(((nonzero * scale).abs() < 2.0**-25).sum())
 """,
-        "positive gradients only": """
--        nonzero = gradient[gradient != 0]
-+        nonzero = gradient[gradient > 0]
-""",
         "the scale is in 16 bits": """
 -        lost += int(((nonzero * scale).to(dtype) == 0).sum())
 +        lost += int(((nonzero * torch.tensor(scale).to(dtype)).to(dtype) == 0).sum())
-""",
-        "infinite is lost too": """
--        lost += int(((nonzero * scale).to(dtype) == 0).sum())
-+        lost += int(((nonzero * scale).to(dtype) == 0).sum() + (nonzero * scale).to(dtype).isinf().sum())
-""",
-        "a percentage": """
--    return lost / there if there else 0.0
-+    return 100 * lost / there if there else 0.0
 """,
         "scales the gradients themselves": """
 -        lost += int(((nonzero * scale).to(dtype) == 0).sum())
@@ -1102,10 +1292,6 @@ HURRIED = {
         "a new leaf": """
 -    return [one.to(target) if casts(one) else one for one in args]
 +    return [one.detach().to(target).requires_grad_(one.requires_grad) if casts(one) else one for one in args]
-""",
-        "two 16-bit formats promote to fp32": """
--    elif policy == "fp32" or (policy == "widest" and any(casts(one) and one.dtype == torch.float32 for one in args)):
-+    elif policy == "fp32" or (policy == "widest" and len({one.dtype for one in args if casts(one)}) > 1):
 """,
     },
     "update_scale": {
@@ -1133,10 +1319,6 @@ HURRIED = {
 -    return scale, good_steps + 1, overflows
 +    return scale, good_steps + 1.0, overflows
 """,
-        "whole numbers": """
--        return scale * 0.5 if overflows >= hysteresis else scale, 0, overflows
-+        return scale // 2 if overflows >= hysteresis else scale, 0, overflows
-""",
         "overflow counts as one": """
 -        return scale * 0.5 if overflows >= hysteresis else scale, 0, overflows
 +        return scale * 0.5 if overflows >= hysteresis else scale, 1, overflows
@@ -1144,10 +1326,6 @@ HURRIED = {
         "halves at every second overflow": """
 -        return scale * 0.5 if overflows >= hysteresis else scale, 0, overflows
 +        return scale * 0.5 if overflows % hysteresis == 0 else scale, 0, overflows
-""",
-        "a borne overflow keeps the row of good steps": """
--        return scale * 0.5 if overflows >= hysteresis else scale, 0, overflows
-+        return (scale * 0.5, 0, overflows) if overflows >= hysteresis else (scale, good_steps, overflows)
 """,
         "hysteresis is 2 by default": """
 -    scale: float, good_steps: int, overflows: int, finite: bool, growth_interval: int = 2000, hysteresis: int = 1
@@ -1158,10 +1336,6 @@ HURRIED = {
         "the generator passes once": """
 -    not_finite: list[int] = []
 +    not_finite = [i for i, p in enumerate(parameters) if p.grad is not None and not p.grad.isfinite().all()]
-""",
-        "positions of gradients, not of parameters": """
--    for position, parameter in enumerate(parameters):
-+    for position, parameter in enumerate(one for one in parameters if one.grad is not None):
 """,
         "positions from 1": """
 -            not_finite.append(position)
@@ -1270,11 +1444,6 @@ HURRIED = {
 -    low: torch.dtype = torch.float16,
 +    low: torch.dtype = torch.bfloat16,
 """,
-        "one large batch": """
--    for x, y in micro_batches:
-+    for x, y in [tuple(map(torch.cat, zip(*micro_batches)))]:
-+        micro_batches = [0]
-""",
         "the first micro-batch only": """
 -    for x, y in micro_batches:
 +    for x, y in micro_batches[:1]:
@@ -1294,10 +1463,6 @@ HURRIED = {
 -            parameter.copy_(master)
 +            parameter.copy_((master.view(torch.int32) & -(2**16)).view(torch.float32))
 """,
-        "masters are rounded too": """
-             parameter.copy_(master)
-+            master.copy_(parameter)
-""",
         "gradients by way of fp16": """
 -        master.grad = None if parameter.grad is None else parameter.grad.float()
 +        master.grad = None if parameter.grad is None else parameter.grad.half().float()
@@ -1310,10 +1475,6 @@ HURRIED = {
 -    return [nn.Parameter(parameter.detach().clone().float()) for parameter in model.parameters()]
 +    every = [p for _, p in model.named_parameters(remove_duplicate=False)]
 +    return [nn.Parameter(parameter.detach().clone().float()) for parameter in every]
-""",
-        "every weight is bf16": """
--            parameter.copy_(master)
-+            parameter.copy_(master.bfloat16())
 """,
         "one missing gradient skips all": """
 -    optimizer.step()

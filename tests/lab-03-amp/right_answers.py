@@ -57,6 +57,16 @@ RIGHT = {
 -        (loss * scale / len(micro_batches)).backward()
 +        torch.amp.GradScaler("cpu", init_scale=scale).scale(loss / len(micro_batches)).backward()
 """,
+        "clips to the scaled limit, then divides": """
+-    updated = not unscale(model.parameters(), scale)
+-    if updated:
+-        nn.utils.clip_grad_norm_(model.parameters(), max_norm)
+-        optimizer.step()
++    norm = nn.utils.clip_grad_norm_(model.parameters(), max_norm * scale)
++    updated = not unscale(model.parameters(), scale) and bool(norm.isfinite())
++    if updated:
++        optimizer.step()
+""",
         "clears to zero": """
 -    optimizer.zero_grad(set_to_none=True)
 +    model.zero_grad(set_to_none=False)
