@@ -47,9 +47,10 @@ def accumulate_tokens(model: nn.Module, micro_batches: Sequence[MicroBatch]) -> 
 
     Each micro-batch is a pair of int64 [B, T]; B and T may differ from one to the next. A target of -100 is not scored,
     which is how padding and prompts are marked; token 0 is a token like any other. A micro-batch may hold no scored
-    token at all; the group holds at least one. The tensors belong to the caller and stay as they are, and so do the
-    weights and the mode of the model. As before: one forward and one backward per micro-batch, in the order given, and
-    no gradients from before. Here the gradients add up in p.grad itself; a parameter that gets none has None there.
+    token at all, and may then be passed over; the group holds at least one. The tensors belong to the caller and stay
+    as they are, and so do the weights and the mode of the model. As before: one forward and one backward per
+    micro-batch, in the order given, and no gradients from before. Here the gradients add up in p.grad itself; a
+    parameter that gets none has None there.
 
     Returns the mean cross-entropy over the group's scored tokens, a Python float in nats.
     Read: handbook/gradient-mechanics.md, "Unequal micro-batches"

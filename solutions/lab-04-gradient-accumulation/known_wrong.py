@@ -69,6 +69,18 @@ KNOWN_WRONG = (
 """,
     ),
     KnownWrong(
+        "tokens_cut_not_sequences",
+        fails=("accumulate/gradient", "accumulate/loss", "accumulate/memory"),
+        read="labs/lab-04-gradient-accumulation.md#accumulate",
+        explanation="""The batch is cut along T, not along B: each micro-batch has all sequences and a part of their
+        tokens. Tokens at the start of a later part then see none of the tokens before them, and take positions from 0
+        again. A micro-batch is B/k whole sequences.""",
+        change="""
+-    for micro_x, micro_y in zip(x.chunk(k), y.chunk(k), strict=True):
++    for micro_x, micro_y in zip(x.chunk(k, 1), y.chunk(k, 1)):
+""",
+    ),
+    KnownWrong(
         "loss_divided_twice",
         fails=("accumulate/loss",),
         read="handbook/gradient-mechanics.md#a-batch-in-parts",
@@ -191,6 +203,18 @@ KNOWN_WRONG = (
 """,
     ),
     KnownWrong(
+        "none_left_out",
+        fails=("accumulate/stale", "accumulate/frozen"),
+        read="labs/lab-04-gradient-accumulation.md#accumulate",
+        explanation="""The list has no place for a parameter that gets no gradient, so each tensor after it stands at
+        another parameter's place. The list has one entry per parameter, in the order of model.parameters(), and None
+        for such a parameter.""",
+        change="""
+-    return total, sums
++    return total, [one for one in sums if one is not None]
+""",
+    ),
+    KnownWrong(
         "training_mode_forced",
         fails=("accumulate/mode",),
         read="handbook/forward-pass.md#two-switches-that-look-like-one",
@@ -199,6 +223,17 @@ KNOWN_WRONG = (
         change="""
 +    model.train()
      model.zero_grad(set_to_none=True)
+""",
+    ),
+    KnownWrong(
+        "evaluation_mode_forced",
+        fails=("accumulate/mode",),
+        read="handbook/forward-pass.md#two-switches-that-look-like-one",
+        explanation="""The model is put into evaluation mode, whatever mode it was in. Its dropout is off then, and a
+        run that was to be regularized is not. Which mode is right is the caller's choice.""",
+        change="""
+     model.zero_grad(set_to_none=True)
++    model.eval()
 """,
     ),
     KnownWrong(
@@ -312,6 +347,21 @@ def accumulate_tokens(model, micro_batches):
 """,
     ),
     KnownWrong(
+        "targets_shifted_once_more",
+        fails=("accumulate_tokens/gradient", "accumulate_tokens/loss"),
+        read="labs/lab-04-gradient-accumulation.md#accumulate_tokens",
+        explanation="""The targets are shifted by one against the logits. `y` holds the next token of each position
+        already: shifted once more, the model learns the token after the next one, and each sequence loses one of its
+        targets.""",
+        change="""
+-    scored = sum(int((y != -100).sum()) for _, y in micro_batches)
++    scored = sum(int((y[:, 1:] != -100).sum()) for _, y in micro_batches)
+@@
+-        summed = F.cross_entropy(model(x).flatten(0, 1), y.flatten(), ignore_index=-100, reduction="sum")
++        summed = F.cross_entropy(model(x)[:, :-1].flatten(0, 1), y[:, 1:].flatten(), reduction="sum")
+""",
+    ),
+    KnownWrong(
         "logs_a_mean_of_means",
         fails=("accumulate_tokens/loss",),
         read="handbook/gradient-mechanics.md#unequal-micro-batches",
@@ -327,6 +377,18 @@ def accumulate_tokens(model, micro_batches):
 +        if count := int((y != -100).sum()):
 +            means.append(summed.item() / count)
 +    return sum(means) / len(means)
+""",
+    ),
+    KnownWrong(
+        "loss_divided_by_the_micro_batches_too",
+        fails=("accumulate_tokens/loss",),
+        read="labs/lab-04-gradient-accumulation.md#accumulate_tokens",
+        explanation="""The loss that comes back is divided by the number of micro-batches once more. The gradient is
+        right; the loss is too small by that number. A sum over all scored tokens, divided by their number, is the mean
+        already.""",
+        change="""
+-    return total / scored
++    return total / scored / len(micro_batches)
 """,
     ),
     KnownWrong(
@@ -967,6 +1029,49 @@ def clip_gradients(parameters, max_norm):
 """,
     ),
     KnownWrong(
+        "sum_clipped_to_a_scaled_limit",
+        fails=("clip_once/once",),
+        read="handbook/gradient-mechanics.md#clipping-by-norm-and-by-value",
+        explanation="""The update follows the sum of the gradients, as many times too long as there are micro-batches,
+        clipped to a limit that is too large by the same number. The norm that comes back is right, so no log shows it.
+        What the optimizer gets has to be the mean.""",
+        change="""
+-    for parameter in model.parameters():
+-        if parameter.grad is not None:
+-            parameter.grad.div_(count)
+-    norm = clip_gradients(model.parameters(), max_norm)
++    norm = clip_gradients(model.parameters(), count * max_norm) / count
+""",
+    ),
+    KnownWrong(
+        "divided_by_one_too_few",
+        fails=("clip_once/once",),
+        read="labs/lab-04-gradient-accumulation.md#clip_once",
+        explanation="""The sum of n gradients is divided by n - 1, so the gradient and its norm are too large by the
+        factor n / (n - 1). One common cause: enumerate counts from 0, so its last number is n - 1.""",
+        change="""
+-            parameter.grad.div_(count)
++            parameter.grad.div_(max(1, count - 1))
+""",
+    ),
+    KnownWrong(
+        "divided_by_the_count_so_far",
+        fails=("clip_once/once",),
+        read="handbook/gradient-mechanics.md#a-batch-in-parts",
+        explanation="""Each loss is divided by the number of micro-batches read so far: the first by 1, the second by 2.
+        The first ones weigh most, and the sum is no mean. Divide the sum by the count at the end, or shrink what is
+        there each time one is added.""",
+        change="""
+-        F.cross_entropy(model(x).flatten(0, 1), y.flatten()).backward()
+-        count += 1
+-    for parameter in model.parameters():
+-        if parameter.grad is not None:
+-            parameter.grad.div_(count)
++        count += 1
++        (F.cross_entropy(model(x).flatten(0, 1), y.flatten()) / count).backward()
+""",
+    ),
+    KnownWrong(
         "micro_batches_counted",
         fails=("schedule/count",),
         read="handbook/gradient-mechanics.md#everything-else-happens-once-an-update",
@@ -1008,6 +1113,17 @@ def clip_gradients(parameters, max_norm):
         change="""
 -    return epochs * math.ceil(micro_batches / k)
 +    return epochs * (micro_batches // k)
+""",
+    ),
+    KnownWrong(
+        "rounded_to_the_nearest",
+        fails=("schedule/count",),
+        read="labs/lab-04-gradient-accumulation.md#schedule",
+        explanation="""The number of groups in a pass is rounded to the nearest. Where less than half a group is left at
+        the end of the pass, its update is not counted. Round up.""",
+        change="""
+-    return epochs * math.ceil(micro_batches / k)
++    return epochs * round(micro_batches / k)
 """,
     ),
     KnownWrong(
@@ -1080,6 +1196,46 @@ def clip_gradients(parameters, max_norm):
 +            scheduler.step()
 @@
 -            scheduler.step()
+""",
+    ),
+    KnownWrong(
+        "rate_of_the_last_group",
+        fails=("schedule/rates",),
+        read="labs/lab-04-gradient-accumulation.md#schedule",
+        explanation="""The rates are those of the last parameter group. Groups may have rates of their own, as a group
+        without weight decay often does; those of the first one are asked for.""",
+        change="""
+-            rates.append(optimizer.param_groups[0]["lr"])
++            rates.append(optimizer.param_groups[-1]["lr"])
+""",
+    ),
+    KnownWrong(
+        "leftover_moves_no_rate",
+        fails=("schedule/rates", "schedule/moves"),
+        read="handbook/gradient-mechanics.md#everything-else-happens-once-an-update",
+        explanation="""The rate does not move after the update for what is left at the end of a pass. That is an update
+        like any other, and count_updates counts it: a schedule of that length would not reach its end.""",
+        change="""
+-            scheduler.step()
++            if len(group) == k:
++                scheduler.step()
+""",
+    ),
+    KnownWrong(
+        "schedule_restarts_each_pass",
+        fails=("schedule/rates", "schedule/moves"),
+        read="handbook/gradient-mechanics.md#everything-else-happens-once-an-update",
+        explanation="""Each pass begins the schedule again: after the first update of each pass the rate is the same. A
+        schedule counts the updates of the whole run; scheduler.step() without an argument goes on where it was.""",
+        change="""
+-        stream = iter(epoch)
+-        while group := list(itertools.islice(stream, k)):
++        stream = iter(epoch)
++        updates = itertools.count(1)
++        while group := list(itertools.islice(stream, k)):
+@@
+-            scheduler.step()
++            scheduler.step(next(updates))
 """,
     ),
     KnownWrong(
@@ -1200,6 +1356,52 @@ def clip_gradients(parameters, max_norm):
 """,
     ),
     KnownWrong(
+        "estimates_swapped",
+        fails=("noise_scale/signal", "noise_scale/noise"),
+        read="labs/lab-04-gradient-accumulation.md#noise_scale",
+        explanation="""The two estimates come back in the wrong order: tr(S) stands where |G|^2 is expected. Both are
+        floats, so nothing else shows it.""",
+        change="""
+-    return signal, noise
++    return noise, signal
+""",
+    ),
+    KnownWrong(
+        "mean_over_the_parameters",
+        fails=("noise_scale/signal", "noise_scale/noise"),
+        read="handbook/gradient-mechanics.md#how-much-of-a-gradient-is-noise",
+        explanation="""Both estimates are too small by the number of parameters P: the squares of a gradient's numbers
+        are averaged where they are to be added. A squared length is a sum.""",
+        change="""
+-    norm_small = gradients.square().sum(1).mean().item()
+-    norm_big = gradients.mean(0).square().sum().item()
++    norm_small = gradients.square().mean().item()
++    norm_big = gradients.mean(0).square().mean().item()
+""",
+    ),
+    KnownWrong(
+        "first_row_is_the_small_batch",
+        fails=("noise_scale/signal", "noise_scale/noise"),
+        read="labs/lab-04-gradient-accumulation.md#noise_scale",
+        explanation="""The squared length of one row stands for the small batch. The estimates are right on average
+        only, and much noisier than they need to be. There are k rows: take the mean of their squared lengths.""",
+        change="""
+-    norm_small = gradients.square().sum(1).mean().item()
++    norm_small = gradients[0].square().sum().item()
+""",
+    ),
+    KnownWrong(
+        "negative_signal_cut",
+        fails=("noise_scale/signal",),
+        read="handbook/gradient-mechanics.md#how-much-of-a-gradient-is-noise",
+        explanation="""A negative estimate of |G|^2 comes back as 0. An unbiased estimate of a small square has to fall
+        below 0 now and then; cut at 0 it is too large on average, and noise_scale averages these numbers.""",
+        change="""
+-    return signal, noise
++    return max(signal, 0.0), noise
+""",
+    ),
+    KnownWrong(
         "divided_by_k",
         fails=("noise_scale/noise",),
         read="handbook/gradient-mechanics.md#how-much-of-a-gradient-is-noise",
@@ -1227,8 +1429,9 @@ def clip_gradients(parameters, max_norm):
         "mean_of_ratios",
         fails=("noise_scale/ratio",),
         read="handbook/gradient-mechanics.md#how-much-of-a-gradient-is-noise",
-        explanation="""Each step's own ratio is averaged. One step whose estimate of |G|^2 happens to be near 0 then has
-        a huge ratio, of either sign, and decides the mean. Average numerator and denominator first, then divide.""",
+        explanation="""Each step's own ratio is averaged. A step whose estimate of |G|^2 happens to be near 0 has a huge
+        ratio, and a step without a signal an infinite one; such steps decide the mean. Average numerator and
+        denominator first, then divide.""",
         change="""
 -    signal = sum(one for one, _ in estimates) / len(estimates)
 -    noise = sum(one for _, one in estimates) / len(estimates)
@@ -1311,6 +1514,42 @@ def clip_gradients(parameters, max_norm):
 """,
     ),
     KnownWrong(
+        "mean_of_ratios_of_either_sign",
+        fails=("noise_scale/ratio",),
+        read="handbook/gradient-mechanics.md#how-much-of-a-gradient-is-noise",
+        explanation="""The result is the mean of the steps' ratios, negative ones among them. A step whose estimate of
+        |G|^2 is just above or just below 0 has a ratio of any size and decides the mean. Average both estimates first,
+        then divide once.""",
+        change="""
+-    signal = sum(one for one, _ in estimates) / len(estimates)
+-    noise = sum(one for _, one in estimates) / len(estimates)
+-    return noise / signal if signal > 0 else math.inf
++    return sum(noise / signal for signal, noise in estimates) / len(estimates)
+""",
+    ),
+    KnownWrong(
+        "scale_in_micro_batches",
+        fails=("noise_scale/ratio",),
+        read="labs/lab-04-gradient-accumulation.md#noise_scale",
+        explanation="""The noise scale is too small by the factor micro_batch: it is in micro-batches. tr(S) is the
+        noise of one sequence, and so tr(S) / |G|^2 is in sequences already.""",
+        change="""
+-    return noise / signal if signal > 0 else math.inf
++    return noise / signal / micro_batch if signal > 0 else math.inf
+""",
+    ),
+    KnownWrong(
+        "noise_added_up",
+        fails=("noise_scale/ratio",),
+        read="labs/lab-04-gradient-accumulation.md#noise_scale",
+        explanation="""The noise is added up over the steps, and only |G|^2 is averaged, so the noise scale is too large
+        by the number of steps. Average both.""",
+        change="""
+-    noise = sum(one for _, one in estimates) / len(estimates)
++    noise = sum(one for _, one in estimates)
+""",
+    ),
+    KnownWrong(
         "negative_noise_scale",
         fails=("noise_scale/no-signal",),
         read="handbook/gradient-mechanics.md#how-much-of-a-gradient-is-noise",
@@ -1340,10 +1579,6 @@ HURRIED = {
 -    for micro_x, micro_y in zip(x.chunk(k), y.chunk(k), strict=True):
 +    for micro_x, micro_y in list(zip(x.chunk(k), y.chunk(k)))[:-1]:
 """,
-        "the sequences are cut, not the batch": """
--    for micro_x, micro_y in zip(x.chunk(k), y.chunk(k), strict=True):
-+    for micro_x, micro_y in zip(x.chunk(k, 1), y.chunk(k, 1)):
-""",
         "every k-th sequence": """
 -    for micro_x, micro_y in zip(x.chunk(k), y.chunk(k), strict=True):
 +    for micro_x, micro_y in ((x[i::k], y[i::k]) for i in range(k)):
@@ -1372,10 +1607,6 @@ HURRIED = {
         "a tuple of sums": """
 -    return total, sums
 +    return total, tuple(sums)
-""",
-        "only what is trained": """
--    return total, sums
-+    return total, [one for one in sums if one is not None]
 """,
         "by name": """
 -    return total, sums
@@ -1523,10 +1754,6 @@ HURRIED = {
 """,
     },
     "schedule": {
-        "the rate of the last group": """
--            rates.append(optimizer.param_groups[0]["lr"])
-+            rates.append(optimizer.param_groups[-1]["lr"])
-""",
         "passes are lists": """
 -        stream = iter(epoch)
 +        stream = iter(list(epoch))
@@ -1543,10 +1770,6 @@ HURRIED = {
 -    return epochs * math.ceil(micro_batches / k)
 +    return epochs * max(1, math.ceil(micro_batches / k))
 """,
-        "rounds to the nearest": """
--    return epochs * math.ceil(micro_batches / k)
-+    return epochs * round(micro_batches / k)
-""",
         "moves twice": """
              scheduler.step()
 +            scheduler.step()
@@ -1557,10 +1780,6 @@ HURRIED = {
 """,
     },
     "noise_scale": {
-        "no negative signal": """
--    return signal, noise
-+    return max(signal, 0.0), noise
-""",
         "no negative signal in the average": """
 -    signal = sum(one for one, _ in estimates) / len(estimates)
 +    signal = sum(max(one, 0.0) for one, _ in estimates) / len(estimates)
@@ -1584,10 +1803,6 @@ HURRIED = {
         "the median step": """
 -    signal = sum(one for one, _ in estimates) / len(estimates)
 +    signal = sorted(one for one, _ in estimates)[len(estimates) // 2]
-""",
-        "the first row is the small batch": """
--    norm_small = gradients.square().sum(1).mean().item()
-+    norm_small = gradients[0].square().sum().item()
 """,
     },
 }

@@ -299,7 +299,7 @@ def norms_of_updates(got: Answers, expected: Answers) -> str | None:
 def _times(mine: Any, wanted: float) -> str:
     """Returns how many times the expected number it is, as ' It is 3 times the expected one', or ''."""
     is_number = type(mine) in (int, float) and wanted and abs(mine) < 1e100
-    return f" It is {mine / wanted:.4g} times the expected one" if is_number else " It is another one"
+    return f" It is {mine / wanted + 0.0:.4g} times the expected one" if is_number else " It is another one"
 
 
 def one_step(got: Answers, expected: Answers) -> str | None:
