@@ -2,6 +2,8 @@
 
 import math
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -99,6 +101,21 @@ def test_the_run_is_refused_until_the_exercises_pass(tmp_path: Path) -> None:
     assert (code, output.count("\n")) == (2, 1), output
     assert "accumulate_tokens does not pass its checks yet: `rankzero check 04 accumulate_tokens` says why" in output
     assert list(tmp_path.iterdir()) == []
+
+
+def test_sigterm_reaches_the_run_that_trains(tmp_path: Path) -> None:
+    file = find_lab("02").reference
+    options = ["--mine", "--anyway", "--file", str(file), *SHAPE, "--steps", "100000", "--out", str(tmp_path)]
+    command = [sys.executable, "-u", "-m", "rankzero.cli", "run", "02", *options]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert process.stdout
+    while "step     1/" not in process.stdout.readline():
+        assert process.poll() is None
+    process.terminate()
+    output = process.communicate(timeout=100)[0]
+    assert process.returncode == 143
+    assert "Stopped by SIGTERM after step" in output
+    assert "yours:" not in output, "the second run is not started"
 
 
 def test_what_is_not_written_yet_ends_the_run_with_a_sentence(

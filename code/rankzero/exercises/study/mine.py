@@ -1,6 +1,7 @@
 """Run with the learner's functions: the same training by the starter and by the learner, and both loss curves."""
 
 import math
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -143,14 +144,19 @@ def _without_out(arguments: list[str]) -> tuple[list[str], Path]:
 
 
 def _run(command: list[str], say: Callable[[str], None]) -> int:
-    """Runs a Python command, says its lines of progress, and all its output if it fails; returns the exit code."""
-    output = []
+    """Runs a Python command, says its lines of progress and why it stops early; returns the exit code.
+
+    The command gets Ctrl-C from the terminal, and SIGTERM from here: it may finish its step.
+    """
     with subprocess.Popen([sys.executable, "-u", *command], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout
-        for line in process.stdout:
-            output.append(line)
-            if line.startswith("step "):
-                say(f"  {line.rstrip()}")
+        before = signal.signal(signal.SIGTERM, lambda number, frame: process.send_signal(number))
+        try:
+            for line in process.stdout:
+                if line.startswith(("step ", "Stopped by ")):
+                    say(f"  {line.rstrip()}")
+        finally:
+            signal.signal(signal.SIGTERM, before)
     return process.returncode
 
 
