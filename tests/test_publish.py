@@ -37,9 +37,7 @@ class Two:
 
 def three():
     """Three."""
-    ### BEGIN SOLUTION
     return 3
-    ### END SOLUTION
 '''
 
 

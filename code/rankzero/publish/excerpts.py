@@ -7,7 +7,7 @@ An HTML comment of the page names the source; the text up to the closing comment
 
 After `#` comes a function, a class or `Class.method`; ` body` after that leaves out the signature and the docstring.
 `from="..."` and `to="..."` narrow the excerpt to the lines between the two lines that contain those texts, both
-included. Lines that mark a solution are left out. A file of a language not in LANGUAGES is shown as plain text.
+included. A file of a language not in LANGUAGES is shown as plain text.
 
 With `since="FILE"` the excerpt is a diff from that file to the first file, without their docstrings; with `#` too, a
 diff from that file's function or class of the same name.
@@ -21,7 +21,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rankzero.publish.generated_blocks import fill_blocks
-from rankzero.publish.stubs import BEGIN, END
 
 LANGUAGES = {".py": "python", ".toml": "toml", ".sbatch": "bash", ".yaml": "yaml"}
 _SPEC = re.compile(
@@ -69,7 +68,7 @@ def _excerpt(spec: str, root: Path) -> str:
     if source.since:
         return _difference(source.since, source.file, source.symbol)
     lines = source.file.read_text(encoding="utf-8").splitlines()[source.first - 1 : source.last]
-    code = textwrap.dedent("\n".join(line for line in lines if line.strip() not in (BEGIN, END))).strip("\n")
+    code = textwrap.dedent("\n".join(lines)).strip("\n")
     return f"```{LANGUAGES.get(source.file.suffix, 'text')}\n{code}\n```\n"
 
 

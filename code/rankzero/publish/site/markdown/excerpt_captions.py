@@ -18,18 +18,16 @@ COMMENT = re.compile(r"<!-- excerpt: (.+) -->\s*")
 
 
 def excerpts(document: nodes.document) -> Iterator[tuple[Place, nodes.literal_block]]:
-    """Yields the place of each excerpt of a page, except excerpts of a solution, and the block that shows it."""
+    """Yields the place of each excerpt of a page, and the block that shows it."""
     for raw in list(document.findall(nodes.raw)):
         comment = COMMENT.fullmatch(raw.astext())
         block = raw.next_node(descend=False, siblings=True)
         if comment and isinstance(block, nodes.literal_block):
-            source = locate(comment[1], ROOT)
-            if ROOT / "solutions" not in source.file.parents:
-                yield source, block
+            yield locate(comment[1], ROOT), block
 
 
 class CaptionExcerpts(SphinxTransform):
-    """Puts a caption above each excerpt, except excerpts of a solution: its page shows no other source."""
+    """Puts a caption above each excerpt."""
 
     default_priority = 400
 
