@@ -87,6 +87,17 @@ KNOWN_WRONG = (
 """,
     ),
     KnownWrong(
+        "positions_with_vocabulary",
+        fails=("parameter_count/untied",),
+        read="handbook/memory.md#seven-kinds-four-moments",
+        explanation="""An untied output layer is counted with a row for each position. It makes logits of tokens, so it
+        has a row for each token of the vocabulary; the positions are an embedding only.""",
+        change="""
+-    output = 0 if tied else vocab_size * C
++    output = 0 if tied else (vocab_size + block_size) * C
+""",
+    ),
+    KnownWrong(
         "masters_in_fp32_too",
         fails=("state_bytes/fp32", "state_bytes/optimizers"),
         read="handbook/memory.md#bytes-a-parameter-8-12-16-18-20",
@@ -127,8 +138,8 @@ KNOWN_WRONG = (
             "state_bytes/bf16",
         ),
         read="handbook/memory.md#what-optimizers-remember",
-        explanation="""AdamW's step counts are taken to have 8 bytes. torch keeps each as a float32 tensor: 4 bytes
-        per parameter tensor.""",
+        explanation="""8 bytes per parameter tensor are counted for AdamW's step. torch keeps one step count per
+        parameter tensor, a float32 tensor of one number: 4 bytes.""",
         change="""
 -    steps = 4 * n_tensors if optimizer == "adamw" else 0
 +    steps = 8 * n_tensors if optimizer == "adamw" else 0
@@ -194,6 +205,18 @@ KNOWN_WRONG = (
         change="""
 -    averages = {"sgd": 0, "momentum": 1, "adamw": 2}[optimizer]
 +    averages = {"sgd": 0, "momentum": 2, "adamw": 2}[optimizer]
+""",
+    ),
+    KnownWrong(
+        "masters_for_adamw_alone",
+        fails=("state_bytes/optimizers",),
+        read="handbook/memory.md#bytes-a-parameter-8-12-16-18-20",
+        explanation="""With SGD or momentum the fp32 master weights are missing. A recipe decides on them, not the
+        optimizer: every optimizer of the mixed recipes updates an fp32 copy.""",
+        change="""
+-    averages = {"sgd": 0, "momentum": 1, "adamw": 2}[optimizer]
++    averages = {"sgd": 0, "momentum": 1, "adamw": 2}[optimizer]
++    master = master if optimizer == "adamw" else 0
 """,
     ),
     KnownWrong(
@@ -655,6 +678,17 @@ def largest_micro_batch(peak, budget):
     while peak(batch_size) <= budget:
         batch_size *= 2
     return batch_size // 2
+""",
+    ),
+    KnownWrong(
+        "budget_by_one_peak",
+        fails=("largest_micro_batch/fits",),
+        read="handbook/memory.md#seven-kinds-four-moments",
+        explanation="""The budget is divided by the peak of one sequence. A part of that peak, such as the weights and
+        the optimizer's state, is there once however many sequences there are, so more of them fit.""",
+        definitions="""
+def largest_micro_batch(peak, budget):
+    return budget // peak(1)
 """,
     ),
     KnownWrong(

@@ -3,7 +3,9 @@
 Bytes and parameters are whole numbers, so every judge asks for equality.
 """
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterator, Mapping
+from itertools import combinations
 
 from rankzero.exercises.checks.check import Check, Exercise, Judge
 from rankzero.exercises.checks.judges import all_of, equals_reference, same_length, shorten
@@ -18,21 +20,39 @@ def whole_number(name: str, what: str, *sizes: str) -> Judge:
             return None
         asked = ", ".join(f"{size} {_text(expected[size])}" for size in sizes)
         return f"{what}{f' for {asked}' if asked else ''} is {_text(got[name])}; expected {expected[name]:,}." + _off(
-            got[name], expected[name]
+            got[name], expected[name], {size: value for size, value in expected.items() if size != name}
         )
 
     return judge
 
 
-def _off(got: object, expected: int) -> str:
-    """By how much; bytes that are off by a whole factor say more as a factor."""
+def _off(got: object, expected: int, sizes: Mapping[str, object]) -> str:
+    """By how much, as a whole factor or as a difference, and which sizes make that number."""
     if type(got) is not int or abs(got) > 10**30:
         return " Expected a whole number, Python's int."
     if 0 < got < expected and expected % got == 0:
-        return f" The expected number is {expected // got:,} times as large."
+        return f" The expected number is {expected // got:,} times as large{_equal_sizes(expected // got, sizes)}."
     if got > 0 and expected and got % expected == 0:
-        return f" That is {got // expected:,} times the expected number."
-    return f" That is {abs(got - expected):,} too {'many' if got > expected else 'few'}."
+        return f" That is {got // expected:,} times the expected number{_equal_sizes(got // expected, sizes)}."
+    product = min(_products(abs(got - expected), sizes), key=len, default=())
+    text = " · ".join(product).replace("hidden_dim · hidden_dim", "hidden_dim²")
+    return f" That is {abs(got - expected):,} too {'many' if got > expected else 'few'}{text and f': {text}'}."
+
+
+def _equal_sizes(factor: int, sizes: Mapping[str, object]) -> str:
+    names = [name for name, size in sizes.items() if _same(size, factor)]
+    return f", and {' and '.join(names)} {'are' if len(names) > 1 else 'is'} {factor:,}" if names else ""
+
+
+def _products(number: int, sizes: Mapping[str, object]) -> Iterator[tuple[str, ...]]:
+    """Yields the factors of each product that is `number`: sizes, hidden_dim also twice, and a number from 2 to 16."""
+    whole = {name: size for name, size in sizes.items() if type(size) is int and size > 1}
+    names = [*whole, *("hidden_dim" for name in whole if name == "hidden_dim")]
+    for count in range(1, len(names) + 1):
+        for factors in combinations(sorted(names), count):
+            times, rest = divmod(number, math.prod(whole[name] for name in factors))
+            if not rest and 0 < times <= 16:
+                yield (str(times), *factors) if times > 1 else factors
 
 
 def _same(got: object, expected: int) -> bool:
@@ -64,7 +84,7 @@ def roles(got: Answers, expected: Answers) -> str | None:
         if not _same(bytes_, wanted):
             each, right = _per_parameter(bytes_, wanted, expected["parameters"])
             model = f"{expected['parameters']:,} parameters in {expected['tensors']:,} tensors"
-            off = _off(bytes_, wanted)
+            off = _off(bytes_, wanted, {name: expected[name] for name in ("parameters", "tensors")})
             return f"the bytes of {role} of {model} are {_text(bytes_)}{each}; expected {wanted:,}{right}.{off}"
     return None
 
@@ -80,7 +100,8 @@ def every_case(got: Answers, expected: Answers) -> str | None:
         for role, bytes_, right in zip(ROLES, _three(found), wanted, strict=True):
             if not _same(bytes_, right):
                 model = f"{expected['parameters']:,} parameters, {case},"
-                return f"the bytes of {role} of {model} are {_text(bytes_)}; expected {right:,}.{_off(bytes_, right)}"
+                off = _off(bytes_, right, {name: expected[name] for name in ("parameters", "tensors")})
+                return f"the bytes of {role} of {model} are {_text(bytes_)}; expected {right:,}.{off}"
     return None
 
 
@@ -110,7 +131,7 @@ def found_with_few_calls(got: Answers, expected: Answers) -> str | None:
     """Doubling and halving take 2 log2 of the answer; twice the reference's calls are granted."""
     wanted, calls = expected["found"], got["calls"]
     if not _same(got["found"], wanted):
-        return f"where {wanted} sequences fit, it found {_text(got['found'])}."
+        return f"where {wanted:,} sequences fit, it found {_text(got['found'])}. The answer has no upper limit."
     if type(calls) is not int or calls < 2:  # that the answer fits, and that one more does not
         return f"it asked for {_text(calls)} predictions to find {wanted:,}; nobody can know it from fewer than 2."
     if calls > 2 * expected["calls"]:

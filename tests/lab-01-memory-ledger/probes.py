@@ -95,6 +95,7 @@ def other_optimizers(learner: ModuleType, seed: int) -> dict[str, Any]:
     returned = [_states(learner, seed, *case) for case in cases]
     return {
         "parameters": returned[0]["parameters"],
+        "tensors": returned[0]["tensors"],
         "cases": [", ".join(case) for case in cases],
         "roles": [states["roles"] for states in returned],
     }
@@ -266,7 +267,9 @@ def part_of_a_storage(learner: ModuleType, seed: int) -> dict[str, Any]:
 # ----------------------------------------------------------------------------------------------------- kv_cache_bytes
 def _cache(learner: ModuleType, seed: int, *, grouped: bool) -> dict[str, Any]:
     draw = random.Random(seed)
-    heads = draw.choice([8, 16, 32, 64])
+    heads = draw.choice(
+        [24, 40, 48, 56]
+    )  # with 2, 4 or 8 heads per group, n_kv_head is neither that number nor twice that
     sizes = {
         "n_layer": draw.randrange(2, 100),
         "n_head": heads,

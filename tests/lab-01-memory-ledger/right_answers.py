@@ -1,21 +1,37 @@
 """Right answers to Lab 01 that differ from the reference, and automatic changes to it that change no behavior."""
 
-RIGHT = {
-    "parameter_count": {
-        "a list of shapes": """
+# Lines of the reference that several right answers replace.
+COUNT = """\
 -    block = 3 * C * C + C * C + 2 * 4 * C * C + 2 * C
 -    output = 0 if tied else vocab_size * C
 -    return vocab_size * C + block_size * C + n_layer * block + C + output
-+    block = [(3 * C, C), (C, C), (4 * C, C), (C, 4 * C), (C, 1), (C, 1)]
+"""
+GROW = """\
+-    if peak(1) > budget:
+-        return 0
+-    fits, too_large = 1, 2
+-    while peak(too_large) <= budget:
+-        fits, too_large = too_large, 2 * too_large
+"""
+HALVE = """\
+-    while too_large - fits > 1:
+-        middle = (fits + too_large) // 2
+-        if peak(middle) <= budget:
+-            fits = middle
+-        else:
+-            too_large = middle
+-    return fits
+"""
+
+RIGHT = {
+    "parameter_count": {
+        "a list of shapes": COUNT
+        + """+    block = [(3 * C, C), (C, C), (4 * C, C), (C, 4 * C), (C, 1), (C, 1)]
 +    shapes = [(vocab_size, C)] * (2 - tied) + [(block_size, C), (C, 1)] + n_layer * block
 +    return sum(rows * columns for rows, columns in shapes)
 """,
-        "builds the model without memory": """
--    C = hidden_dim
--    block = 3 * C * C + C * C + 2 * 4 * C * C + 2 * C
--    output = 0 if tied else vocab_size * C
--    return vocab_size * C + block_size * C + n_layer * block + C + output
-+    from rankzero.learn.models.gpt import GPT, GPTConfig
+        "builds the model without memory": COUNT
+        + """+    from rankzero.learn.models.gpt import GPT, GPTConfig
 +
 +    with torch.device("meta"):
 +        blocks = [GPT(GPTConfig(vocab_size, block_size, n, 1, hidden_dim)).parameter_count() for n in (1, 2)]
@@ -64,20 +80,9 @@ RIGHT["saved_bytes"] = {
 """,
 }
 RIGHT["largest_micro_batch"] = {
-    "bit by bit": """
--    if peak(1) > budget:
--        return 0
--    fits, too_large = 1, 2
--    while peak(too_large) <= budget:
--        fits, too_large = too_large, 2 * too_large
--    while too_large - fits > 1:
--        middle = (fits + too_large) // 2
--        if peak(middle) <= budget:
--            fits = middle
--        else:
--            too_large = middle
--    return fits
-+    bit, answer = 1, 0
+    "bit by bit": GROW
+    + HALVE
+    + """+    bit, answer = 1, 0
 +    while peak(bit) <= budget:
 +        bit *= 2
 +    while bit := bit // 2:
@@ -85,20 +90,9 @@ RIGHT["largest_micro_batch"] = {
 +            answer += bit
 +    return answer
 """,
-    "recursion": """
--    if peak(1) > budget:
--        return 0
--    fits, too_large = 1, 2
--    while peak(too_large) <= budget:
--        fits, too_large = too_large, 2 * too_large
--    while too_large - fits > 1:
--        middle = (fits + too_large) // 2
--        if peak(middle) <= budget:
--            fits = middle
--        else:
--            too_large = middle
--    return fits
-+    def between(fits, step, growing):
+    "recursion": GROW
+    + HALVE
+    + """+    def between(fits, step, growing):
 +        if not step:
 +            return fits
 +        if peak(fits + step) <= budget:
@@ -107,15 +101,8 @@ RIGHT["largest_micro_batch"] = {
 +
 +    return between(0, 1, True)
 """,
-    "bisect": """
--    while too_large - fits > 1:
--        middle = (fits + too_large) // 2
--        if peak(middle) <= budget:
--            fits = middle
--        else:
--            too_large = middle
--    return fits
-+    from bisect import bisect_left
+    "bisect": HALVE
+    + """+    from bisect import bisect_left
 +
 +    return bisect_left(range(too_large), True, lo=fits + 1, key=lambda size: peak(size) > budget) - 1
 """,
