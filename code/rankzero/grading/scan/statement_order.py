@@ -1,12 +1,14 @@
 """Statement order: code without dead lines, and with independent statements in an order that names do not decide."""
 
 import ast
+import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 MAX_STATEMENTS = 40  # of a block that is put in order
 _BLOCKS = ("body", "orelse", "finalbody")
 _MOVABLE = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Expr)
+_NAME = re.compile(r"(?<=\bName\(id=)'\w*'|(?<=\barg\(arg=)'\w*'")  # of a variable, in the text that ast.dump returns
 
 
 def put_in_order(function: ast.AST) -> None:
@@ -14,11 +16,12 @@ def put_in_order(function: ast.AST) -> None:
     read = {node.id for node in ast.walk(function) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
     for node, block in _blocks(function):
         setattr(node, block, [statement for statement in getattr(node, block) if not _is_dead(statement, read)])
-    uses = _uses(function)
+    structures = _structures(function)
+    uses = _uses(function, structures)
     for node, block in _blocks(function):
         statements = getattr(node, block)
         if len(statements) <= MAX_STATEMENTS:
-            setattr(node, block, _ordered(statements, uses))
+            setattr(node, block, _ordered(statements, uses, structures))
 
 
 def _blocks(function: ast.AST) -> list[tuple[ast.AST, str]]:
@@ -43,36 +46,26 @@ def _calls(statement: ast.stmt) -> bool:
     return any(isinstance(node, ast.Call | ast.Await | ast.Yield | ast.YieldFrom) for node in ast.walk(statement))
 
 
-def _structure(statement: ast.stmt) -> str:
-    """Returns the statement's form without names of variables."""
-    return ast.dump(_Nameless().visit(ast.parse(ast.unparse(statement))))
+def _structures(function: ast.AST) -> dict[int, str]:
+    """Returns the form of each statement without names of variables, by the statement's id."""
+    statements = (node for node in ast.walk(function) if isinstance(node, (ast.Return, *_MOVABLE)))
+    return {id(statement): _NAME.sub("_", ast.dump(statement)) for statement in statements}
 
 
-class _Nameless(ast.NodeTransformer):
-    def visit_Name(self, node: ast.Name) -> ast.Name:
-        node.id = "_"
-        return node
-
-    def visit_arg(self, node: ast.arg) -> ast.arg:
-        node.arg, node.annotation = "_", None
-        return node
-
-
-def _uses(function: ast.AST) -> Mapping[str, str]:
+def _uses(function: ast.AST, structures: Mapping[int, str]) -> Mapping[str, str]:
     """Returns for each name the forms of the statements in which it stands, and its places there."""
     uses: dict[str, list[str]] = defaultdict(list)
     for statement in ast.walk(function):
-        if isinstance(statement, (ast.Return, *_MOVABLE)):
-            form = _structure(statement)
+        if form := structures.get(id(statement)):
             for place, node in enumerate(ast.walk(statement)):
                 if isinstance(node, ast.Name):
                     uses[node.id].append(f"{form}@{place}")
     return {name: "|".join(sorted(forms)) for name, forms in uses.items()}
 
 
-def _ordered(statements: Sequence[ast.stmt], uses: Mapping[str, str]) -> list[ast.stmt]:
+def _ordered(statements: Sequence[ast.stmt], uses: Mapping[str, str], structures: Mapping[int, str]) -> list[ast.stmt]:
     ordered = list(statements)
-    keys = {id(statement): _key(statement, uses) for statement in ordered}
+    keys = {id(statement): _key(statement, uses, structures) for statement in ordered}
     for end in range(len(ordered) - 1, 0, -1):
         for place in range(end):
             first, second = ordered[place], ordered[place + 1]
@@ -81,11 +74,11 @@ def _ordered(statements: Sequence[ast.stmt], uses: Mapping[str, str]) -> list[as
     return ordered
 
 
-def _key(statement: ast.stmt, uses: Mapping[str, str]) -> tuple[str, ...]:
+def _key(statement: ast.stmt, uses: Mapping[str, str], structures: Mapping[int, str]) -> tuple[str, ...]:
     if not isinstance(statement, _MOVABLE):
         return ()
     names = (node.id for node in ast.walk(statement) if isinstance(node, ast.Name))
-    return _structure(statement), *(uses.get(name, "") for name in names)
+    return structures[id(statement)], *(uses.get(name, "") for name in names)
 
 
 def _independent(first: ast.stmt, second: ast.stmt) -> bool:
