@@ -272,6 +272,26 @@ def test_copies_and_a_later_roster_change_no_lateness_and_retime_does(graded: Pa
     assert reasons.pop().endswith("another time of hand-in")
 
 
+def test_a_copy_without_times_changes_no_choice_of_a_file_and_a_new_file_does(graded: Path) -> None:
+    subs = graded.with_name("subs")
+    older, newer = subs / "student-002" / "exercises.py", subs / "student-002" / "exercises (1).py"
+    newer.write_bytes(LAB.reference.read_bytes() + b"# the newer file")
+    os.utime(newer, (HANDED_IN + 600, HANDED_IN + 600))
+    assert older.read_bytes() != newer.read_bytes()
+    assert run("grade", subs, "--lab", "02", "--out", graded, "--resume")[0] == 0
+    before = grades_in(graded)["student-002"].submission
+    copied = plain_copy(subs, graded.with_name("copied"))
+    for file in copied.rglob("*.py"):
+        os.utime(file, (HANDED_IN, HANDED_IN))
+    assert run("grade", copied, "--lab", "02", "--out", graded, "--resume")[0] == 0
+    after = grades_in(graded)["student-002"].submission
+    assert (after.sha256, after.submitted_at) == (before.sha256, before.submitted_at)
+    hand_in(copied / "student-002", LAB.reference.read_bytes() + b"# the newest file")
+    os.utime(copied / "student-002" / "exercises.py", (HANDED_IN + 900, HANDED_IN + 900))
+    assert run("grade", copied, "--lab", "02", "--out", graded, "--resume")[0] == 0
+    assert grades_in(graded)["student-002"].submission.sha256 not in (before.sha256, *before.passed_over)
+
+
 def test_a_folder_renamed_to_the_id_of_a_missing_student_moves_the_grade(graded: Path) -> None:
     subs, roster = graded.with_name("subs"), graded.with_name("roster.csv")
     roster.write_text("student_id,last_name,first_name,email\ns7,Lovelace,Ada,\n")

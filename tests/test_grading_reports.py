@@ -543,7 +543,10 @@ def test_predictions_of_a_class_are_summarized(tmp_path: Path) -> None:
     cells = re.search(r"first_loss</code>.*?</tr>", page, re.S)
     assert cells
     assert re.findall(r">([\d.]+)<", cells[0]) == ["2", "4.5", "52.25", "100", "4.564", "1"]
-    assert not write_predictions([GOOD], tmp_path)
+    assert {"href": "predictions.html"} in [attributes for _, attributes in class_page(tmp_path, *grades).elements]
+    assert not write_predictions([GOOD], tmp_path / "others")
+    (tmp_path / "predictions.html").unlink()
+    assert {"href": "predictions.html"} not in [attributes for _, attributes in class_page(tmp_path, GOOD).elements]
 
 
 # Gradescope and GitHub Classroom

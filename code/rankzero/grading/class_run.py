@@ -16,7 +16,7 @@ from rankzero.grading.adjustments import read_adjustments, require_students, wit
 from rankzero.grading.grade import Grade, Submission
 from rankzero.grading.grader import GradingSettings
 from rankzero.grading.grading_tasks import Key, Tasks, published_grades, tasks_of, with_absent
-from rankzero.grading.hand_in_record import keep_facts
+from rankzero.grading.hand_in_record import keep_facts, read_record
 from rankzero.grading.intake.collect import collect
 from rankzero.grading.intake.roster import read_roster
 from rankzero.grading.intake.safe_names import printable
@@ -122,5 +122,6 @@ def _submissions(
             raise UserError(f"{run.out} holds no grades yet: name the submissions and a --lab.")
         return [grade.submission for grade in published.values()], published
     roster = read_roster(Path(roster_file)) if roster_file else None
-    collected = keep_facts(collect(run.submissions, labs, run.out, roster), run.out, run.retime)
+    recorded = {} if run.retime else read_record(run.out)
+    collected = keep_facts(collect(run.submissions, labs, run.out, roster, recorded), run.out, run.retime)
     return with_absent(collected, published)

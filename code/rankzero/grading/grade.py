@@ -39,6 +39,7 @@ class Submission:
     sha256: str = ""  # of that copy
     submitted_at: str = ""  # ISO 8601 with its zone; empty if unknown
     notes: tuple[str, ...] = ()  # sentences on what was refused or unusual
+    passed_over: tuple[str, ...] = ()  # sha256 of the student's other files for this lab
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
-"""Hand-in record: OUT/hand-ins.json keeps when each file was handed in, and the notes on it, by the file's digest.
+"""Hand-in record: OUT/hand-ins.json keeps each file's time of hand-in, notes and passed-over files, by its digest.
 
-A folder that was copied, files that were touched, or a roster that came later would otherwise change who was late.
+A folder that was copied, files that were touched, or a roster that came later would otherwise change who was late, and
+which of a student's files is graded.
 """
 
 import json
@@ -14,6 +15,7 @@ from rankzero.errors import UserError
 from rankzero.grading.grade import Submission
 
 FILE = "hand-ins.json"
+Record = dict[str, dict[str, dict[str, Any]]]  # lab -> student -> digest -> facts
 
 
 def keep_facts(collected: Sequence[Submission], out: Path, retime: bool) -> list[Submission]:
@@ -22,7 +24,7 @@ def keep_facts(collected: Sequence[Submission], out: Path, retime: bool) -> list
     With `retime` the present facts replace the recorded ones. A student whose id a roster has changed is found by the
     file, if its former owner is no longer there. UserError if the record cannot be read.
     """
-    record = _read(out / FILE)
+    record = read_record(out)
     present = {submission.student.student_id for submission in collected}
     kept = []
     for submission in collected:
@@ -34,13 +36,19 @@ def keep_facts(collected: Sequence[Submission], out: Path, retime: bool) -> list
             notes = facts["notes"] if submission.sha256 in own else submission.notes
             submission = replace(submission, submitted_at=facts["submitted_at"], notes=tuple(notes))
         if submission.file:
-            own[submission.sha256] = {"submitted_at": submission.submitted_at, "notes": list(submission.notes)}
+            own[submission.sha256] = {
+                "submitted_at": submission.submitted_at,
+                "notes": list(submission.notes),
+                "passed_over": list(submission.passed_over),
+            }
         kept.append(submission)
     write_atomically(out / FILE, json.dumps(record, indent=1))
     return kept
 
 
-def _read(file: Path) -> dict[str, dict[str, dict[str, Any]]]:
+def read_record(out: Path) -> Record:
+    """Returns the record, which is empty before the first run. UserError if it cannot be read."""
+    file = out / FILE
     try:
         return json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
     except (OSError, ValueError) as error:

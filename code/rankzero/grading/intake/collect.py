@@ -25,6 +25,7 @@ import hashlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
+from typing import Any
 
 from rankzero.atomic_write import write_atomically
 from rankzero.curriculum import Lab
@@ -49,13 +50,20 @@ from rankzero.grading.intake.untrusted_files import RefusedError
 CLASS = 1000  # times the limits of one student's archive: the limits of an archive of a class
 
 
-def collect(source: Path, labs: Sequence[Lab], out: Path, roster: Roster | None = None) -> list[Submission]:
+def collect(
+    source: Path,
+    labs: Sequence[Lab],
+    out: Path,
+    roster: Roster | None = None,
+    recorded: Mapping[str, Mapping[str, Mapping[str, Any]]] | None = None,
+) -> list[Submission]:
     """Returns one Submission per student and lab, including students who handed in nothing. Copies the files to
     OUT/submissions.
 
     Students come in the roster's order, then students outside the roster, each with all labs. Without a roster, the
-    name of a folder or archive is the student's id. A refused file becomes a note on its submission. UserError, before
-    anything is written, if SUBMISSIONS cannot be read, holds no submissions, or overlaps OUT.
+    name of a folder or archive is the student's id. `recorded` are the facts of earlier runs (hand_in_record.py). A
+    refused file becomes a note on its submission. UserError, before anything is written, if SUBMISSIONS cannot be read,
+    holds no submissions, or overlaps OUT.
     """
     with ExitStack() as stack:
         handins = _read_all(source, labs, out, roster, stack)
@@ -78,7 +86,9 @@ def collect(source: Path, labs: Sequence[Lab], out: Path, roster: Roster | None 
             notes += similar_ids.get(student_id, [])
             group = sorted({member.student_id for handin in own_handins for member in handin.students} - {student_id})
             notes += [f"Handed in together with {', '.join(map(printable, group))}."] if group else []
-            submissions += [_submission(student, own_handins, lab, len(labs) == 1, out, notes) for lab in labs]
+            for lab in labs:
+                chosen = (recorded or {}).get(lab.number, {}).get(student.student_id, {})
+                submissions.append(_submission(student, own_handins, lab, len(labs) == 1, out, notes, chosen))
         return submissions
 
 
@@ -167,9 +177,15 @@ def _unclear_name_notes(
 
 
 def _submission(
-    student: Student, handins: Sequence[Handin], lab: Lab, only_lab: bool, out: Path, student_notes: Sequence[str]
+    student: Student,
+    handins: Sequence[Handin],
+    lab: Lab,
+    only_lab: bool,
+    out: Path,
+    student_notes: Sequence[str],
+    chosen: Mapping[str, Any],
 ) -> Submission:
-    selected = select_file(handins, lab, only_lab)
+    selected = select_file(handins, lab, only_lab, chosen)
     notes = (*student_notes, *selected.notes)
     if selected.data is None:
         return Submission(student, lab.number, None, notes=notes)
@@ -181,4 +197,4 @@ def _submission(
         if reason := unusable_notebook(notebook):
             notes = (*notes, f"The notebook {reason}: its predictions are not counted.")
     digest = hashlib.sha256(selected.data).hexdigest()
-    return Submission(student, lab.number, file, digest, selected.submitted_at, notes)
+    return Submission(student, lab.number, file, digest, selected.submitted_at, notes, selected.passed_over)

@@ -4,10 +4,12 @@ import difflib
 import itertools
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 from rankzero.curriculum import Lab
 from rankzero.errors import UserError
@@ -36,6 +38,7 @@ class SelectedFile:
     data: bytes | None
     submitted_at: str = ""
     notes: tuple[str, ...] = ()
+    passed_over: tuple[str, ...] = ()  # SHA-256 of the other files
 
 
 @dataclass(frozen=True)
@@ -70,8 +73,14 @@ def label(handin: Handin, path: tuple[str, ...]) -> str:
     return printable("/".join((handin.name, *(() if handin.is_file else path))), 160)
 
 
-def select_file(handins: Sequence[Handin], lab: Lab, only_lab: bool) -> SelectedFile:
-    """Returns the exercises for `lab`. `only_lab`: whether no other lab is graded; then paths need not name it."""
+def select_file(
+    handins: Sequence[Handin], lab: Lab, only_lab: bool, chosen: Mapping[str, Any] | None = None
+) -> SelectedFile:
+    """Returns the exercises for `lab`. `only_lab`: whether no other lab is graded; then paths need not name it.
+
+    `chosen` are the recorded facts of the student's earlier files, by digest: a file that was passed over once does
+    not replace the file that was graded, as long as that file is here.
+    """
     notes = [
         f"{label(handin, entry.path)} {entry.why}."
         for handin in handins
@@ -96,6 +105,11 @@ def select_file(handins: Sequence[Handin], lab: Lab, only_lab: bool) -> Selected
         notes += [] if candidates else _missing_notes(handins, lab, only_lab)
         return SelectedFile(None, notes=_few(notes))
     selected, data = min(readable, key=lambda pair: _is_stub(pair[1], lab))
+    digests = {sha256(content).hexdigest(): (candidate, content) for candidate, content in readable[::-1]}
+    for digest, facts in (chosen or {}).items():
+        if digest in digests and sha256(data).hexdigest() in facts.get("passed_over", ()):
+            selected, data = digests[digest]
+            break
     if _is_stub(data, lab):
         notes.append(f"{selected.label} is as it was given: nothing is written in it.")
     for candidate, other in readable:
@@ -103,7 +117,8 @@ def select_file(handins: Sequence[Handin], lab: Lab, only_lab: bool) -> Selected
             newer = ", which is newer" if _is_newer(selected, candidate) else ""
             notes.append(f"{candidate.label} was handed in too and is not graded: {selected.label} is{newer}.")
     submitted_at, time_notes = _submission_time(selected.handin, selected.entry)
-    return SelectedFile(data, submitted_at, _few([*notes, *time_notes]))
+    passed_over = tuple(sorted(digests.keys() - {sha256(data).hexdigest()}))
+    return SelectedFile(data, submitted_at, _few([*notes, *time_notes]), passed_over)
 
 
 def select_notebook(handins: Sequence[Handin], lab: Lab, only_lab: bool) -> bytes | None:

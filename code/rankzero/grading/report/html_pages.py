@@ -49,7 +49,8 @@ def write_pages(
     pages = {out / _page(student_id): own for student_id, own in _by_student(grades).items()}
     for path, student_grades in pages.items():
         write_atomically(path, student_page(student_grades, due))
-    write_atomically(out / "index.html", class_page(grades, changes))
+    predictions = (out / "predictions.html").exists()
+    write_atomically(out / "index.html", class_page(grades, changes, predictions=predictions))
     return set(pages)
 
 
@@ -59,8 +60,11 @@ def student_page(grades: Sequence[Grade], due: Mapping[str, str]) -> str:
     return render("student.html", grades, student=_student_of(grades), labs=labs, due=due)
 
 
-def class_page(grades: Sequence[Grade], changes: Sequence[Difference] = ()) -> str:
-    """Returns the page of the class, with students sorted by last name, first name and id."""
+def class_page(grades: Sequence[Grade], changes: Sequence[Difference] = (), *, predictions: bool = False) -> str:
+    """Returns the page of the class, with students sorted by last name, first name and id.
+
+    With `predictions` it links to OUT/predictions.html.
+    """
     by_lab: dict[str, list[Grade]] = {}
     for grade in sorted(grades, key=lambda grade: grade.submission.lab):
         by_lab.setdefault(grade.submission.lab, []).append(grade)
@@ -69,7 +73,7 @@ def class_page(grades: Sequence[Grade], changes: Sequence[Difference] = ()) -> s
         {"student": _student_of(of_student), "by_lab": {grade.submission.lab: grade for grade in of_student}}
         for of_student in _by_student(grades).values()
     ]
-    return render("class.html", grades, rows=rows, labs=labs, changes=changes)
+    return render("class.html", grades, rows=rows, labs=labs, changes=changes, predictions=predictions)
 
 
 @dataclass(frozen=True)
