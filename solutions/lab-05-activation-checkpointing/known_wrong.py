@@ -51,9 +51,9 @@ KNOWN_WRONG = (
         "forward_replaced",
         fails=("runs_per_block/removed",),
         read="labs/lab-05-activation-checkpointing.md#exercises",
-        explanation="""After the call, each block has a method of its own that hides the method of its class: a later
-        change of the class no longer reaches the block. Code that replaces a method must delete the attribute again; a
-        hook's handle removes the hook completely.""",
+        explanation="""After the call, something is left on the blocks: a hook that nobody removed, or a method of a
+        block's own that hides the method of its class. It stays for every later run of the block. A hook's handle
+        removes the hook completely; code that replaces a method must delete the attribute again.""",
         change="""
 -    def counter(place: int) -> Callable[..., None]:
 -        def count(module: nn.Module, inputs: Any) -> None:
