@@ -246,8 +246,31 @@ def test_a_function_with_other_arguments_is_named_with_its_def(tmp_path: Path, c
     file.write_text(source.replace("def learning_rate(step: int, ", "def learning_rate("))
     text = check(file, client, "learning_rate").results[0].text
     assert re.search(r"line \d+: TypeError: learning_rate\(\) takes 4 .*\n    def learning_rate\(peak", text)
-    file.write_text(source.replace("def learning_rate(", "learning_rate = 3\n\n\ndef another("))
-    assert "learning_rate in exercises.py is of type int" in check(file, client, "learning_rate").results[0].text
+
+
+@pytest.mark.parametrize(
+    ("definition", "text"),
+    [
+        ("learning_rate = 3", r"learning_rate is of type int: define it as a function again\.\n    learning_rate = 3"),
+        (
+            "async def learning_rate():\n    return 1",
+            r"learning_rate is an `async def`, .*\n    async def learning_rate",
+        ),
+        (
+            "def learning_rate():\n    yield 1",
+            r"learning_rate has a `yield`, .* generator: .*\n    def learning_rate\(\):",
+        ),
+    ],
+)
+def test_a_function_that_no_call_would_run_is_refused_with_its_line(
+    tmp_path: Path, client: LocalProbeClient, definition: str, text: str
+) -> None:
+    file = tmp_path / "exercises.py"
+    source = LAB.reference.read_text().replace("def learning_rate(", "def another(")
+    file.write_text(f"{source}\n\n{definition}\n")
+    results = check(file, client, "learning_rate").results
+    assert {result.status for result in results} <= {"error", "skipped"}
+    assert re.match(rf"exercises.py, line {len(source.splitlines()) + 3}: {text}", results[0].text), results[0].text
 
 
 def test_an_error_in_what_came_back_names_no_line_of_a_probe(tmp_path: Path) -> None:

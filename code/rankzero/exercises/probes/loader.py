@@ -69,8 +69,18 @@ def source_line(path: Path, number: int, column: int = 0) -> str:
     return f"\n    {text}{pointer}" if text else ""
 
 
-def _definitions(path: Path) -> list[ast.FunctionDef | ast.ClassDef]:
-    return [node for node in ast.parse(path.read_bytes()).body if isinstance(node, ast.FunctionDef | ast.ClassDef)]
+def _definitions(path: Path) -> list[ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef]:
+    kinds = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+    return [node for node in ast.parse(path.read_bytes()).body if isinstance(node, kinds)]
+
+
+def binding_line(path: Path, name: str) -> int:
+    """Returns the last line of the file's top level that defines `name` or assigns to it; 0 if there is none."""
+    lines = [node.lineno for node in _definitions(path) if node.name == name]
+    assigned = (node for node in ast.parse(path.read_bytes()).body if isinstance(node, ast.Assign | ast.AnnAssign))
+    names = ((part, node.lineno) for node in assigned for part in ast.walk(node) if isinstance(part, ast.Name))
+    lines += [line for part, line in names if part.id == name and isinstance(part.ctx, ast.Store)]
+    return max(lines, default=0)
 
 
 def loop_around(path: Path, number: int) -> int:

@@ -6,13 +6,15 @@ import signal
 import sys
 from bdb import BdbQuit
 from collections.abc import Callable
+from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR
 from json import dumps  # bound before a learner's file can change the module's function
 from pathlib import Path
-from types import FrameType, ModuleType
+from types import CodeType, FrameType, ModuleType
 from typing import Any, NoReturn
 
 from rankzero.exercises.probes.loader import (
     LoadError,
+    binding_line,
     cause_text,
     error_text,
     load,
@@ -108,11 +110,12 @@ def _answer(request: dict[str, Any], send: Callable[[dict[str, Any]], None]) -> 
             except LoadError as error:
                 send({"status": "error", "text": str(error), "loading": True})
                 return
-            missing = [function for function in request["functions"] if not callable(getattr(learner, function, None))]
+            refusals = (_refusal(learner, function, file) for function in request["functions"])
+            refused = next((refusal for refusal in refusals if refusal), None)
             loaded_seed = seed
         _set_alarm(request, file, send)
-        if missing:
-            send(_missing_function(learner, missing[0], file))
+        if refused:
+            send(refused)
             continue
         reply = _probe(getattr(probes, name), learner, seed, file)
         if not (intact := unchanged()):
@@ -122,11 +125,23 @@ def _answer(request: dict[str, Any], send: Callable[[dict[str, Any]], None]) -> 
             return  # the change would persist; ranks that hang would hang in the next probe too
 
 
-def _missing_function(learner: ModuleType, name: str, file: Path) -> dict[str, Any]:
-    if name in vars(learner):
-        kind = type(vars(learner)[name]).__name__
-        return {"status": "error", "text": f"{name} in {file.name} is of type {kind}: define it as a function again."}
-    return {"status": "todo", "text": f"{name} is missing from {file.name}: put its `def` line back."}
+def _refusal(learner: ModuleType, name: str, file: Path) -> dict[str, Any] | None:
+    """Returns the reply instead of any probe's if `name` is no function whose call runs it, otherwise None."""
+    function = getattr(learner, name, None)
+    code = getattr(function, "__code__", None)
+    flags = code.co_flags if type(code) is CodeType else 0
+    if flags & (CO_COROUTINE | CO_ASYNC_GENERATOR):
+        problem = "is an `async def`, of which a call runs nothing: define it with `def`"
+    elif flags & CO_GENERATOR:
+        problem = "has a `yield`, so a call runs nothing and returns a generator: return the value, or decorate it"
+    elif callable(function):
+        return None
+    elif name in vars(learner):
+        problem = f"is of type {type(function).__name__}: define it as a function again"
+    else:
+        return {"status": "todo", "text": f"{name} is missing from {file.name}: put its `def` line back."}
+    line = binding_line(file, name)
+    return {"status": "error", "text": f"{file.name}, line {line}: {name} {problem}.{source_line(file, line)}"}
 
 
 def _probe(probe: Any, learner: ModuleType, seed: int, file: Path) -> dict[str, Any]:
