@@ -173,9 +173,12 @@ def inputs_arrive(got: Answers, expected: Answers) -> str | None:
     return "requires_grad of the caller's own tensors is changed: work on detached tensors of your own."
 
 
+CHANGES = ("an input", "an input that requires no gradient", "an input, with the same numbers,")
+
+
 def overwriting_is_noticed(got: Answers, expected: Answers) -> str | None:
     """A RuntimeError for an overwritten input, and for nothing else."""
-    for change in ("an input", "an input that requires no gradient", "nothing", "a weight"):
+    for change in (*CHANGES, "nothing", "a weight"):
         mine, wanted = got[change], expected[change]
         if not equal(mine, wanted):
             return f"{change} was overwritten in place before the second run: {shorten(mine)}; expected {wanted}."
@@ -220,8 +223,8 @@ def products_are_seen(got: Answers, expected: Answers) -> str | None:
 def saved_for_backward(got: Answers, expected: Answers) -> str | None:
     """Autograd knows of the input: it lets it go, and notices when it is overwritten."""
     if not equal(got["released"], expected["released"]):
-        left = counted(got["released"])
-        return f"{left} bytes of the input are still there after backward, while the loss lives; expected 0."
+        left = f"{counted(got['released'])} bytes of the input are still there after backward, while the loss lives"
+        return f"{left}; expected 0. A list can hold them, or a kept tensor that is not detached, by its graph."
     if not equal(got["noticed"], expected["noticed"]):
         return (
             f"the input was overwritten between forward and backward: {shorten(got['noticed'])}; expected RuntimeError."
@@ -337,7 +340,10 @@ def lengths_are_right(got: Answers, expected: Answers) -> str | None:
     right = expected["lengths"]
     for (blocks, segments), mine, wanted in zip(expected["cases"], each(got["lengths"], right), right, strict=True):
         if not equal(mine, wanted):
-            return f"segment_lengths({blocks}, {segments}) is {shorten(mine)}; expected {wanted}."
+            returned = f"segment_lengths({blocks}, {segments}) is {shorten(mine)}; expected {wanted}"
+            in_order = isinstance(mine, list) and all(type(one) is int for one in mine)
+            order = ": the lengths are right, their order is not" if in_order and sorted(mine)[::-1] == wanted else ""
+            return f"{returned}{order}."
     return None
 
 

@@ -172,6 +172,8 @@ def whole(value: Any) -> Any:
     """Returns a whole number, also NumPy's, or a list of whole numbers; for another value its type and text."""
     if type(value) is list and all(type(number) in WHOLE for number in value):
         return [int(number) for number in value]
+    if value is None:
+        return "None (is a `return` missing?)"
     return int(value) if type(value) in WHOLE else f"{type_name(value)} {value!r}"[:60]
 
 
@@ -365,12 +367,13 @@ def overwritten_input(learner: ModuleType, seed: int) -> dict[str, Any]:
             return type_name(error)
         return "no error"
 
-    inside, frozen, untouched = x * 2, numbers(ROWS, WIDTH), x * 2
+    inside, frozen, untouched, same = x * 2, numbers(ROWS, WIDTH), x * 2, x * 2
     untouched.detach().mul_(1)  # before it is noted
     with torch.no_grad():
         return {
             "an input": outcome(inside, inside.zero_),
             "an input that requires no gradient": outcome(frozen, lambda: frozen[0].add_(1)),
+            "an input, with the same numbers,": outcome(same, lambda: same.mul_(1)),
             "nothing": outcome(untouched, lambda: None),
             "a weight": outcome(x * 2, lambda: block.up.weight.mul_(2)),
             "outputs": flat(outputs),
@@ -690,8 +693,10 @@ def one_segment_and_as_many_as_blocks(learner: ModuleType, seed: int) -> dict[st
 def best(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Returns the best number of segments for blocks that save many and few activations inside."""
     draw = random.Random(seed)
-    sizes = [(draw.randrange(9, 100), 1000, 1000 * draw.randrange(2, 20)) for _ in range(6)]
-    sizes += [(draw.randrange(20, 100), 1000, 1000 + draw.randrange(3)), (2, 1000, 1001), (1, 10, 160)]
+    sizes = [(draw.randrange(9, 100), 1000, 1000 * draw.randrange(2, 20)) for _ in range(9)]
+    sizes += [(draw.randrange(20, 100), 1000, 1000 + draw.randrange(3))]
+    sizes += [(draw.randrange(20, 100), 1000, draw.randrange(1500, 4000)) for _ in range(4)]
+    sizes += [(2, 1000, 1001), (2, 1000, 1000), (1, 10, 160)]
     return {"sizes": [list(case) for case in sizes], "best": [whole(learner.best_segments(*case)) for case in sizes]}
 
 

@@ -10,8 +10,9 @@ from rankzero.exercises.checks.probe_client import Reply
 from rankzero.exercises.probes.answers import equal
 
 PLACES = "places"  # an answer that holds lines of the learner's file: they say nothing about the mistake
-# Words of an error that differ between runs, or between codes with one mistake: paths, and what None was asked for.
-INCIDENTAL = re.compile(r"""(?<!\w)/[^\s'"]+|(?<='NoneType' object has no attribute )'\w+'""")
+# Words of an error that differ between runs, or between codes with one mistake: paths, addresses, and what None was
+# asked for.
+INCIDENTAL = re.compile(r"""(?<!\w)/[^\s'"]+|\b\d{12,}\b|(?<='NoneType' object has no attribute )'\w+'""")
 
 # (checks, known-wrong solution, `all_answers`) -> for each check, whether the learner's code replies to its probe as
 # that solution does: in all answers, or only in the answers that the check's judge read.
