@@ -2,11 +2,42 @@
 
 from rankzero.exercises.checks.known_wrong import KnownWrong
 
+WARM_UP = "handbook/profiling-and-roofline.md#before-you-measure"
+TRACE = "handbook/profiling-and-roofline.md#reading-a-trace"
+FRACTIONS = "handbook/profiling-and-roofline.md#one-step-as-fractions"
+CAUSE = "handbook/profiling-and-roofline.md#from-symptom-to-cause"
+MFU = "handbook/profiling-and-roofline.md#mfu-and-hfu"
+HOOKS = "handbook/profiling-and-roofline.md#looking-inside-with-hooks"
+
+PALM_FLOPS = "6 * (parameters - looked_up) + 12 * layers * heads * head_dim * seq_len"
+HFU = "model_utilization * (3 + recomputed) / 3"
+
+
+def wrong_flops(name: str, flops: str, explanation: str) -> KnownWrong:
+    """Returns a solution whose palm_flops returns the expression `flops`."""
+    change = f"-    return {PALM_FLOPS}\n+    return {flops}"
+    return KnownWrong(name, ("utilization/formula",), MFU, explanation, change)
+
+
+def wrong_hfu(name: str, utilization: str, explanation: str) -> KnownWrong:
+    """Returns a solution whose hfu returns the expression `utilization`."""
+    return KnownWrong(name, ("utilization/hfu",), MFU, explanation, f"-    return {HFU}\n+    return {utilization}")
+
+
+def wrong_patient(name: str, patient: str, found: str, explanation: str) -> KnownWrong:
+    """Returns a solution that finds `found` in patient a, b or c."""
+    right = {"a": "sync every step", "b": "many tiny ops", "c": "starved loader"}[patient]
+    pair = f'"patient_{patient}": "{{}}"'
+    line = '    return {"patient_a": "sync every step", "patient_b": "many tiny ops", "patient_c": "starved loader"}'
+    change = f"-{line}\n+{line.replace(pair.format(right), pair.format(found))}"
+    return KnownWrong(name, (f"patients/{patient}",), CAUSE, explanation, change)
+
+
 KNOWN_WRONG = (
     KnownWrong(
         "ends_with_the_last_one",
         fails=("merged/merged",),
-        read="handbook/profiling-and-roofline.md#one-step-as-fractions",
+        read=FRACTIONS,
         explanation="""Two intervals that overlap are joined into one that ends where the second ends. If the second
         lies inside the first, that is too early: the end is the later of the two.""",
         change="""
@@ -17,7 +48,7 @@ KNOWN_WRONG = (
     KnownWrong(
         "sorts_what_it_is_given",
         fails=("merged/merged",),
-        read="handbook/profiling-and-roofline.md#one-step-as-fractions",
+        read=FRACTIONS,
         explanation="""The caller's own list is changed. Code that goes through it at the same time, or relies on its
         order, gets another list than before. `sorted(intervals)` makes a new one.""",
         change="""
@@ -30,7 +61,7 @@ KNOWN_WRONG = (
     KnownWrong(
         "touching_kept_apart",
         fails=("merged/merged",),
-        read="handbook/profiling-and-roofline.md#one-step-as-fractions",
+        read=FRACTIONS,
         explanation="""An interval that begins exactly where the last one ended is kept as one of its own. Nothing
         lies between the two, so together they are one stretch of time; a gap of length 0 is no gap.""",
         change="""
@@ -39,9 +70,43 @@ KNOWN_WRONG = (
 """,
     ),
     KnownWrong(
+        "whole_numbers",
+        fails=("merged/merged",),
+        read=FRACTIONS,
+        explanation="""Starts and ends come back without their fractions. A trace's times are microseconds with
+        decimals: an operation of half a microsecond vanishes, and a gap of half a microsecond closes.""",
+        change="""
+-    for start, end in sorted(intervals):
++    for start, end in sorted((int(start), int(end)) for start, end in intervals):
+""",
+    ),
+    KnownWrong(
+        "small_gaps_closed",
+        fails=("merged/merged",),
+        read=FRACTIONS,
+        explanation="""Two intervals become one although there is a gap between them, a gap shorter than 1. That is the
+        rule for whole numbers, where 4 follows 3; times are fractions, and nothing covers the gap.""",
+        change="""
+-        if whole and start <= whole[-1][1]:
++        if whole and start <= whole[-1][1] + 1:
+""",
+    ),
+    KnownWrong(
+        "sorted_by_end",
+        fails=("merged/merged",),
+        read=FRACTIONS,
+        explanation="""The intervals are gone through in the order of their ends. A long one that begins early and ends
+        late comes after those that lie inside it, which are out by then; in the order of starts, the one that contains
+        others comes first.""",
+        change="""
+-    for start, end in sorted(intervals):
++    for start, end in sorted(intervals, key=lambda interval: interval[1]):
+""",
+    ),
+    KnownWrong(
         "counts_the_gpus_copies",
         fails=("phase_fractions/sequence", "phase_fractions/step-time"),
-        read="handbook/profiling-and-roofline.md#reading-a-trace",
+        read=TRACE,
         explanation="""Ranges of the kind "gpu_user_annotation" count too. A trace of a GPU holds each range twice:
         once as the host ran it, and once from its first kernel to its last, which ends later. Choose events by their
         kind.""",
@@ -54,7 +119,7 @@ KNOWN_WRONG = (
     KnownWrong(
         "idle_between_steps",
         fails=("phase_fractions/sequence",),
-        read="handbook/profiling-and-roofline.md#one-step-as-fractions",
+        read=FRACTIONS,
         explanation="""Idle is the time between one step and the next. There nothing is measured; the time that is
         lost lies inside the step, between its phases. The fractions do not add up to 1, which shows it.""",
         change="""
@@ -63,9 +128,26 @@ KNOWN_WRONG = (
 """,
     ),
     KnownWrong(
+        "mean_of_fractions",
+        fails=("phase_fractions/sequence",),
+        read=FRACTIONS,
+        explanation="""The fractions are taken in each step and then averaged, so that a short step counts as much as a
+        long one. Asked for is each phase's time in all measured steps, over the time of all of them.""",
+        change="""
+-            max(0, min(end, step_end) - max(start, step_start))
++            max(0, min(end, step_end) - max(start, step_start)) / (step_end - step_start) / len(steps)
+@@
+-        fractions[phase] = (covered - covered_before) / total
++        fractions[phase] = covered - covered_before
+@@
+-    fractions["idle"] = (total - covered_before) / total
++    fractions["idle"] = 1 - covered_before
+""",
+    ),
+    KnownWrong(
         "forgets_warm_up",
         fails=("phase_fractions/warm-up", "phase_fractions/threads", "phase_fractions/step-time"),
-        read="handbook/profiling-and-roofline.md#before-you-measure",
+        read=WARM_UP,
         explanation="""The first steps are counted too. They load libraries, make the optimizer's state and fill
         caches, so they are slower than any step that follows, and of few profiled steps they are a large part: what
         you report is the start, not the run.""",
@@ -77,7 +159,7 @@ KNOWN_WRONG = (
     KnownWrong(
         "sorts_steps_by_name",
         fails=("phase_fractions/warm-up", "phase_fractions/threads", "phase_fractions/step-time"),
-        read="handbook/profiling-and-roofline.md#before-you-measure",
+        read=WARM_UP,
         explanation="""The steps that are left out as warm-up are not the first ones: they are in the order of their
         names. As text, "ProfilerStep#10" comes before "ProfilerStep#9". Sort by time.""",
         change="""
@@ -89,7 +171,7 @@ KNOWN_WRONG = (
     KnownWrong(
         "absent_phase_missing",
         fails=("phase_fractions/absent",),
-        read="handbook/profiling-and-roofline.md#one-step-as-fractions",
+        read=FRACTIONS,
         explanation="""A phase without any range has no fraction at all. A trace whose loader nobody named has no
         `data`: its fraction is 0.0, and code that reads the dictionary expects all five names.""",
         change="""
@@ -101,7 +183,7 @@ KNOWN_WRONG = (
     KnownWrong(
         "counts_nested_twice",
         fails=("phase_fractions/nested", "phase_fractions/threads"),
-        read="handbook/profiling-and-roofline.md#one-step-as-fractions",
+        read=FRACTIONS,
         explanation="""Durations are added up as they come. A range that lies inside another of the same phase counts
         twice, and so does what two threads do at the same time: the fractions add up to more than 1, or idle is too
         small. Merge the ranges first, then measure what they cover.""",
@@ -127,7 +209,7 @@ KNOWN_WRONG = (
     KnownWrong(
         "each_phase_by_itself",
         fails=("phase_fractions/threads",),
-        read="handbook/profiling-and-roofline.md#one-step-as-fractions",
+        read=FRACTIONS,
         explanation="""Two phases that run at the same time both get that time. Data that a thread loads while the
         model works costs the step nothing; counted in full it makes idle too small, even negative. One instant
         belongs to one phase.""",
@@ -148,7 +230,7 @@ KNOWN_WRONG = (
     KnownWrong(
         "hidden_work_first",
         fails=("phase_fractions/threads",),
-        read="handbook/profiling-and-roofline.md#one-step-as-fractions",
+        read=FRACTIONS,
         explanation="""Where several phases run at once, the last of PHASES gets the time. Loading that is hidden
         behind the model's work then looks as if it cost something, and the model looks faster than it is.""",
         change="""
@@ -159,7 +241,7 @@ KNOWN_WRONG = (
     KnownWrong(
         "not_cut_at_the_border",
         fails=("phase_fractions/threads",),
-        read="handbook/profiling-and-roofline.md#one-step-as-fractions",
+        read=FRACTIONS,
         explanation="""A range counts for the step in which it begins, with its whole length. One that reaches over
         the border of a step then counts time in which nothing is measured, or another step's.""",
         change="""
@@ -180,7 +262,7 @@ KNOWN_WRONG = (
     KnownWrong(
         "one_thread_only",
         fails=("phase_fractions/threads",),
-        read="handbook/profiling-and-roofline.md#reading-a-trace",
+        read=TRACE,
         explanation="""Ranges on other threads than that of the steps do not count. On a GPU, backward runs on a
         thread of autograd's own, and a loader has its own too: their time is taken for idle.""",
         change="""
@@ -192,7 +274,7 @@ KNOWN_WRONG = (
     KnownWrong(
         "mean_of_the_steps",
         fails=("phase_fractions/step-time",),
-        read="handbook/profiling-and-roofline.md#before-you-measure",
+        read=WARM_UP,
         explanation="""The step time is the mean. One step during which something else had the processor moves it as
         far as it likes; the median stays with the usual step.""",
         change="""
@@ -201,9 +283,21 @@ KNOWN_WRONG = (
 """,
     ),
     KnownWrong(
+        "median_with_warm_up",
+        fails=("phase_fractions/step-time",),
+        read=WARM_UP,
+        explanation="""The fractions are those of the measured steps, and the step time is the median of all steps, the
+        first ones too. They are slower, and the fewer steps are profiled the further they move it.""",
+        change="""
+-    return statistics.median(end - start for start, end in steps) / 1000, fractions
++    every = [end - start for name, start, end in spans if name.startswith("ProfilerStep#")]
++    return statistics.median(every) / 1000, fractions
+""",
+    ),
+    KnownWrong(
         "step_in_seconds",
         fails=("phase_fractions/step-time",),
-        read="handbook/profiling-and-roofline.md#reading-a-trace",
+        read=TRACE,
         explanation="""The step time is in seconds: milliseconds were asked for. A trace counts in microseconds,
         whatever its viewer shows.""",
         change="""
@@ -214,7 +308,7 @@ KNOWN_WRONG = (
     KnownWrong(
         "follows_for_inside",
         fails=("self_times/flat",),
-        read="handbook/profiling-and-roofline.md#reading-a-trace",
+        read=TRACE,
         explanation="""An operation that begins exactly when another ends counts as a part of it. It follows; nothing
         of it lies inside.""",
         change="""
@@ -225,7 +319,7 @@ KNOWN_WRONG = (
     KnownWrong(
         "last_call_wins",
         fails=("self_times/flat",),
-        read="handbook/profiling-and-roofline.md#reading-a-trace",
+        read=TRACE,
         explanation="""Of several calls of an operation only the last counts. A matrix product is called dozens of
         times in a step; all of them count.""",
         change="""
@@ -238,7 +332,7 @@ KNOWN_WRONG = (
     KnownWrong(
         "microseconds_for_milliseconds",
         fails=("self_times/flat",),
-        read="handbook/profiling-and-roofline.md#reading-a-trace",
+        read=TRACE,
         explanation="""The times are in microseconds, the trace's own unit; milliseconds were asked for.""",
         change="""
 -        found[name] = (before[0] + calls, before[1] + microseconds / 1000)
@@ -248,7 +342,7 @@ KNOWN_WRONG = (
     KnownWrong(
         "ranges_for_operations",
         fails=("self_times/flat",),
-        read="handbook/profiling-and-roofline.md#reading-a-trace",
+        read=TRACE,
         explanation="""Ranges are counted as operations. A phase's range holds all the operations of the phase; as one
         of them it takes the time between them for work.""",
         change="""
@@ -259,7 +353,7 @@ KNOWN_WRONG = (
     KnownWrong(
         "grandchildren_subtracted",
         fails=("self_times/nested",),
-        read="handbook/profiling-and-roofline.md#reading-a-trace",
+        read=TRACE,
         explanation="""Everything that lies inside an operation is subtracted from it, also what its callees call.
         That time is inside the callees already and goes twice: a self time becomes too small, or negative.""",
         change="""
@@ -272,7 +366,7 @@ KNOWN_WRONG = (
     KnownWrong(
         "leaves_only",
         fails=("self_times/nested",),
-        read="handbook/profiling-and-roofline.md#reading-a-trace",
+        read=TRACE,
         explanation="""Operations that call others have no time of their own here. What the callers do themselves,
         checks and the choice of a kernel for example, is real time too: without it the sum is smaller than the time
         in which operations ran.""",
@@ -294,7 +388,7 @@ KNOWN_WRONG = (
     KnownWrong(
         "total_for_self",
         fails=("self_times/nested",),
-        read="handbook/profiling-and-roofline.md#reading-a-trace",
+        read=TRACE,
         explanation="""That is total time. An operation's total holds the time of every operation that it calls, so
         the same instant counts at each level, and the sum is several times the step. A table sorted by it puts the
         callers on top, not the work.""",
@@ -306,7 +400,7 @@ KNOWN_WRONG = (
     KnownWrong(
         "first_steps_counted",
         fails=("self_times/measured",),
-        read="handbook/profiling-and-roofline.md#before-you-measure",
+        read=WARM_UP,
         explanation="""The operations of the first steps count too. Calls and times per step then depend on how many
         steps were profiled, and the slowest ones weigh most.""",
         change="""
@@ -315,9 +409,20 @@ KNOWN_WRONG = (
 """,
     ),
     KnownWrong(
+        "only_what_ends_in_its_step",
+        fails=("self_times/measured",),
+        read=TRACE,
+        explanation="""An operation that begins in a measured step and ends after it does not count. An operation counts
+        where it begins: otherwise what runs over a border is in no step.""",
+        change="""
+-    measured = [op for op in operations if any(start <= op["ts"] < end for start, end in steps)]
++    measured = [op for op in operations if any(s <= op["ts"] and op["ts"] + op["dur"] <= e for s, e in steps)]
+""",
+    ),
+    KnownWrong(
         "threads_mixed",
         fails=("self_times/threads",),
-        read="handbook/profiling-and-roofline.md#reading-a-trace",
+        read=TRACE,
         explanation="""What another thread does at the same time is taken for a part of the operation. Two threads
         overlap without one calling the other; an operation calls on its own thread.""",
         change="""
@@ -327,79 +432,81 @@ KNOWN_WRONG = (
 +        while running and running[-1]["ts"] + running[-1]["dur"] <= op["ts"]:
 """,
     ),
-    KnownWrong(
+    wrong_flops(
         "forward_only",
-        fails=("utilization/formula",),
-        read="handbook/profiling-and-roofline.md#mfu-and-hfu",
-        explanation="""The result is 2N + 4LHQT, the forward pass. Training also runs backward, which takes twice
-        that: one product for the weights' gradients and one for the inputs'.""",
-        change="""
--    return 6 * (parameters - looked_up) + 12 * layers * heads * head_dim * seq_len
-+    return 2 * (parameters - looked_up) + 4 * layers * heads * head_dim * seq_len
-""",
+        "2 * (parameters - looked_up) + 4 * layers * heads * head_dim * seq_len",
+        """The result is 2N + 4LHQT, the forward pass. Training also runs backward, which takes twice that: one product
+        for the weights' gradients and one for the inputs'.""",
     ),
-    KnownWrong(
+    wrong_flops(
         "looked_up_multiplied",
-        fails=("utilization/formula",),
-        read="handbook/profiling-and-roofline.md#mfu-and-hfu",
-        explanation="""Embeddings that are only looked up are counted. To look up a row multiplies nothing; in a small
-        model with a large vocabulary they are most of the parameters, and the utilization comes out far too high.""",
-        change="""
--    return 6 * (parameters - looked_up) + 12 * layers * heads * head_dim * seq_len
-+    return 6 * parameters + 12 * layers * heads * head_dim * seq_len
-""",
+        "6 * parameters + 12 * layers * heads * head_dim * seq_len",
+        """Embeddings that are only looked up are counted. To look up a row multiplies nothing; in a small model with a
+        large vocabulary they are most of the parameters, and the utilization comes out far too high.""",
     ),
-    KnownWrong(
+    wrong_flops(
         "mask_discounted",
-        fails=("utilization/formula",),
-        read="handbook/profiling-and-roofline.md#mfu-and-hfu",
-        explanation="""Attention is halved because the mask hides half of it. A kernel may skip that half, but the
-        formula that published numbers use does not discount it; say so if yours does.""",
-        change="""
--    return 6 * (parameters - looked_up) + 12 * layers * heads * head_dim * seq_len
-+    return 6 * (parameters - looked_up) + 6 * layers * heads * head_dim * seq_len
-""",
+        "6 * (parameters - looked_up) + 6 * layers * heads * head_dim * seq_len",
+        """Attention is halved because the mask hides half of it. A kernel may skip that half, but the formula that
+        published numbers use does not discount it; say so if yours does.""",
     ),
-    KnownWrong(
+    wrong_flops(
         "multiply_add_once",
-        fails=("utilization/formula",),
-        read="handbook/profiling-and-roofline.md#mfu-and-hfu",
-        explanation="""A multiply-add is counted as one operation. Data sheets count it as two FLOPs, one
-        multiplication and one addition; by the other count your utilization is half of what everybody else would
-        report.""",
-        change="""
--    return 6 * (parameters - looked_up) + 12 * layers * heads * head_dim * seq_len
-+    return 3 * (parameters - looked_up) + 6 * layers * heads * head_dim * seq_len
-""",
+        "3 * (parameters - looked_up) + 6 * layers * heads * head_dim * seq_len",
+        """A multiply-add is counted as one operation. Data sheets count it as two FLOPs, one multiplication and one
+        addition; by the other count your utilization is half of what everybody else would report.""",
     ),
-    KnownWrong(
+    wrong_flops(
         "recomputation_in_the_model",
-        fails=("utilization/formula",),
-        read="handbook/profiling-and-roofline.md#mfu-and-hfu",
-        explanation="""The forward pass counts twice, as a run with full activation checkpointing executes it: 8N
-        instead of 6N. The model does not need that: it is the hardware's work, and belongs into HFU. With it, a run
-        that wastes more would score higher.""",
-        change="""
--    return 6 * (parameters - looked_up) + 12 * layers * heads * head_dim * seq_len
-+    return 8 * (parameters - looked_up) + 16 * layers * heads * head_dim * seq_len
-""",
+        "8 * (parameters - looked_up) + 16 * layers * heads * head_dim * seq_len",
+        """The forward pass counts twice, as a run with full activation checkpointing executes it: 8N instead of 6N.
+        The model does not need that: it is the hardware's work, and belongs into HFU. With it, a run that wastes
+        more would score higher.""",
     ),
-    KnownWrong(
+    wrong_flops(
         "without_attention",
-        fails=("utilization/formula",),
-        read="handbook/profiling-and-roofline.md#mfu-and-hfu",
-        explanation="""Only the weights are counted. Attention multiplies queries with keys and probabilities with
-        values, which are no weights: 12LHQT FLOPs per token, a small part in a wide model with short sequences, and
-        most of it where sequences are long.""",
-        change="""
--    return 6 * (parameters - looked_up) + 12 * layers * heads * head_dim * seq_len
-+    return 6 * (parameters - looked_up)
-""",
+        "6 * (parameters - looked_up)",
+        """Only the weights are counted. Attention multiplies queries with keys and probabilities with values, which
+        are no weights: 12LHQT FLOPs per token, a small part in a wide model with short sequences, and most of it
+        where sequences are long.""",
+    ),
+    wrong_flops(
+        "attention_runs_forward_only",
+        "6 * (parameters - looked_up) + 4 * layers * heads * head_dim * seq_len",
+        """The result is 6N + 4LHQT: the weights count for forward and backward, attention for forward alone. Its two
+        products have a backward too, which takes twice their FLOPs.""",
+    ),
+    wrong_flops(
+        "heads_counted_twice",
+        "6 * (parameters - looked_up) + 12 * layers * heads**2 * head_dim * seq_len",
+        """The heads count twice in attention: 12LH²QT. Q is the width of one head, so that HQ is the width of the
+        model; with the model's width in the place of Q, leave H out.""",
+    ),
+    wrong_flops(
+        "one_head",
+        "6 * (parameters - looked_up) + 12 * layers * head_dim * seq_len",
+        """Attention counts for one head of each layer: H is missing from 12LHQT.""",
+    ),
+    wrong_flops(
+        "one_layer",
+        "6 * (parameters - looked_up) + 12 * heads * head_dim * seq_len",
+        """Attention counts for one layer: L is missing from 12LHQT.""",
+    ),
+    wrong_flops(
+        "length_squared",
+        "6 * (parameters - looked_up) + 12 * layers * heads * head_dim * seq_len**2",
+        """Attention counts with the square of the sequence length. That is its cost for a whole sequence; one token
+        looks at T others, and the formula is per token.""",
+    ),
+    wrong_flops(
+        "flops_of_a_sequence",
+        "(6 * (parameters - looked_up) + 12 * layers * heads * head_dim * seq_len) * seq_len",
+        """The result is the FLOPs of a whole sequence: T times those of one token, which were asked for.""",
     ),
     KnownWrong(
         "every_peak_halved",
         fails=("utilization/mfu",),
-        read="handbook/profiling-and-roofline.md#mfu-and-hfu",
+        read=MFU,
         explanation="""Every peak is halved. Only rows with sparsity count a zero half; fp32 has none, and its MFU
         comes out twice too high.""",
         change="""
@@ -410,7 +517,7 @@ KNOWN_WRONG = (
     KnownWrong(
         "largest_peak",
         fails=("utilization/mfu",),
-        read="handbook/profiling-and-roofline.md#mfu-and-hfu",
+        read=MFU,
         explanation="""The largest number of the data sheet is taken. It is the peak of the narrowest dtype, which
         this run does not use; what a run could reach depends on the dtype that it multiplies in.""",
         change="""
@@ -421,7 +528,7 @@ KNOWN_WRONG = (
     KnownWrong(
         "rate_of_all_peak_of_one",
         fails=("utilization/mfu",),
-        read="handbook/profiling-and-roofline.md#mfu-and-hfu",
+        read=MFU,
         explanation="""The rate of all devices is divided by the peak of one. With 64 devices the result is 64 times
         too high; more than 1 is a sure sign.""",
         change="""
@@ -432,7 +539,7 @@ KNOWN_WRONG = (
     KnownWrong(
         "sparse_peak",
         fails=("utilization/mfu",),
-        read="handbook/profiling-and-roofline.md#mfu-and-hfu",
+        read=MFU,
         explanation="""The data sheet's number is taken as it stands. Its footnote says "with sparsity": matrices of
         which half is zero, at twice the rate. Training multiplies dense ones, and against that peak no run gets above
         half.""",
@@ -441,43 +548,40 @@ KNOWN_WRONG = (
 +    dense_peak = row["tflops"] * 1e12
 """,
     ),
-    KnownWrong(
+    wrong_hfu(
         "always_four_thirds",
-        fails=("utilization/hfu",),
-        read="handbook/profiling-and-roofline.md#mfu-and-hfu",
-        explanation="""The factor is 4/3 whatever was recomputed: that is what recomputing the whole forward pass
-        costs. A run that recomputes a part, or nothing, executes less: (3 + r)/3 for a share r of the forward.""",
-        change="""
--    return model_utilization * (3 + recomputed) / 3
-+    return model_utilization * 4 / 3
-""",
+        "model_utilization * 4 / 3",
+        """The factor is 4/3 whatever was recomputed: that is what recomputing the whole forward pass costs. A run that
+        recomputes a part, or nothing, executes less: (3 + r)/3 for a share r of the forward.""",
     ),
-    KnownWrong(
+    wrong_hfu(
         "forward_is_the_step",
-        fails=("utilization/hfu",),
-        read="handbook/profiling-and-roofline.md#mfu-and-hfu",
-        explanation="""A forward pass that runs again counts as a whole step. It is one unit of three: backward takes
-        the other two.""",
-        change="""
--    return model_utilization * (3 + recomputed) / 3
-+    return model_utilization * (1 + recomputed)
-""",
+        "model_utilization * (1 + recomputed)",
+        """A forward pass that runs again counts as a whole step. It is one unit of three: backward takes the other
+        two.""",
     ),
-    KnownWrong(
+    wrong_hfu(
         "hardware_does_less",
-        fails=("utilization/hfu",),
-        read="handbook/profiling-and-roofline.md#mfu-and-hfu",
-        explanation="""The quotient is upside down. What is done again keeps the hardware busier than the model needs
-        it, so HFU is never below MFU.""",
-        change="""
--    return model_utilization * (3 + recomputed) / 3
-+    return model_utilization * 3 / (3 + recomputed)
-""",
+        "model_utilization * 3 / (3 + recomputed)",
+        """The quotient is upside down. What is done again keeps the hardware busier than the model needs it, so HFU is
+        never below MFU.""",
+    ),
+    wrong_hfu(
+        "backward_as_long_as_forward",
+        "model_utilization * (2 + recomputed) / 2",
+        """Backward counts as much as forward: a step is two units of which the forward pass is one. Backward takes
+        twice the FLOPs of forward, one product for the weights' gradients and one for the inputs'.""",
+    ),
+    wrong_hfu(
+        "capped_at_one",
+        "min(1.0, model_utilization * (3 + recomputed) / 3)",
+        """A utilization above 1 comes back as 1. It is impossible, and so it shows that the rate, the peak or the
+        formula is wrong; cut off at 1, it looks like a perfect run.""",
     ),
     KnownWrong(
         "weighted_by_calls",
         fails=("tiny_share/share",),
-        read="handbook/profiling-and-roofline.md#reading-a-trace",
+        read=TRACE,
         explanation="""Each operation's time is multiplied by its calls. The milliseconds of `operations` are those of
         all calls together already.""",
         change="""
@@ -490,7 +594,7 @@ KNOWN_WRONG = (
     KnownWrong(
         "tiny_in_microseconds",
         fails=("tiny_share/share",),
-        read="handbook/profiling-and-roofline.md#reading-a-trace",
+        read=TRACE,
         explanation="""Microseconds are compared with TINY_MS, which is in milliseconds: no call is shorter than 0.02
         µs, so nothing is ever tiny.""",
         change="""
@@ -501,7 +605,7 @@ KNOWN_WRONG = (
     KnownWrong(
         "all_calls_together",
         fails=("tiny_share/share",),
-        read="handbook/profiling-and-roofline.md#reading-a-trace",
+        read=TRACE,
         explanation="""The time of all calls of an operation is compared with TINY_MS. 300 calls of 5 µs take 1.5 ms
         together, and each of them is tiny: divide by the calls.""",
         change="""
@@ -510,9 +614,32 @@ KNOWN_WRONG = (
 """,
     ),
     KnownWrong(
+        "share_of_the_names",
+        fails=("tiny_share/share",),
+        read=TRACE,
+        explanation="""The result is the share of operations that are tiny, counted by name. It says nothing about time:
+        of a hundred names one may take nearly all of it.""",
+        change="""
+-    total = sum(milliseconds for _, milliseconds in operations.values())
+-    tiny = sum(milliseconds for calls, milliseconds in operations.values() if milliseconds / calls < TINY_MS)
++    total = len(operations)
++    tiny = sum(milliseconds / calls < TINY_MS for calls, milliseconds in operations.values())
+""",
+    ),
+    KnownWrong(
+        "tiny_at_the_limit",
+        fails=("tiny_share/share",),
+        read=TRACE,
+        explanation="""An operation whose calls take exactly TINY_MS counts as tiny. Tiny is less than that.""",
+        change="""
+-    tiny = sum(milliseconds for calls, milliseconds in operations.values() if milliseconds / calls < TINY_MS)
++    tiny = sum(milliseconds for calls, milliseconds in operations.values() if milliseconds / calls <= TINY_MS)
+""",
+    ),
+    KnownWrong(
         "share_of_the_calls",
         fails=("tiny_share/share",),
-        read="handbook/profiling-and-roofline.md#from-symptom-to-cause",
+        read=CAUSE,
         explanation="""The result is the share of calls that are tiny, not of time. A healthy step makes hundreds of
         tiny calls that together take hardly any time.""",
         change="""
@@ -525,7 +652,7 @@ KNOWN_WRONG = (
     KnownWrong(
         "no_time_at_all",
         fails=("tiny_share/share",),
-        read="handbook/profiling-and-roofline.md#reading-a-trace",
+        read=TRACE,
         explanation="""Without any self time there is nothing to divide by. A trace of steps without operations, as of
         a loader alone, gives 0.0.""",
         change="""
@@ -536,7 +663,7 @@ KNOWN_WRONG = (
     KnownWrong(
         "tiny_ops_first",
         fails=("diagnose/starved", "diagnose/sync"),
-        read="handbook/profiling-and-roofline.md#from-symptom-to-cause",
+        read=CAUSE,
         explanation="""Tiny operations are named where data starves the step, or where numbers are read often. A step
         that waits for data most of the time stays as slow when its operations get larger: begin with what covers the
         most time.""",
@@ -547,9 +674,21 @@ KNOWN_WRONG = (
 """,
     ),
     KnownWrong(
+        "reads_first",
+        fails=("diagnose/starved",),
+        read=CAUSE,
+        explanation="""Reads are named where data starves the step. A step that waits for data most of the time stays as
+        slow when it reads fewer numbers: begin with what covers the most time.""",
+        change="""
++    if operations.get("aten::_local_scalar_dense", (0, 0.0))[0] / steps >= SYNCS:
++        return "sync every step"
+     if phase_fractions(events, warmup)[1]["data"] > DATA_SHARE:
+""",
+    ),
+    KnownWrong(
         "warm_up_diagnosed",
         fails=("diagnose/starved", "diagnose/sync", "diagnose/tiny"),
-        read="handbook/profiling-and-roofline.md#before-you-measure",
+        read=WARM_UP,
         explanation="""The first steps are diagnosed together with the measured ones. They open files, start threads
         and make the optimizer's state: what slows them is not what slows the run.""",
         change="""
@@ -560,7 +699,7 @@ KNOWN_WRONG = (
     KnownWrong(
         "item_for_every_read",
         fails=("diagnose/sync",),
-        read="handbook/profiling-and-roofline.md#reading-a-trace",
+        read=TRACE,
         explanation="""Calls of aten::item are counted. An extension, or tolist, hands numbers to Python without it:
         every read ends in aten::_local_scalar_dense.""",
         change="""
@@ -569,9 +708,41 @@ KNOWN_WRONG = (
 """,
     ),
     KnownWrong(
+        "warm_up_in_the_divisor",
+        fails=("diagnose/sync",),
+        read=WARM_UP,
+        explanation="""The calls of the measured steps are divided by the number of all steps, the first ones too: calls
+        per step come out too low.""",
+        change="""
+-    steps = sum(event["name"].startswith("ProfilerStep#") for event in ranges) - warmup
++    steps = sum(event["name"].startswith("ProfilerStep#") for event in ranges)
+""",
+    ),
+    KnownWrong(
+        "ranges_of_the_gpu_are_steps",
+        fails=("diagnose/sync",),
+        read=TRACE,
+        explanation="""A range of the GPU with a step's name counts as one more step: there seem to be about twice as
+        many, and calls per step come out half as high. Choose events by their kind.""",
+        change="""
+-    ranges = [event for event in events if event.get("cat") == "user_annotation"]
++    ranges = [event for event in events if event["ph"] == "X"]
+""",
+    ),
+    KnownWrong(
+        "more_than_the_limit",
+        fails=("diagnose/sync",),
+        read=CAUSE,
+        explanation="""Exactly SYNCS calls per step are not enough here. "At least" includes the limit.""",
+        change="""
+-    if operations.get("aten::_local_scalar_dense", (0, 0.0))[0] / steps >= SYNCS:
++    if operations.get("aten::_local_scalar_dense", (0, 0.0))[0] / steps > SYNCS:
+""",
+    ),
+    KnownWrong(
         "totals_judged",
         fails=("diagnose/tiny",),
-        read="handbook/profiling-and-roofline.md#reading-a-trace",
+        read=TRACE,
         explanation="""Total times are judged, not self times. The large operations count again in each operation that
         calls them, which makes the share of the tiny ones look smaller than it is.""",
         change="""
@@ -587,7 +758,7 @@ KNOWN_WRONG = (
     KnownWrong(
         "half_for_a_fifth",
         fails=("diagnose/tiny",),
-        read="handbook/profiling-and-roofline.md#from-symptom-to-cause",
+        read=CAUSE,
         explanation="""Tiny operations are named only where they have far more than TINY_SHARE of the self time. A
         fifth of the time in calls that are too short to be worth making is a fifth that a fix can gain.""",
         change="""
@@ -598,7 +769,7 @@ KNOWN_WRONG = (
     KnownWrong(
         "calls_of_all_steps",
         fails=("diagnose/none",),
-        read="handbook/profiling-and-roofline.md#from-symptom-to-cause",
+        read=CAUSE,
         explanation="""The calls of all measured steps together are compared with a limit that is meant for one.
         Profile twice as many steps and a healthy run falls ill.""",
         change="""
@@ -607,9 +778,20 @@ KNOWN_WRONG = (
 """,
     ),
     KnownWrong(
+        "largest_phase_starves",
+        fails=("diagnose/none",),
+        read=CAUSE,
+        explanation="""Data that takes more than any other phase is called starving, whatever its share is. With four
+        phases, the largest may take a third of the step; the limit is DATA_SHARE.""",
+        change="""
+-    if phase_fractions(events, warmup)[1]["data"] > DATA_SHARE:
++    if max((shares := phase_fractions(events, warmup)[1]), key=lambda name: shares[name]) == "data":
+""",
+    ),
+    KnownWrong(
         "hidden_loading_counts",
         fails=("diagnose/none",),
-        read="handbook/profiling-and-roofline.md#one-step-as-fractions",
+        read=FRACTIONS,
         explanation="""All the time that is spent on data counts against the step, even what another thread does while
         the model works. Loading ahead is the cure; here it is diagnosed as the disease.""",
         change="""
@@ -625,7 +807,7 @@ KNOWN_WRONG = (
     KnownWrong(
         "item_counted_twice",
         fails=("diagnose/none",),
-        read="handbook/profiling-and-roofline.md#reading-a-trace",
+        read=TRACE,
         explanation="""Calls of aten::item and of aten::_local_scalar_dense are added. The first calls the second:
         each number that Python reads is counted twice.""",
         change="""
@@ -637,7 +819,7 @@ KNOWN_WRONG = (
     KnownWrong(
         "many_for_tiny",
         fails=("diagnose/none",),
-        read="handbook/profiling-and-roofline.md#from-symptom-to-cause",
+        read=CAUSE,
         explanation="""Many calls are taken for tiny calls. A large model has many operations and each of them may be
         large; what wastes time is that most of it goes into calls too short to be worth making.""",
         change="""
@@ -646,45 +828,33 @@ KNOWN_WRONG = (
 +        return "many tiny ops"
 """,
     ),
-    KnownWrong(
+    wrong_patient(
         "idle_is_not_data",
-        fails=("patients/a",),
-        read="handbook/profiling-and-roofline.md#from-symptom-to-cause",
-        explanation="""Patient A's step has long stretches in which no operation runs, as a step that waits for data
-        has. But they are not in the phase `data`: they are idle, after the backward pass, and each ends with a number
-        that is handed to Python. Look at the calls of aten::_local_scalar_dense.""",
-        change="""
--    return {"patient_a": "sync every step", "patient_b": "many tiny ops", "patient_c": "starved loader"}
-+    return {"patient_a": "starved loader", "patient_b": "many tiny ops", "patient_c": "starved loader"}
-""",
+        "a",
+        "starved loader",
+        """Patient A's step has long stretches in which no operation runs, as a step that waits for data has. But they
+        are not in the phase `data`: they are idle, after the backward pass, and each ends with a number that is
+        handed to Python. Look at the calls of aten::_local_scalar_dense.""",
     ),
-    KnownWrong(
+    wrong_patient(
         "calls_are_not_reads",
-        fails=("patients/b",),
-        read="handbook/profiling-and-roofline.md#from-symptom-to-cause",
-        explanation="""Patient B makes thousands of calls, but Python reads no number from any of them: count
+        "b",
+        "sync every step",
+        """Patient B makes thousands of calls, but Python reads no number from any of them: count
         aten::_local_scalar_dense. Its calls are short, most of them far below 0.02 ms of self time, and there are
         about as many as there are tokens, several times over.""",
-        change="""
--    return {"patient_a": "sync every step", "patient_b": "many tiny ops", "patient_c": "starved loader"}
-+    return {"patient_a": "sync every step", "patient_b": "sync every step", "patient_c": "starved loader"}
-""",
     ),
-    KnownWrong(
+    wrong_patient(
         "python_makes_no_ops",
-        fails=("patients/c",),
-        read="handbook/profiling-and-roofline.md#from-symptom-to-cause",
-        explanation="""Patient C's time is not in operations at all, tiny or not. It is in the phase `data`, where
-        plain Python is at work and PyTorch has nothing to do.""",
-        change="""
--    return {"patient_a": "sync every step", "patient_b": "many tiny ops", "patient_c": "starved loader"}
-+    return {"patient_a": "sync every step", "patient_b": "many tiny ops", "patient_c": "many tiny ops"}
-""",
+        "c",
+        "many tiny ops",
+        """Patient C's time is not in operations at all, tiny or not. It is in the phase `data`, where plain Python is
+        at work and PyTorch has nothing to do.""",
     ),
     KnownWrong(
         "children_counted_again",
         fails=("gradient_norm/norm",),
-        read="handbook/profiling-and-roofline.md#looking-inside-with-hooks",
+        read=HOOKS,
         explanation="""Parameters of inner modules count several times, once for each module around them.
         `module.parameters()` goes through all inner modules by itself.""",
         change="""
@@ -696,7 +866,7 @@ KNOWN_WRONG = (
     KnownWrong(
         "every_parameter_has_a_gradient",
         fails=("gradient_norm/norm",),
-        read="handbook/profiling-and-roofline.md#looking-inside-with-hooks",
+        read=HOOKS,
         explanation="""A parameter without a gradient is not skipped. `.grad` is None before the first backward, after
         `zero_grad`, and for a frozen parameter always.""",
         change="""
@@ -705,9 +875,20 @@ KNOWN_WRONG = (
 """,
     ),
     KnownWrong(
+        "gradients_clipped",
+        fails=("gradient_norm/norm",),
+        read=HOOKS,
+        explanation="""The gradients are scaled down to a norm of 1 while they are measured. The first result is right;
+        after it, the gradients are others, and the optimizer would take a shorter step.""",
+        change="""
+-    return math.sqrt(sum(gradient.double().square().sum().item() for gradient in gradients))
++    return nn.utils.clip_grad_norm_(module.parameters(), 1.0).item()
+""",
+    ),
+    KnownWrong(
         "mean_of_squares",
         fails=("gradient_norm/norm",),
-        read="handbook/profiling-and-roofline.md#looking-inside-with-hooks",
+        read=HOOKS,
         explanation="""The result is a root mean square: it says how large a typical gradient is, not how far the
         parameters move together, and it cannot be compared with the norm that clipping uses. Add up the squares.""",
         change="""
@@ -719,7 +900,7 @@ KNOWN_WRONG = (
     KnownWrong(
         "no_root",
         fails=("gradient_norm/norm",),
-        read="handbook/profiling-and-roofline.md#looking-inside-with-hooks",
+        read=HOOKS,
         explanation="""That is the square of the norm. It grows with the square of the gradients: twice the loss makes
         it four times as large.""",
         change="""
@@ -730,7 +911,7 @@ KNOWN_WRONG = (
     KnownWrong(
         "shared_weight_counted_twice",
         fails=("gradient_norm/norm",),
-        read="handbook/profiling-and-roofline.md#looking-inside-with-hooks",
+        read=HOOKS,
         explanation="""A layer that is used in two places is counted in both. It has one gradient, to which both
         places add; so it counts once.""",
         change="""
@@ -740,9 +921,21 @@ KNOWN_WRONG = (
 """,
     ),
     KnownWrong(
+        "tied_weight_counted_twice",
+        fails=("gradient_norm/norm",),
+        read=HOOKS,
+        explanation="""A parameter that two modules share, as the embedding and the output layer of a GPT do, is counted
+        in both. It is one parameter with one gradient; `module.parameters()` gives it once.""",
+        change="""
+-    gradients = [parameter.grad for parameter in module.parameters() if parameter.grad is not None]
++    own = [parameter for part in module.modules() for parameter in part.parameters(recurse=False)]
++    gradients = [parameter.grad for parameter in own if parameter.grad is not None]
+""",
+    ),
+    KnownWrong(
         "sum_of_norms",
         fails=("gradient_norm/norm",),
-        read="handbook/profiling-and-roofline.md#looking-inside-with-hooks",
+        read=HOOKS,
         explanation="""The norms of the parameters' gradients are added. Lengths do not add up that way: of vectors
         that stand at right angles, as the parts of one long vector do, the squares add up, and the root comes
         last.""",
@@ -754,7 +947,7 @@ KNOWN_WRONG = (
     KnownWrong(
         "squares_overflow",
         fails=("gradient_norm/narrow",),
-        read="handbook/profiling-and-roofline.md#looking-inside-with-hooks",
+        read=HOOKS,
         explanation="""The squares of float16 gradients are computed in float16, whose largest number is 65,504: a
         gradient of 300 makes the norm infinite. In bfloat16 nothing overflows, but a sum keeps 8 bits. Convert before
         you square.""",
@@ -766,7 +959,7 @@ KNOWN_WRONG = (
     KnownWrong(
         "norm_by_flattening",
         fails=("gradient_norm/narrow",),
-        read="handbook/profiling-and-roofline.md#looking-inside-with-hooks",
+        read=HOOKS,
         explanation="""The gradients are joined into one tensor of the widest dtype among them. A module in one narrow
         dtype stays narrow: the squares of float16 overflow, and bfloat16 keeps 8 bits.""",
         change="""
@@ -778,7 +971,7 @@ KNOWN_WRONG = (
     KnownWrong(
         "every_output_needs_a_gradient",
         fails=("note/activation", "note/gradient"),
-        read="handbook/profiling-and-roofline.md#looking-inside-with-hooks",
+        read=HOOKS,
         explanation="""The forward pass fails where an output needs no gradient, as that of a frozen layer or any
         under no_grad: a hook on such a tensor is refused with an error. Ask `output.requires_grad` first.""",
         change="""
@@ -790,7 +983,7 @@ KNOWN_WRONG = (
     KnownWrong(
         "last_call_only",
         fails=("note/activation", "note/end"),
-        read="handbook/profiling-and-roofline.md#looking-inside-with-hooks",
+        read=HOOKS,
         explanation="""Each call replaces the note of the one before. A module that is called twice in a step, or
         watched for two steps, leaves one note: that the first was different, nobody sees.""",
         change="""
@@ -801,7 +994,7 @@ KNOWN_WRONG = (
     KnownWrong(
         "norm_for_mean",
         fails=("note/activation",),
-        read="handbook/profiling-and-roofline.md#looking-inside-with-hooks",
+        read=HOOKS,
         explanation="""The activation's note is the L2 norm, which grows with the number of elements. A wide layer
         then looks larger than a narrow one with the same numbers, and twice the batch looks like an explosion. The
         root of the mean square does not depend on how many there are.""",
@@ -813,7 +1006,7 @@ KNOWN_WRONG = (
     KnownWrong(
         "outputs_kept_whole",
         fails=("note/activation",),
-        read="handbook/profiling-and-roofline.md#looking-inside-with-hooks",
+        read=HOOKS,
         explanation="""The notes are the outputs themselves. They are the activations, the largest thing in memory; a
         single number of each was asked for.""",
         change="""
@@ -824,7 +1017,7 @@ KNOWN_WRONG = (
     KnownWrong(
         "spread_for_size",
         fails=("note/activation",),
-        read="handbook/profiling-and-roofline.md#looking-inside-with-hooks",
+        read=HOOKS,
         explanation="""The activation's note is the standard deviation, which takes the mean away first. A layer whose
         outputs are all near 100 then looks as small as one whose outputs are near 0; what overflows is the size.""",
         change="""
@@ -835,7 +1028,7 @@ KNOWN_WRONG = (
     KnownWrong(
         "first_backward_only",
         fails=("note/gradient",),
-        read="handbook/profiling-and-roofline.md#looking-inside-with-hooks",
+        read=HOOKS,
         explanation="""Of several backwards through one output only the first is noted. With retain_graph, or with
         several losses of one forward, backward passes there again.""",
         change="""
@@ -853,7 +1046,7 @@ KNOWN_WRONG = (
     KnownWrong(
         "gradient_of_the_input",
         fails=("note/gradient", "note/end"),
-        read="handbook/profiling-and-roofline.md#looking-inside-with-hooks",
+        read=HOOKS,
         explanation="""The gradient's note belongs to the module's input, the output of the module before. A full
         backward hook gets two gradients: `grad_input`, which the module passes on, and `grad_output`, which arrives
         at it.""",
@@ -877,7 +1070,7 @@ import warnings
     KnownWrong(
         "gradient_of_the_weights",
         fails=("note/gradient",),
-        read="handbook/profiling-and-roofline.md#looking-inside-with-hooks",
+        read=HOOKS,
         explanation="""The gradient's note is that of the module's weights, not of its output. The weights' gradient
         adds up over all calls of the module, and comes after the output's.""",
         change="""
@@ -890,7 +1083,7 @@ import warnings
     KnownWrong(
         "root_mean_square_for_both",
         fails=("note/gradient",),
-        read="handbook/profiling-and-roofline.md#looking-inside-with-hooks",
+        read=HOOKS,
         explanation="""The gradient's note is its root mean square; the L2 norm was asked for. A gradient is a step
         that all numbers take together, and its length is the root of the sum of squares.""",
         change="""
@@ -902,7 +1095,7 @@ import warnings
     KnownWrong(
         "computed_in_the_outputs_dtype",
         fails=("note/narrow",),
-        read="handbook/profiling-and-roofline.md#looking-inside-with-hooks",
+        read=HOOKS,
         explanation="""Notes of a float16 layer are computed in float16, where the square of 300 is infinite; those of
         a bfloat16 layer have 8 bits. Convert the tensor to float32 before you square it.""",
         change="""
@@ -913,7 +1106,7 @@ import warnings
     KnownWrong(
         "everybodys_hooks_removed",
         fails=("note/end",),
-        read="handbook/profiling-and-roofline.md#looking-inside-with-hooks",
+        read=HOOKS,
         explanation="""At the end all hooks of the module are gone, those of others too: of a profiler, of FSDP, of
         another watch. Remove what you have registered, by its handle.""",
         change="""
@@ -925,7 +1118,7 @@ import warnings
     KnownWrong(
         "hooks_left",
         fails=("note/end",),
-        read="handbook/profiling-and-roofline.md#looking-inside-with-hooks",
+        read=HOOKS,
         explanation="""The hooks stay after the end. Each later forward pass runs them, and each later watch adds
         more: the run slows down, step by step, and the notes grow without end.""",
         change="""
@@ -937,7 +1130,7 @@ import warnings
     KnownWrong(
         "pending_backward_noted",
         fails=("note/end",),
-        read="handbook/profiling-and-roofline.md#looking-inside-with-hooks",
+        read=HOOKS,
         explanation="""A backward that comes after the end still adds to the gradients' notes: hooks that wait for a
         gradient outlive the module's forward hook. Those on outputs have handles of their own to remove; a module's
         backward hook stays in the graphs that exist.""",
@@ -949,7 +1142,7 @@ import warnings
     KnownWrong(
         "graph_in_the_notes",
         fails=("note/nothing-kept",),
-        read="handbook/profiling-and-roofline.md#looking-inside-with-hooks",
+        read=HOOKS,
         explanation="""Autograd takes part in computing the notes: each is the end of a graph that leads back to the
         activations of its step. As long as the note is there, they are too, and memory grows with every step.""",
         change="""
@@ -960,7 +1153,7 @@ import warnings
     KnownWrong(
         "outputs_kept_aside",
         fails=("note/nothing-kept",),
-        read="handbook/profiling-and-roofline.md#looking-inside-with-hooks",
+        read=HOOKS,
         explanation="""The notes are right, and the outputs that they come from are still in memory after the step:
         something holds them, or a view of them, beside the notes. They are the largest thing that a step makes.""",
         change="""
@@ -974,7 +1167,7 @@ import warnings
     KnownWrong(
         "waits_in_the_hook",
         fails=("note/no-wait",),
-        read="handbook/profiling-and-roofline.md#looking-inside-with-hooks",
+        read=HOOKS,
         explanation="""Each note becomes a Python number in the hook, and Python waits until the device has computed
         it. In every module, in every step: the monitor has become the bottleneck. Keep the scalar tensor; whoever
         reads it later waits once.""",
@@ -986,7 +1179,7 @@ import warnings
     KnownWrong(
         "all_under_the_last_name",
         fails=("watch/notes",),
-        read="handbook/profiling-and-roofline.md#looking-inside-with-hooks",
+        read=HOOKS,
         explanation="""All notes are under one name. A function that is made in a loop looks up the loop's variable
         when it runs, and by then the variable has its last value.""",
         change="""
@@ -996,9 +1189,20 @@ import warnings
 """,
     ),
     KnownWrong(
+        "lists_shared_by_all_names",
+        fails=("watch/notes",),
+        read=HOOKS,
+        explanation="""All names have the same two lists, so that each holds the notes of every module. dict.fromkeys
+        gives all keys one and the same value.""",
+        change="""
+-    log: dict[str, dict[str, list[Tensor]]] = {name: {"activation": [], "gradient": []} for name in modules}
++    log: dict[str, dict[str, list[Tensor]]] = dict.fromkeys(modules, {"activation": [], "gradient": []})
+""",
+    ),
+    KnownWrong(
         "names_appear_when_called",
         fails=("watch/notes",),
-        read="handbook/profiling-and-roofline.md#looking-inside-with-hooks",
+        read=HOOKS,
         explanation="""A module that is never called is missing from the dictionary. Whoever reads it expects two
         lists for each name: an empty list says that nothing passed.""",
         change="""
@@ -1013,10 +1217,9 @@ import warnings
     KnownWrong(
         "errors_swallowed",
         fails=("watch/removed",),
-        read="handbook/profiling-and-roofline.md#looking-inside-with-hooks",
-        explanation="""An exception in the block ends there. The code that runs the block continues as if the
-        step had worked, and
-        trains on. Clean up in `finally`, and let the exception pass.""",
+        read=HOOKS,
+        explanation="""An exception in the block ends there. The code that runs the block continues as if the step had
+        worked, and trains on. Clean up in `finally`, and let the exception pass.""",
         change="""
          yield log
 +    except Exception:
@@ -1026,7 +1229,7 @@ import warnings
     KnownWrong(
         "removed_only_if_all_went_well",
         fails=("watch/removed",),
-        read="handbook/profiling-and-roofline.md#looking-inside-with-hooks",
+        read=HOOKS,
         explanation="""After an exception in the block the hooks are still there. That is after an out-of-memory error
         or a Ctrl-C, when you go on in a notebook with the same model. `finally` is reached in every case.""",
         change="""
@@ -1043,7 +1246,7 @@ import warnings
     KnownWrong(
         "never_stopped",
         fails=("watch/removed",),
-        read="handbook/profiling-and-roofline.md#looking-inside-with-hooks",
+        read=HOOKS,
         explanation="""Noting goes on after the block. Each later forward pass adds to the notes, and each later watch
         adds more hooks.""",
         change="""
@@ -1121,24 +1324,12 @@ HURRIED = {
 -    operations = [event for event in events if event.get("cat") == "cpu_op"]
 +    operations = [event for event in events if event.get("cat") == "cpu_op" and event["name"].startswith("aten::")]
 """,
-        "only what ends in its step": """
--    measured = [op for op in operations if any(start <= op["ts"] < end for start, end in steps)]
-+    measured = [op for op in operations if any(s <= op["ts"] and op["ts"] + op["dur"] <= e for s, e in steps)]
-""",
         "all after the first measured step": """
 -    measured = [op for op in operations if any(start <= op["ts"] < end for start, end in steps)]
 +    measured = [op for op in operations if op["ts"] >= steps[0][0]]
 """,
     },
     "utilization": {
-        "attention without heads": """
--    return 6 * (parameters - looked_up) + 12 * layers * heads * head_dim * seq_len
-+    return 6 * (parameters - looked_up) + 12 * layers * head_dim * seq_len
-""",
-        "attention of one layer": """
--    return 6 * (parameters - looked_up) + 12 * layers * heads * head_dim * seq_len
-+    return 6 * (parameters - looked_up) + 12 * heads * head_dim * seq_len
-""",
         "the first row of the sheet": """
 -    row = next(row for row in sheet if row["dtype"] == dtype)
 +    row = next(row for row in sheet if True)
@@ -1150,10 +1341,6 @@ HURRIED = {
         "TFLOP for FLOP": """
 -    dense_peak = row["tflops"] * 1e12 / (2 if row["sparsity"] else 1)
 +    dense_peak = row["tflops"] * 1e9 / (2 if row["sparsity"] else 1)
-""",
-        "no utilization above 1": """
--    return model_utilization * (3 + recomputed) / 3
-+    return min(1.0, model_utilization * (3 + recomputed) / 3)
 """,
         "hides an impossible utilization": """
 -    return tokens_per_second * token_flops / (devices * dense_peak)
@@ -1186,10 +1373,6 @@ HURRIED = {
 """,
     },
     "diagnose": {
-        "warm-up in the divisor": """
--    steps = sum(event["name"].startswith("ProfilerStep#") for event in ranges) - warmup
-+    steps = sum(event["name"].startswith("ProfilerStep#") for event in ranges)
-""",
         "share of the step": """
 -    if tiny_share(operations) > TINY_SHARE:
 +    if tiny_share(operations) * sum(ms for _, ms in operations.values()) > (
@@ -1211,10 +1394,6 @@ HURRIED = {
         "always data": """
 -    return "none of these"
 +    return "starved loader"
-""",
-        "the largest phase starves": """
--    if phase_fractions(events, warmup)[1]["data"] > DATA_SHARE:
-+    if max((shares := phase_fractions(events, warmup)[1]), key=lambda name: shares[name]) == "data":
 """,
         "waiting is data": """
 -    if phase_fractions(events, warmup)[1]["data"] > DATA_SHARE:
@@ -1241,10 +1420,6 @@ HURRIED = {
         "squares in place": """
 -    return math.sqrt(sum(gradient.double().square().sum().item() for gradient in gradients))
 +    return math.sqrt(sum(gradient.square_().double().sum().item() for gradient in gradients))
-""",
-        "clips to find the norm": """
--    return math.sqrt(sum(gradient.double().square().sum().item() for gradient in gradients))
-+    return nn.utils.clip_grad_norm_(module.parameters(), 1.0).item()
 """,
         "an integer zero": """
      gradients = [parameter.grad for parameter in module.parameters() if parameter.grad is not None]

@@ -3,6 +3,7 @@
 A judge sees answers only: what a probe returned from the learner's code, and from the reference on the same inputs.
 """
 
+from itertools import pairwise
 from typing import Any
 
 from rankzero.exercises.checks.check import Check, Exercise, Judge
@@ -30,8 +31,17 @@ def intervals(got: Answers, expected: Answers) -> str | None:
         return "the list that was given is changed after it: work on a copy, or on sorted(intervals)."
     if not equal(got["merged"], expected["merged"]):
         mine, wanted = _pairs(got["merged"]), _pairs(expected["merged"])
-        return f"the merged intervals are {mine}; expected {wanted}."
+        return f"the merged intervals are {mine}; expected {wanted}{_left_over(got['merged'])}."
     return None if equal(got["empty"], []) else "no intervals at all should give an empty list."
+
+
+def _left_over(flat: Any) -> str:
+    """The first two intervals of the result that overlap or touch."""
+    if not isinstance(flat, list) or not all(type(end) in (int, float) for end in flat):
+        return ""
+    pairs = sorted(zip(flat[::2], flat[1::2], strict=False))
+    both = next((both for both in pairwise(pairs) if both[1][0] <= both[0][1]), ())
+    return f": {_pairs([*both[0]])} and {_pairs([*both[1]])} still overlap or touch" if both else ""
 
 
 def _pairs(flat: Any) -> str:
@@ -54,18 +64,57 @@ def fractions(where: str) -> Judge:
             return "the events that were given are changed after it; somebody else may need them."
         for phase in PHASES:
             if not equal(got[phase], expected[phase], TOLERANCE):
-                both = off_by(got[phase], expected[phase]).rstrip(".")
-                return f"{where}, the fraction of {phase} {both}; yours add up to {worded(got['sum'])}."
+                both = off_by(got[phase], expected[phase], 1e-3, "as of times to whole microseconds").rstrip(".")
+                added = f"yours add up to {worded(got['sum'])}{common_factor(got, expected)}"
+                return f"{where}, the fraction of {phase} {both}; {added}."
         return None
 
     return judge
 
 
-def off_by(got: Any, expected: Any) -> str:
-    """The two numbers, and of a very small difference its usual cause."""
+# Other units, by the factor that they bring.
+UNITS = {100.0: "that is a percentage", 1000.0: "look at the units", 1e-3: "look at the units"}
+
+
+def common_factor(got: Answers, expected: Answers) -> str:
+    """What the phases' times were divided by, if all fractions are off by the same factor."""
+    pairs = [(got[phase], expected[phase]) for phase in PHASES if phase != "idle" and expected[phase]]
+    if not all(type(mine) is float for mine, _ in pairs):
+        return ""
+    factors = [mine / wanted for mine, wanted in pairs]
+    if not factors or not all(equal(factor, factors[0], TOLERANCE) for factor in factors):
+        return ""
+    if words := UNITS.get(round(factors[0], 6)):
+        return f": {words}"
+    return f", and you divide by {1 / factors[0]:.4g} times the time of the measured steps"
+
+
+def unit_or_rounding(got: Any, expected: Any) -> str:
+    """What turned the expected number into the other one, if it is a unit or rounding."""
+    if isinstance(got, list) and isinstance(expected, list) and len(got) == len(expected):
+        every = [unit_or_rounding(*pair) for pair in zip(got, expected, strict=True) if not equal(*pair, TOLERANCE)]
+        return every[0] if every and len({*every}) == 1 else ""
+    if type(got) is not float or type(expected) is not float:
+        return ""
+    if digits := next((digits for digits in range(1, 7) if got == round(expected, digits)), 0):
+        return f": rounded to {digits} digits, where the number itself was asked for"
+    return next((f": {words}" for factor, words in UNITS.items() if equal(got, factor * expected, TOLERANCE)), "")
+
+
+def plain_number(name: str, subject: str) -> Judge:
+    """The number `name` is the reference's; of one in another unit or a rounded one, the cause."""
+
+    def says(got: object, expected: object) -> str:
+        return f"{subject} {mismatch_text(got, expected).rstrip('.')}{unit_or_rounding(got, expected)}."
+
+    return equals_reference(name, TOLERANCE, says)
+
+
+def off_by(got: Any, expected: Any, rounding: float = 1e-5, source: str = "or from a narrower dtype") -> str:
+    """The two numbers, and of a difference up to `rounding` its usual cause."""
     text = mismatch_text(got, expected)
-    if isinstance(got, int | float) and isinstance(expected, float) and equal(got, expected, 1e-5):
-        return f"{text.rstrip('.')}: so small a difference comes from rounding, or from a narrower dtype."
+    if isinstance(got, int | float) and isinstance(expected, float) and equal(got, expected, rounding):
+        return f"{text.rstrip('.')}: so small a difference comes from rounding, {source}."
     return text
 
 
@@ -126,6 +175,7 @@ CASES = {
     "starved, reads": "data takes more than half of the steps, and numbers are read often too",
     "starved, tiny": "data takes more than half of the steps, and many operations are tiny too",
     "reads": "more than SYNCS numbers per step are read, and the first, unmeasured steps wait long for data",
+    "fewer reads": "somewhat more than SYNCS numbers per step are read",
     "just enough reads": "exactly SYNCS numbers per step are read",
     "reads, tiny": "more than SYNCS numbers per step are read, and many operations are tiny too",
     "tiny": "30 % of the operations' self time is in calls of 5 µs, and the first, unmeasured steps wait for data",
@@ -385,7 +435,7 @@ EXERCISES = (
                 probe="slow_first_steps",
                 judge=all_of(
                     is_of_type("tuple", "a pair"),
-                    number_equals("step_ms", "the median of the measured steps, in milliseconds,"),
+                    plain_number("step_ms", "the median of the measured steps, in milliseconds,"),
                 ),
             ),
         ),
@@ -472,12 +522,12 @@ EXERCISES = (
                 judge=all_of(
                     a_number("what mfu returns", "dense"),
                     sheet_unchanged,
-                    number_equals("palm", "the MFU of PaLM on 6,144 devices of 275 TFLOP/s"),
-                    number_equals("dense", "the MFU of a run in fp32"),
-                    number_equals("sparse", "the MFU of a run in bf16, whose row counts sparse matrices,"),
-                    number_equals("tf32", "the MFU of a run in tf32, whose row counts sparse matrices,"),
-                    number_equals("one", "the MFU of a run on one device"),
-                    number_equals(
+                    plain_number("palm", "the MFU of PaLM on 6,144 devices of 275 TFLOP/s"),
+                    plain_number("dense", "the MFU of a run in fp32"),
+                    plain_number("sparse", "the MFU of a run in bf16, whose row counts sparse matrices,"),
+                    plain_number("tf32", "the MFU of a run in tf32, whose row counts sparse matrices,"),
+                    plain_number("one", "the MFU of a run on one device"),
+                    plain_number(
                         "impossible", "the MFU of a rate that somebody has measured wrongly, which shows because it"
                     ),
                 ),
@@ -492,7 +542,7 @@ EXERCISES = (
                     TOLERANCE,
                     lambda got, expected: (
                         "HFU with nothing, some and all of the forward done again, and of an MFU that was measured "
-                        f"wrongly, {mismatch_text(got, expected)}"
+                        f"wrongly, {mismatch_text(got, expected).rstrip('.')}{unit_or_rounding(got, expected)}."
                     ),
                 ),
             ),
@@ -544,7 +594,7 @@ EXERCISES = (
                 "names frequent reads, whatever the size of operations",
                 points=1,
                 probe="causes",
-                judge=causes("reads", "just enough reads", "reads, tiny"),
+                judge=causes("reads", "fewer reads", "just enough reads", "reads, tiny"),
                 requires=("phase_fractions/sequence", "self_times/flat"),
             ),
             Check(
@@ -649,6 +699,7 @@ EXERCISES = (
                     norm_equals("part", "the norm of a layer with weight and bias"),
                     norm_equals("whole", "the norm of a model with a frozen part"),
                     norm_equals("tied", "the norm of a module that uses one layer twice"),
+                    norm_equals("pair", "the norm of two layers that share their weight"),
                     equals_reference("unchanged", 0, lambda *_: "the gradients themselves are changed after it."),
                 ),
             ),

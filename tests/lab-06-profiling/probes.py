@@ -1,6 +1,6 @@
 """Probes of Lab 06: each calls the learner's code on synthetic traces and small models, and returns plain values.
 
-Times in the traces are whole microseconds, so that sums are exact in any order. Like a real trace, each trace has
+Times in the traces are multiples of 0.25 µs, so that sums are exact in any order. Like a real trace, each trace has
 details that are easily forgotten: metadata without times, ranges of the GPU with the host's names, an operation with
 the name of a phase, step numbers of one and of two digits, and events in random order.
 """
@@ -48,17 +48,17 @@ class Trace:
     """Writes events in the form of torch.profiler; `now` is the time on its clock."""
 
     def __init__(self, draw: random.Random) -> None:
-        self.draw, self.events, self.now = draw, [], draw.randrange(10**9, 2 * 10**9)
+        self.draw, self.events, self.now = draw, [], float(draw.randrange(10**9, 2 * 10**9))
         self.first_step = draw.randrange(6, 9)
         self.events.append({"ph": "M", "name": "process_name", "pid": 1, "tid": 0, "args": {"name": "python"}})
         self.events.append({"ph": "i", "name": "forward", "pid": 1, "tid": MAIN, "ts": self.now, "s": "t"})
 
-    def add(self, name: str, start: int, end: int, tid: int = MAIN, cat: str = "user_annotation") -> None:
+    def add(self, name: str, start: float, end: float, tid: int = MAIN, cat: str = "user_annotation") -> None:
         """Adds an event with a beginning and an end."""
         event = {"ph": "X", "cat": cat, "name": name, "pid": 1, "tid": tid, "ts": start, "dur": end - start}
         self.events.append(event)
 
-    def step(self, number: int, start: int) -> None:
+    def step(self, number: int, start: float) -> None:
         """Adds the range of a step, from `start` until now, and the GPU's copy of the range, which ends later."""
         name = f"ProfilerStep#{self.first_step + number}"
         self.add(name, start, self.now)
@@ -84,10 +84,12 @@ def plain_steps(
     for number in range(count):
         begin = trace.now
         for phase, longest in (("data", 900), ("forward", 2000), ("backward", 4000), ("optimizer", 700)):
-            pause = draw.randrange(20, 400)
+            pause = draw.randrange(20, 400) + draw.randrange(4) / 4
             trace.now += pause
             start = trace.now
-            length = draw.randrange(longest // 2, longest) * (20 if number < slow_first and phase == "data" else 1)
+            length = (draw.randrange(longest // 2, longest) + draw.randrange(4) / 4) * (
+                20 if number < slow_first and phase == "data" else 1
+            )
             if phase == absent:
                 trace.add("aten::mm", start, start + length, cat="cpu_op")
                 trace.now += length
@@ -135,8 +137,9 @@ def overlapping_steps(seed: int, count: int = 7) -> list[Event]:
 def intervals(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Merges random intervals, some nested, some that touch, one twice; and an empty list."""
     draw = random.Random(seed)
-    given = [(start, start + draw.randrange(1, 40)) for start in (draw.randrange(300) for _ in range(12))]
-    given += [(400, 440), (440, 450), (410, 420), (410, 420), (500, 600), (510, 520), (530, 590)]
+    starts = [draw.randrange(1200) / 4 for _ in range(12)]
+    given = [(start, start + draw.randrange(4, 160) / 4) for start in starts]
+    given += [(400.25, 440), (440, 450.5), (410, 420), (410, 420), (451.25, 460), (500, 600), (510, 520), (530, 590)]
     draw.shuffle(given)
     returned = learner.merged(given)
     of_empty_list = learner.merged([])
@@ -215,7 +218,7 @@ def operations(
     draw = random.Random(seed)
     trace = Trace(draw)
 
-    def call(start: int, length: int, level: int, tid: int) -> None:
+    def call(start: float, length: int, level: int, tid: int) -> None:
         trace.add(draw.choice(NAMES), start, start + length, tid, "cpu_op")
         if level < depth:
             inner = start + draw.choice((0, 5))  # some begin at the same time as their caller
@@ -340,6 +343,7 @@ def shares(learner: ModuleType, seed: int) -> dict[str, Any]:
         each = [draw.uniform(0.001, 0.015) for _ in range(short)] + [draw.uniform(0.025, 0.4) for _ in range(long)]
         rows = [(calls, calls * milliseconds) for calls, milliseconds in zip(counts, each, strict=True)]
         rows += [(300, 300 * draw.uniform(0.021, 0.03))] * bool(long)
+        rows += [(1, 0.02)] * bool(long)  # exactly TINY_MS
         rows += [(1, draw.uniform(0.005, 0.015))] * bool(short)  # less than TINY_MS in all calls together
         draw.shuffle(rows)
         return {f"aten::op{number}": row for number, row in enumerate(rows)}
@@ -397,7 +401,7 @@ def causes(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Diagnoses traces of every kind, far from the thresholds; the first steps are misleading and do not count."""
     draw = random.Random(seed)
     slow_start = {"data": 200_000}
-    data, reads = draw.randrange(18_000, 24_000), draw.randrange(120, 180)
+    data, reads = draw.randrange(18_000, 24_000), draw.randrange(150, 200)
     calls, few, many = draw.randrange(110, 140), draw.randrange(80, 95), draw.randrange(120, 180)
     tiny = {"calls": calls, "work": 12 * calls}
     busy_start = {"calls": 150, "reads": 400, "work": 400}
@@ -406,8 +410,9 @@ def causes(learner: ModuleType, seed: int) -> dict[str, Any]:
         "starved, reads": case(seed, first={}, data=data, reads=reads),
         "starved, tiny": case(seed, first={}, data=data, **tiny),
         "reads": case(seed, first=slow_start, reads=reads),
+        "fewer reads": case(seed, first=slow_start, reads=draw.randrange(135, 140)),
         "just enough reads": case(seed, first=slow_start, reads=100),
-        "reads, tiny": case(seed, first=slow_start, reads=reads, **tiny),
+        "reads, tiny": case(seed, first=slow_start, reads=draw.randrange(110, 131), **tiny),
         "tiny": case(seed, first=slow_start, **tiny),
         "tiny, five reads": case(seed, first=slow_start, reads=5, **tiny),
         "half tiny": case(seed, first=slow_start, calls=calls, work=6 * calls),
@@ -510,7 +515,11 @@ def gradient_norms(learner: ModuleType, seed: int) -> dict[str, Any]:
     model.embedding.weight.requires_grad_(False)
     (1000 * loss_of(model, seed)).backward()
     tied = nn.Sequential(model.shared, nn.Tanh(), model.shared)
-    modules = {"whole": model, "part": model.head, "tied": tied, "frozen": model.embedding}
+    width = model.shared.in_features
+    other = nn.Linear(width, width, dtype=torch.float64)
+    other.weight = model.shared.weight
+    pair = nn.Sequential(model.shared, other)
+    modules = {"whole": model, "part": model.head, "tied": tied, "pair": pair, "frozen": model.embedding}
     kept = gradients(model)
     norms = {"before": before} | {name: learner.gradient_norm(module) for name, module in modules.items()}
     types = {kind_of(norm) for norm in norms.values()}

@@ -77,6 +77,5 @@ EQUIVALENT = {
     "no measured float is exactly at a threshold": (
         "diagnose: comparison replaced: phase_fractions(events, warmup)[1]['dat…",
         "diagnose: comparison replaced: tiny_share(operations) > TINY_SHARE",
-        "tiny_share: comparison replaced: milliseconds / calls < TINY_MS",
     ),
 }
