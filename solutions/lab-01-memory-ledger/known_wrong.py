@@ -146,6 +146,28 @@ KNOWN_WRONG = (
 """,
     ),
     KnownWrong(
+        "one_step_count",
+        fails=("state_bytes/fp32", "state_bytes/mixed", "state_bytes/bf16"),
+        read="handbook/memory.md#what-optimizers-remember",
+        explanation="""One step count is counted for the whole model. AdamW keeps one for each parameter tensor, because
+        a tensor without a gradient takes no step.""",
+        change="""
+-    steps = 4 * n_tensors if optimizer == "adamw" else 0
++    steps = 4 if optimizer == "adamw" else 0
+""",
+    ),
+    KnownWrong(
+        "step_count_per_parameter",
+        fails=("state_bytes/fp32", "state_bytes/mixed", "state_bytes/bf16"),
+        read="handbook/memory.md#what-optimizers-remember",
+        explanation="""A step count is counted for each parameter. AdamW keeps one for each parameter tensor, which
+        serves all of the tensor's numbers.""",
+        change="""
+-    steps = 4 * n_tensors if optimizer == "adamw" else 0
++    steps = 4 * n_parameters if optimizer == "adamw" else 0
+""",
+    ),
+    KnownWrong(
         "half_averages_in_mixed",
         fails=("state_bytes/mixed", "state_bytes/optimizers"),
         read="handbook/memory.md#bytes-a-parameter-8-12-16-18-20",
@@ -184,6 +206,17 @@ KNOWN_WRONG = (
 """,
     ),
     KnownWrong(
+        "sum_in_the_optimizer_state",
+        fails=("state_bytes/accumulation", "state_bytes/optimizers"),
+        read="handbook/memory.md#bytes-a-parameter-8-12-16-18-20",
+        explanation="""The fp32 sum of the gradients is counted as optimizer state. The total is right, but the sum is
+        there for gradients, and belongs to them.""",
+        change="""
+-        "mixed-fp32-accum": (2, 2 + 4, 4, 4),
++        "mixed-fp32-accum": (2, 2, 4 + 4, 4),
+""",
+    ),
+    KnownWrong(
         "masters_beside_bf16",
         fails=(
             "state_bytes/bf16",
@@ -198,6 +231,28 @@ KNOWN_WRONG = (
 """,
     ),
     KnownWrong(
+        "masters_for_bf16",
+        fails=("state_bytes/bf16", "state_bytes/optimizers"),
+        read="handbook/memory.md#bytes-a-parameter-8-12-16-18-20",
+        explanation="""fp32 master weights are counted for the pure bf16 recipe. The optimizer updates its bf16 weights
+        themselves: that is how it gets down to 8 bytes per parameter.""",
+        change="""
+-        "bf16": (2, 2, 0, 2),
++        "bf16": (2, 2, 4, 2),
+""",
+    ),
+    KnownWrong(
+        "fp32_averages_for_bf16",
+        fails=("state_bytes/bf16", "state_bytes/optimizers"),
+        read="handbook/memory.md#bytes-a-parameter-8-12-16-18-20",
+        explanation="""Averages in fp32 are counted for the pure bf16 recipe. It keeps them in bf16, 2 bytes each: that
+        is how it gets down to 8 bytes per parameter.""",
+        change="""
+-        "bf16": (2, 2, 0, 2),
++        "bf16": (2, 2, 0, 4),
+""",
+    ),
+    KnownWrong(
         "momentum_like_adam",
         fails=("state_bytes/optimizers",),
         read="handbook/memory.md#what-optimizers-remember",
@@ -205,6 +260,17 @@ KNOWN_WRONG = (
         change="""
 -    averages = {"sgd": 0, "momentum": 1, "adamw": 2}[optimizer]
 +    averages = {"sgd": 0, "momentum": 2, "adamw": 2}[optimizer]
+""",
+    ),
+    KnownWrong(
+        "steps_for_momentum",
+        fails=("state_bytes/optimizers",),
+        read="handbook/memory.md#what-optimizers-remember",
+        explanation="""Step counts are counted for SGD with momentum. Only AdamW needs them, to correct its averages in
+        the first steps.""",
+        change="""
+-    steps = 4 * n_tensors if optimizer == "adamw" else 0
++    steps = 4 * n_tensors if optimizer != "sgd" else 0
 """,
     ),
     KnownWrong(
@@ -271,6 +337,17 @@ KNOWN_WRONG = (
 +    attention = 5 * C * number
 +    scores = n_head * seq_len * number
 +    mlp = 9 * C * number
+""",
+    ),
+    KnownWrong(
+        "log_sum_exp_forgotten",
+        fails=("activation_bytes/fused",),
+        read="handbook/forward-pass.md#attention-the-square-that-need-not-be-kept",
+        explanation="""Fused attention's log-sum-exp is missing: one fp32 number per token and head, from which backward
+        computes the probabilities again.""",
+        change="""
+-    scores = 4 * n_head if fused else n_head * seq_len * number
++    scores = 0 if fused else n_head * seq_len * number
 """,
     ),
     KnownWrong(
@@ -342,6 +419,39 @@ KNOWN_WRONG = (
 +    attention = 5 * C * number
 +    scores = 4 * n_head if fused else seq_len * number
 +    mlp = 9 * C * number
+""",
+    ),
+    KnownWrong(
+        "scores_beside_probabilities",
+        fails=("activation_bytes/explicit",),
+        read="handbook/forward-pass.md#attention-the-square-that-need-not-be-kept",
+        explanation="""Two squares are counted per head. The softmax's derivative is computed from its output, so
+        autograd keeps the probabilities, and not the scores as well.""",
+        change="""
+-    scores = 4 * n_head if fused else n_head * seq_len * number
++    scores = 4 * n_head if fused else 2 * n_head * seq_len * number
+""",
+    ),
+    KnownWrong(
+        "probabilities_always_in_fp32",
+        fails=("activation_bytes/explicit",),
+        read="handbook/forward-pass.md#attention-the-square-that-need-not-be-kept",
+        explanation="""The probabilities of attention are counted with 4 bytes each, whatever a number takes. They have
+        the dtype of the other activations: 2 bytes in bf16.""",
+        change="""
+-    scores = 4 * n_head if fused else n_head * seq_len * number
++    scores = 4 * n_head if fused else n_head * seq_len * 4
+""",
+    ),
+    KnownWrong(
+        "log_sum_exp_without_fusing",
+        fails=("activation_bytes/explicit",),
+        read="handbook/forward-pass.md#attention-the-square-that-need-not-be-kept",
+        explanation="""One fp32 number per token and head is counted beside the square. That is the log-sum-exp of fused
+        attention; without fusing, the probabilities are kept instead of it.""",
+        change="""
+-    scores = 4 * n_head if fused else n_head * seq_len * number
++    scores = 4 * n_head + (0 if fused else n_head * seq_len * number)
 """,
     ),
     KnownWrong(
@@ -771,12 +881,6 @@ HURRIED = {
         "one norm too many in a block": """
 -    return vocab_size * C + block_size * C + n_layer * block + C + output
 +    return vocab_size * C + block_size * C + n_layer * (block + C) + output
-""",
-    },
-    "state_bytes": {
-        "momentum counts steps": """
--    steps = 4 * n_tensors if optimizer == "adamw" else 0
-+    steps = 4 * n_tensors if optimizer != "sgd" else 0
 """,
     },
     "activation_bytes": {

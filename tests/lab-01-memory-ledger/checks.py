@@ -20,7 +20,9 @@ def whole_number(name: str, what: str, *sizes: str) -> Judge:
             return None
         asked = ", ".join(f"{size} {_text(expected[size])}" for size in sizes)
         return f"{what}{f' for {asked}' if asked else ''} is {_text(got[name])}; expected {expected[name]:,}." + _off(
-            got[name], expected[name], {size: value for size, value in expected.items() if size != name}
+            got[name],
+            expected[name],
+            {size: value for size, value in expected.items() if size != name and " " not in size},
         )
 
     return judge
@@ -34,8 +36,10 @@ def _off(got: object, expected: int, sizes: Mapping[str, object]) -> str:
         return f" The expected number is {expected // got:,} times as large{_equal_sizes(expected // got, sizes)}."
     if got > 0 and expected and got % expected == 0:
         return f" That is {got // expected:,} times the expected number{_equal_sizes(got // expected, sizes)}."
-    product = min(_products(abs(got - expected), sizes), key=len, default=())
-    text = " · ".join(product).replace("hidden_dim · hidden_dim", "hidden_dim²")
+    times, names = min(_products(abs(got - expected), sizes), default=(1, []))
+    text = " · ".join(
+        [str(times)] * (times > 1) + [f"{name}²" if names.count(name) > 1 else name for name in dict.fromkeys(names)]
+    )
     return f" That is {abs(got - expected):,} too {'many' if got > expected else 'few'}{text and f': {text}'}."
 
 
@@ -44,15 +48,15 @@ def _equal_sizes(factor: int, sizes: Mapping[str, object]) -> str:
     return f", and {' and '.join(names)} {'are' if len(names) > 1 else 'is'} {factor:,}" if names else ""
 
 
-def _products(number: int, sizes: Mapping[str, object]) -> Iterator[tuple[str, ...]]:
-    """Yields the factors of each product that is `number`: sizes, hidden_dim also twice, and a number from 2 to 16."""
+def _products(number: int, sizes: Mapping[str, object]) -> Iterator[tuple[int, list[str]]]:
+    """Yields each product that is `number`: a number from 1 to 16, and sizes, some of them twice."""
     whole = {name: size for name, size in sizes.items() if type(size) is int and size > 1}
-    names = [*whole, *("hidden_dim" for name in whole if name == "hidden_dim")]
+    names = sorted([*whole, *(whole.keys() & {"hidden_dim", "seq_len"})])
     for count in range(1, len(names) + 1):
-        for factors in combinations(sorted(names), count):
+        for factors in combinations(names, count):
             times, rest = divmod(number, math.prod(whole[name] for name in factors))
             if not rest and 0 < times <= 16:
-                yield (str(times), *factors) if times > 1 else factors
+                yield times, list(factors)
 
 
 def _same(got: object, expected: int) -> bool:
