@@ -15,7 +15,7 @@ SITE_READY := .venv/site/ready
 BENCHMARK_READY := .venv/ready-benchmark
 
 .DEFAULT_GOAL := help
-.PHONY: help test test-site site serve prove lint claims gpu sync doctor list benchmark benchmark-grading gradescope clean
+.PHONY: help test test-site site serve prove lint claims figures gpu sync doctor list benchmark benchmark-grading gradescope clean
 
 help: ## list the commands
 	@grep -hE '^[a-z%-]+[^=]*:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([^:]+):.*## /\1\t/' | sed "s/%/NN/" | awk -F'\t' '{printf "  make %-18s %s\n", $$1, $$2}'
@@ -45,6 +45,9 @@ lint: $(TEST_READY) ## check style, types and the import contract only
 
 claims: $(READY) ## measure every number of the text again and write handbook/claims.md
 	@$(BIN)/rankzero claims $(ARGS)
+
+figures: $(READY) ## draw the pictures of the pages again
+	@$(BIN)/rankzero figures $(ARGS)
 
 gpu: ## run and measure everything that needs a GPU; installs nothing
 	@PYTHONPATH=code $(PYTHON) -m rankzero gpu $(ARGS)

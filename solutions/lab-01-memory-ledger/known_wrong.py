@@ -6,7 +6,7 @@ KNOWN_WRONG = (
     KnownWrong(
         "biases_counted",
         fails=("parameter_count/block",),
-        read="handbook/memory.md#seven-kinds-four-moments",
+        read="handbook/memory.md#what-a-step-holds-and-when",
         explanation="""Biases are counted. GPT-2 had one for each matrix and each norm; this GPT, like most models
         since, has none, and a count from a paper's table may mean either.""",
         change="""
@@ -20,7 +20,7 @@ KNOWN_WRONG = (
     KnownWrong(
         "mlp_counted_once",
         fails=("parameter_count/block",),
-        read="handbook/memory.md#seven-kinds-four-moments",
+        read="handbook/memory.md#what-a-step-holds-and-when",
         explanation="""The MLP has two matrices of 4C times C, one that widens and one that narrows. Here only one is
         counted: a block then has 8 C squared instead of 12.""",
         change="""
@@ -31,7 +31,7 @@ KNOWN_WRONG = (
     KnownWrong(
         "norms_forgotten",
         fails=("parameter_count/block",),
-        read="handbook/memory.md#seven-kinds-four-moments",
+        read="handbook/memory.md#what-a-step-holds-and-when",
         explanation="""Twelve times hidden_dim squared is the matrices of a block; each of its two norms has
         hidden_dim weights besides, and one more norm follows the last block.""",
         change="""
@@ -45,7 +45,7 @@ KNOWN_WRONG = (
     KnownWrong(
         "last_norm_forgotten",
         fails=("parameter_count/tied",),
-        read="handbook/memory.md#seven-kinds-four-moments",
+        read="handbook/memory.md#what-a-step-holds-and-when",
         explanation="""The norm after the last block is missing: hidden_dim numbers, few beside millions, but a count
         that is nearly right cannot be checked.""",
         change="""
@@ -56,7 +56,7 @@ KNOWN_WRONG = (
     KnownWrong(
         "positions_forgotten",
         fails=("parameter_count/tied",),
-        read="handbook/memory.md#seven-kinds-four-moments",
+        read="handbook/memory.md#what-a-step-holds-and-when",
         explanation="""The learned positions are missing: a second embedding, block_size rows of hidden_dim numbers.
         Models with rotary positions have none, this one has.""",
         change="""
@@ -67,7 +67,7 @@ KNOWN_WRONG = (
     KnownWrong(
         "tied_counted_twice",
         fails=("parameter_count/tied", "parameter_count/untied"),
-        read="handbook/memory.md#seven-kinds-four-moments",
+        read="handbook/memory.md#what-a-step-holds-and-when",
         explanation="""The output layer is counted although it is the embedding's own matrix. Tied means one matrix
         with two uses: one set of bytes, one gradient.""",
         change="""
@@ -78,7 +78,7 @@ KNOWN_WRONG = (
     KnownWrong(
         "tied_ignored",
         fails=("parameter_count/untied",),
-        read="handbook/memory.md#seven-kinds-four-moments",
+        read="handbook/memory.md#what-a-step-holds-and-when",
         explanation="""The argument `tied` changes nothing. An output layer of its own is another matrix of
         vocab_size rows: for small models with large vocabularies it is most of the model.""",
         change="""
@@ -89,7 +89,7 @@ KNOWN_WRONG = (
     KnownWrong(
         "positions_with_vocabulary",
         fails=("parameter_count/untied",),
-        read="handbook/memory.md#seven-kinds-four-moments",
+        read="handbook/memory.md#what-a-step-holds-and-when",
         explanation="""An untied output layer is counted with a row for each position. It makes logits of tokens, so it
         has a row for each token of the vocabulary; the positions are an embedding only.""",
         change="""
@@ -100,7 +100,7 @@ KNOWN_WRONG = (
     KnownWrong(
         "masters_in_fp32_too",
         fails=("state_bytes/fp32", "state_bytes/optimizers"),
-        read="handbook/memory.md#bytes-a-parameter-8-12-16-18-20",
+        read="handbook/memory.md#bytes-per-parameter-8-12-16-18-20",
         explanation="""Master weights are added where the weights are fp32 already. A copy is needed only where the
         model computes with fewer bits than the optimizer.""",
         change="""
@@ -111,7 +111,7 @@ KNOWN_WRONG = (
     KnownWrong(
         "one_average",
         fails=("state_bytes/fp32", "state_bytes/mixed", "state_bytes/bf16"),
-        read="handbook/memory.md#what-optimizers-remember",
+        read="handbook/memory.md#optimizer-state",
         explanation="""AdamW keeps two averages per parameter: of the gradient and of its square. One is what SGD
         with momentum keeps.""",
         change="""
@@ -122,7 +122,7 @@ KNOWN_WRONG = (
     KnownWrong(
         "step_counts_forgotten",
         fails=("state_bytes/fp32", "state_bytes/mixed", "state_bytes/bf16"),
-        read="handbook/memory.md#what-optimizers-remember",
+        read="handbook/memory.md#optimizer-state",
         explanation="""AdamW's step count is missing: one 4-byte number for each parameter tensor. A few hundred
         bytes, but a ledger that is right to the byte is a ledger in which a leak shows.""",
         change="""
@@ -137,7 +137,7 @@ KNOWN_WRONG = (
             "state_bytes/mixed",
             "state_bytes/bf16",
         ),
-        read="handbook/memory.md#what-optimizers-remember",
+        read="handbook/memory.md#optimizer-state",
         explanation="""8 bytes per parameter tensor are counted for AdamW's step. torch keeps one step count per
         parameter tensor, a float32 tensor of one number: 4 bytes.""",
         change="""
@@ -148,7 +148,7 @@ KNOWN_WRONG = (
     KnownWrong(
         "one_step_count",
         fails=("state_bytes/fp32", "state_bytes/mixed", "state_bytes/bf16"),
-        read="handbook/memory.md#what-optimizers-remember",
+        read="handbook/memory.md#optimizer-state",
         explanation="""One step count is counted for the whole model. AdamW keeps one for each parameter tensor, because
         a tensor without a gradient takes no step.""",
         change="""
@@ -159,7 +159,7 @@ KNOWN_WRONG = (
     KnownWrong(
         "step_count_per_parameter",
         fails=("state_bytes/fp32", "state_bytes/mixed", "state_bytes/bf16"),
-        read="handbook/memory.md#what-optimizers-remember",
+        read="handbook/memory.md#optimizer-state",
         explanation="""A step count is counted for each parameter. AdamW keeps one for each parameter tensor, which
         serves all of the tensor's numbers.""",
         change="""
@@ -170,7 +170,7 @@ KNOWN_WRONG = (
     KnownWrong(
         "half_averages_in_mixed",
         fails=("state_bytes/mixed", "state_bytes/optimizers"),
-        read="handbook/memory.md#bytes-a-parameter-8-12-16-18-20",
+        read="handbook/memory.md#bytes-per-parameter-8-12-16-18-20",
         explanation="""The averages are kept in bf16 beside fp32 master weights. The second one grows by a thousandth
         of a squared gradient a step, which 8 bits of precision lose: mixed recipes keep both in fp32.""",
         change="""
@@ -183,7 +183,7 @@ KNOWN_WRONG = (
     KnownWrong(
         "masters_forgotten",
         fails=("state_bytes/mixed", "state_bytes/optimizers"),
-        read="handbook/memory.md#bytes-a-parameter-8-12-16-18-20",
+        read="handbook/memory.md#bytes-per-parameter-8-12-16-18-20",
         explanation="""The fp32 master weights are missing. Updates are often smaller than a bf16 weight can
         register, so mixed precision keeps an fp32 copy: 4 bytes per parameter more, not fewer.""",
         change="""
@@ -196,7 +196,7 @@ KNOWN_WRONG = (
     KnownWrong(
         "accumulator_replaces_gradient",
         fails=("state_bytes/accumulation", "state_bytes/optimizers"),
-        read="handbook/memory.md#bytes-a-parameter-8-12-16-18-20",
+        read="handbook/memory.md#bytes-per-parameter-8-12-16-18-20",
         explanation="""The fp32 sum takes the place of the bf16 gradients. There are recipes like that (Megatron-
         LM's, 18 bytes per parameter); in this one backward still writes bf16 gradients, which are then added to the
         sum: 20.""",
@@ -208,7 +208,7 @@ KNOWN_WRONG = (
     KnownWrong(
         "sum_in_the_optimizer_state",
         fails=("state_bytes/accumulation", "state_bytes/optimizers"),
-        read="handbook/memory.md#bytes-a-parameter-8-12-16-18-20",
+        read="handbook/memory.md#bytes-per-parameter-8-12-16-18-20",
         explanation="""The fp32 sum of the gradients is counted as optimizer state. The total is right, but the sum is
         there for gradients, and belongs to them.""",
         change="""
@@ -222,7 +222,7 @@ KNOWN_WRONG = (
             "state_bytes/bf16",
             "state_bytes/optimizers",
         ),
-        read="handbook/memory.md#bytes-a-parameter-8-12-16-18-20",
+        read="handbook/memory.md#bytes-per-parameter-8-12-16-18-20",
         explanation="""fp32 master weights, or averages in fp32, are counted for the pure bf16 recipe. It keeps
         everything in bf16 and has no master weights: that is how it gets down to 8 bytes per parameter.""",
         change="""
@@ -233,7 +233,7 @@ KNOWN_WRONG = (
     KnownWrong(
         "masters_for_bf16",
         fails=("state_bytes/bf16", "state_bytes/optimizers"),
-        read="handbook/memory.md#bytes-a-parameter-8-12-16-18-20",
+        read="handbook/memory.md#bytes-per-parameter-8-12-16-18-20",
         explanation="""fp32 master weights are counted for the pure bf16 recipe. The optimizer updates its bf16 weights
         themselves: that is how it gets down to 8 bytes per parameter.""",
         change="""
@@ -244,7 +244,7 @@ KNOWN_WRONG = (
     KnownWrong(
         "fp32_averages_for_bf16",
         fails=("state_bytes/bf16", "state_bytes/optimizers"),
-        read="handbook/memory.md#bytes-a-parameter-8-12-16-18-20",
+        read="handbook/memory.md#bytes-per-parameter-8-12-16-18-20",
         explanation="""Averages in fp32 are counted for the pure bf16 recipe. It keeps them in bf16, 2 bytes each: that
         is how it gets down to 8 bytes per parameter.""",
         change="""
@@ -255,7 +255,7 @@ KNOWN_WRONG = (
     KnownWrong(
         "momentum_like_adam",
         fails=("state_bytes/optimizers",),
-        read="handbook/memory.md#what-optimizers-remember",
+        read="handbook/memory.md#optimizer-state",
         explanation="""SGD with momentum keeps one velocity per parameter, not two averages.""",
         change="""
 -    averages = {"sgd": 0, "momentum": 1, "adamw": 2}[optimizer]
@@ -265,7 +265,7 @@ KNOWN_WRONG = (
     KnownWrong(
         "steps_for_momentum",
         fails=("state_bytes/optimizers",),
-        read="handbook/memory.md#what-optimizers-remember",
+        read="handbook/memory.md#optimizer-state",
         explanation="""Step counts are counted for SGD with momentum. Only AdamW needs them, to correct its averages in
         the first steps.""",
         change="""
@@ -276,7 +276,7 @@ KNOWN_WRONG = (
     KnownWrong(
         "masters_for_adamw_alone",
         fails=("state_bytes/optimizers",),
-        read="handbook/memory.md#bytes-a-parameter-8-12-16-18-20",
+        read="handbook/memory.md#bytes-per-parameter-8-12-16-18-20",
         explanation="""With SGD or momentum the fp32 master weights are missing. A recipe decides on them, not the
         optimizer: every optimizer of the mixed recipes updates an fp32 copy.""",
         change="""
@@ -690,7 +690,7 @@ KNOWN_WRONG = (
     KnownWrong(
         "heads_as_wide_as_the_model",
         fails=("kv_cache_bytes/heads", "kv_cache_bytes/grouped"),
-        read="handbook/memory.md#kv-cache",
+        read="handbook/memory.md#appendix-the-kv-cache",
         explanation="""A head is taken to be as wide as the model. It is hidden_dim / n_head wide: the heads share
         the width.""",
         change="""
@@ -701,7 +701,7 @@ KNOWN_WRONG = (
     KnownWrong(
         "keys_without_values",
         fails=("kv_cache_bytes/heads", "kv_cache_bytes/grouped"),
-        read="handbook/memory.md#kv-cache",
+        read="handbook/memory.md#appendix-the-kv-cache",
         explanation="""Keys alone are counted. Attention reads a value for each key: twice the bytes.""",
         change="""
 -    return 2 * n_layer * n_kv_head * head_dim * number * batch_size * tokens
@@ -711,7 +711,7 @@ KNOWN_WRONG = (
     KnownWrong(
         "one_sequence",
         fails=("kv_cache_bytes/heads", "kv_cache_bytes/grouped"),
-        read="handbook/memory.md#kv-cache",
+        read="handbook/memory.md#appendix-the-kv-cache",
         explanation="""The cache of one sequence is counted. Sequences share no keys: each of the batch has its own.""",
         change="""
 -    return 2 * n_layer * n_kv_head * head_dim * number * batch_size * tokens
@@ -721,7 +721,7 @@ KNOWN_WRONG = (
     KnownWrong(
         "two_bytes_always",
         fails=("kv_cache_bytes/heads", "kv_cache_bytes/grouped"),
-        read="handbook/memory.md#kv-cache",
+        read="handbook/memory.md#appendix-the-kv-cache",
         explanation="""Every number is taken to have 2 bytes. A cache in fp32 has 4, one of 8 bits has 1: multiply
         by `number`.""",
         change="""
@@ -732,7 +732,7 @@ KNOWN_WRONG = (
     KnownWrong(
         "every_head_has_its_own",
         fails=("kv_cache_bytes/grouped",),
-        read="handbook/memory.md#kv-cache",
+        read="handbook/memory.md#appendix-the-kv-cache",
         explanation="""Every head of queries is given keys and values of its own. With grouped-query attention
         several share one: count n_kv_head.""",
         change="""
@@ -743,7 +743,7 @@ KNOWN_WRONG = (
     KnownWrong(
         "a_straight_line",
         fails=("largest_micro_batch/fits",),
-        read="handbook/memory.md#seven-kinds-four-moments",
+        read="handbook/memory.md#what-a-step-holds-and-when",
         explanation="""The answer is off by one or two near the budget, as it is when the peak is taken to grow by
         the same bytes with every sequence. Allocators round, so a line through two predictions misses: ask for the
         sizes around the answer.""",
@@ -759,7 +759,7 @@ def largest_micro_batch(peak, budget):
     KnownWrong(
         "first_that_does_not_fit",
         fails=("largest_micro_batch/fits", "largest_micro_batch/exactly", "largest_micro_batch/nothing"),
-        read="handbook/memory.md#seven-kinds-four-moments",
+        read="handbook/memory.md#what-a-step-holds-and-when",
         explanation="""The first size that does not fit is returned. The answer is the one before.""",
         definitions="""
 def largest_micro_batch(peak, budget):
@@ -779,7 +779,7 @@ def largest_micro_batch(peak, budget):
     KnownWrong(
         "powers_of_two_only",
         fails=("largest_micro_batch/fits", "largest_micro_batch/exactly"),
-        read="handbook/memory.md#seven-kinds-four-moments",
+        read="handbook/memory.md#what-a-step-holds-and-when",
         explanation="""The answer is rounded down to a power of two. Up to half of the memory then stays empty;
         powers of two are a habit, not a need.""",
         definitions="""
@@ -793,7 +793,7 @@ def largest_micro_batch(peak, budget):
     KnownWrong(
         "budget_by_one_peak",
         fails=("largest_micro_batch/fits",),
-        read="handbook/memory.md#seven-kinds-four-moments",
+        read="handbook/memory.md#what-a-step-holds-and-when",
         explanation="""The budget is divided by the peak of one sequence. A part of that peak, such as the weights and
         the optimizer's state, is there once however many sequences there are, so more of them fit.""",
         definitions="""
@@ -804,7 +804,7 @@ def largest_micro_batch(peak, budget):
     KnownWrong(
         "full_is_too_full",
         fails=("largest_micro_batch/exactly",),
-        read="handbook/memory.md#seven-kinds-four-moments",
+        read="handbook/memory.md#what-a-step-holds-and-when",
         explanation="""A budget that is filled to the last byte is taken to be exceeded. Fits means at most the
         budget, not less.""",
         change="""
@@ -821,7 +821,7 @@ def largest_micro_batch(peak, budget):
     KnownWrong(
         "at_least_one",
         fails=("largest_micro_batch/nothing",),
-        read="handbook/memory.md#seven-kinds-four-moments",
+        read="handbook/memory.md#what-a-step-holds-and-when",
         explanation="""One sequence is taken to fit always. Where the weights alone fill the device nothing fits, and
         1 is the answer that runs out of memory.""",
         change="""
@@ -832,7 +832,7 @@ def largest_micro_batch(peak, budget):
     KnownWrong(
         "a_limit_on_the_answer",
         fails=("largest_micro_batch/calls",),
-        read="handbook/memory.md#seven-kinds-four-moments",
+        read="handbook/memory.md#what-a-step-holds-and-when",
         explanation="""The answer has an upper limit that seems large enough. A small model on a large device exceeds
         it one day: let the doubling find the limit.""",
         definitions="""
@@ -850,7 +850,7 @@ def largest_micro_batch(peak, budget):
     KnownWrong(
         "one_by_one",
         fails=("largest_micro_batch/calls",),
-        read="handbook/memory.md#seven-kinds-four-moments",
+        read="handbook/memory.md#what-a-step-holds-and-when",
         explanation="""Thousands of predictions are asked for, as when sizes are tried one after another. That gives
         the right answer, after a prediction for each sequence of it: double until it does not fit, then halve the
         range.""",

@@ -2,10 +2,10 @@
 
 from rankzero.exercises.checks.known_wrong import KnownWrong
 
-SECOND_RUN = "handbook/memory.md#what-the-second-run-needs"
-SEGMENTS = "handbook/memory.md#how-many-segments"
-KEEP = "handbook/memory.md#keep-what-is-dear"
-BUDGET = "handbook/memory.md#down-to-a-budget"
+SECOND_RUN = "handbook/recomputation.md#what-the-second-run-needs"
+SEGMENTS = "handbook/recomputation.md#how-many-segments"
+KEEP = "handbook/recomputation.md#keep-what-is-expensive-to-recompute"
+BUDGET = "handbook/recomputation.md#down-to-a-budget"
 
 # What a checkpoint without usable gradients fails.
 NO_GRADIENTS = (
@@ -63,7 +63,7 @@ KNOWN_WRONG = (
     KnownWrong(
         "runs_with_gradients_only",
         fails=("runs_per_block/counts",),
-        read="handbook/memory.md#recompute-what-and-when",
+        read="handbook/recomputation.md",
         explanation="""Only runs with gradients on count. The first run of a checkpointed block may take place without
         gradients, and so does evaluation: those runs cost as much as any other.""",
         change="""
@@ -74,7 +74,7 @@ KNOWN_WRONG = (
     KnownWrong(
         "backward_counted",
         fails=("runs_per_block/counts",),
-        read="handbook/memory.md#recompute-what-and-when",
+        read="handbook/recomputation.md",
         explanation="""The number is that of backward passes. A recomputed block runs forward twice and backward once,
         so this number is the same with and without checkpointing, and the recomputation stays invisible.""",
         change="""

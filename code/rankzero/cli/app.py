@@ -19,6 +19,7 @@ from rich.table import Table
 from rankzero.cli import quiet_start
 from rankzero.cli.authoring_commands import commands as authoring
 from rankzero.cli.claims_command import commands as measuring
+from rankzero.cli.figures_command import commands as drawing
 from rankzero.cli.grading_commands import commands as grading
 from rankzero.cli.plan_command import commands as planning
 from rankzero.cli.starter_options import check_options
@@ -158,7 +159,7 @@ def sync(
         str | None, typer.Option(metavar="NUMBER", help="With --record, the commands of this lab only.")
     ] = None,
 ) -> None:
-    """Regenerates notebooks, stubs, and excerpts and tables in pages from their sources."""
+    """Regenerates notebooks, stubs, figures, and excerpts and tables in pages from their sources."""
     changed = False
     with sentences(), console.status("running starters and comparing generated files with their sources"):
         from rankzero.publish import sync as publish
@@ -192,6 +193,7 @@ def site(
 
 
 app.add_typer(measuring)  # claims
+app.add_typer(drawing)  # figures
 app.add_typer(planning)  # plan
 app.add_typer(commands)  # start, check, watch, hint, status, reset
 app.add_typer(grading)  # grade, feedback

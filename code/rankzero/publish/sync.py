@@ -1,4 +1,4 @@
-"""Generated files: exercise stubs, generated blocks in pages, notebooks, recorded output, each made from its source."""
+"""Generated files: stubs, figures, generated blocks in pages, notebooks, recorded output, each made from its source."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,7 +7,9 @@ import nbformat
 
 from rankzero.claims.table import write_table
 from rankzero.curriculum import ROOT, Lab, all_labs
-from rankzero.publish import excerpts, file_tables, lab_facts, lab_tables, notebooks
+from rankzero.figures.pictures import is_stale, unused_pictures, write_pictures
+from rankzero.figures.registry import all_figures
+from rankzero.publish import excerpts, figure_blocks, file_tables, lab_facts, lab_tables, notebooks
 from rankzero.publish.recordings import recordings, run_again
 from rankzero.publish.stubs import stub
 
@@ -34,6 +36,8 @@ def sync(root: Path = ROOT, *, check: bool = False, execute: bool = False) -> It
     labs = {lab.page: lab for lab in all_labs(root)}
     for lab in labs.values():
         yield from _sync_stubs(lab, check=check)
+    if root == ROOT:
+        yield from _sync_pictures(check=check)
     for page in pages(root):
         yield from _sync_page(page, root, labs.get(page), check=check)
     if root == ROOT:
@@ -56,9 +60,21 @@ def _sync_stubs(lab: Lab, *, check: bool) -> Iterator[Path]:
         yield from _write(lab.stubs, stub(lab.reference, lab.number), check=check)
 
 
+def _sync_pictures(*, check: bool) -> Iterator[Path]:
+    """Draws the figures whose sources changed, and removes pictures that no figure draws."""
+    for figure in all_figures().values():
+        if is_stale(figure):
+            yield from [figure.file("light")] if check else write_pictures(figure)
+    for file in unused_pictures(all_figures()):
+        if not check:
+            file.unlink()
+        yield file
+
+
 def _sync_page(page: Path, root: Path, lab: Lab | None, *, check: bool) -> Iterator[Path]:
     """Fills the generated blocks of one page, which is the page of `lab` or, without one, of no lab."""
     text = excerpts.fill(page, page.read_text(encoding="utf-8"), root)
+    text = figure_blocks.fill(page, text, root)
     text = file_tables.fill(page, lab_tables.fill(page, text, root), root)
     yield from _write(page, lab_facts.fill(lab, text) if lab else text, check=check)
 

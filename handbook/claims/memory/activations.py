@@ -22,7 +22,7 @@ from .shared import ADAMW, KORTHIKANTI, SMALL, STEP, activations, bytes_of, of_o
     "layer-activations",
     "A block of the labs' GPT keeps 4BT(16C + H + 4) bytes in fp32: {expected} at B=12, T=64, C=128, H=4.",
     expected=4 * 12 * 64 * (16 * 128 + 4 + 4),
-    unit="B a block",
+    unit="B per block",
 )
 def layer_activations() -> float:
     """Measures a GPT of 4 and one of 5 layers, and subtracts."""
@@ -64,10 +64,10 @@ def loss_outweighs_blocks() -> float:
 
 @claim(
     "loss-of-llama-3",
-    "Llama-3-8B in bf16 with every block recomputed keeps {expected[block inputs]} bytes a token for 32 block "
+    "Llama-3-8B in bf16 with every block recomputed keeps {expected[block inputs]} bytes per token for 32 block "
     "inputs, and {expected[log-probabilities]} for the log-probabilities.",
     expected={"block inputs": 262_144, "log-probabilities": 256_512},
-    unit="B a token",
+    unit="B per token",
 )
 def loss_of_llama_3() -> dict[str, float]:
     """Measures 2 and 3 layers of the model on 16 tokens, and takes the difference 32 times."""
@@ -221,10 +221,10 @@ def kv_cache(name: str, tokens: int) -> int:
 
 @claim(
     "kv-cache-a-token",
-    "In 16 bits the KV cache takes {expected[Llama-2-7B]} bytes a token for Llama-2-7B, {expected[Llama-3-8B]} for "
+    "In 16 bits the KV cache takes {expected[Llama-2-7B]} bytes per token for Llama-2-7B, {expected[Llama-3-8B]} for "
     "Llama-3-8B and {expected[Llama-3-70B]} for Llama-3-70B.",
     expected={"Llama-2-7B": 524_288, "Llama-3-8B": 131_072, "Llama-3-70B": 327_680},
-    unit="B a token",
+    unit="B per token",
 )
 def kv_cache_a_token() -> dict[str, float]:
     """Counts the keys and values that two layers on fake tensors call attention with, times half the layers."""

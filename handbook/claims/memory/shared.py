@@ -39,7 +39,7 @@ def states(recipe: str, optimizer: str = "adamw") -> Ledger:
 
 
 def per_parameter(ledger: Ledger, *kinds: Kind) -> float:
-    """Bytes of those kinds over the parameters; AdamW's step counts, 4 bytes a tensor, left out."""
+    """Bytes of those kinds over the parameters; AdamW's step counts, 4 bytes per tensor, left out."""
     counts = bytes_of(ledger, "step counts") if Kind.OPTIMIZER in kinds else 0
     return (ledger.total(*kinds) - counts) / parameter_count(SMALL)
 

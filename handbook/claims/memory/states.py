@@ -44,6 +44,41 @@ def gpt2_peak() -> dict[str, float]:
     return {name: size / 1e9 for name, size in sizes.items()}
 
 
+@claim(
+    "gpt2-tokens-that-outweigh",
+    "The step of GPT-2 keeps {expected[bytes per token]} bytes of activations per token; from {expected[tokens]} "
+    "tokens on they outweigh weights, gradients and optimizer state at 16 bytes per parameter.",
+    expected={"bytes per token": 798_000, "tokens": 2_494},
+    unit="as named",
+    tolerance=500,
+)
+def tokens_that_outweigh() -> dict[str, float]:
+    """Divides the measured activations by 8 x 1,024 tokens, and 16 bytes per parameter by the quotient."""
+    per_token = gpt2_step("none").total(Kind.ACTIVATIONS) / (8 * 1024)
+    return {"bytes per token": per_token, "tokens": round(16 * parameter_count(PRESETS["gpt2"]) / per_token)}
+
+
+@claim(
+    "memory-problem-answers",
+    "80 GB leave room for {expected[tokens]} tokens of 1.2 MB beside 1.3 billion parameters at 16 bytes; with bf16 "
+    "averages the mixed recipe takes {expected[bytes]} bytes per parameter, {expected[bytes on 64 ranks]} under ZeRO-1 "
+    "on 64 ranks and {expected[with fp32 averages]} with fp32 averages.",
+    expected={"tokens": 49_333, "bytes": 12, "bytes on 64 ranks": 4.125, "with fp32 averages": 4.1875},
+    unit="as named",
+)
+def problem_answers() -> dict[str, float]:
+    """Computes the answers of the chapter's problems 1 and 3."""
+    mixed = RECIPES["mixed"]
+    shared = mixed.weight + mixed.gradient
+    halved = mixed.master + 2 * 2
+    return {
+        "tokens": int((80e9 - 16 * 1.3e9) / 1.2e6),
+        "bytes": shared + halved,
+        "bytes on 64 ranks": shared + halved / 64,
+        "with fp32 averages": shared + (mixed.master + 2 * mixed.state) / 64,
+    }
+
+
 def all_states(recipe: str) -> float:
     """Bytes a parameter of weights, gradients and optimizer state."""
     return per_parameter(states(recipe), Kind.WEIGHTS, Kind.GRADIENTS, Kind.OPTIMIZER)
@@ -61,7 +96,7 @@ def all_states(recipe: str) -> float:
         "mixed-fp32-grad": 18,
         "mixed-fp32-accum": 20,
     },
-    unit="B a parameter",
+    unit="B per parameter",
 )
 def bytes_per_parameter() -> dict[str, float]:
     """Trains the small model for a step under each recipe and counts the bytes of its tensors."""
@@ -70,10 +105,10 @@ def bytes_per_parameter() -> dict[str, float]:
 
 @claim(
     "autocast-18",
-    "fp32 under autocast takes {expected} bytes a parameter: {expected:.0f} for all but position embedding and "
+    "fp32 under autocast takes {expected} bytes per parameter: {expected:.0f} for all but position embedding and "
     "norms, which it never copies.",
     expected=17.99,
-    unit="B a parameter",
+    unit="B per parameter",
     tolerance=0.005,
 )
 def autocast_18() -> float:
@@ -83,10 +118,10 @@ def autocast_18() -> float:
 
 @claim(
     "megatron-distributed",
-    "By Megatron-LM's count a distributed optimizer leaves 6 + 12/dp bytes a parameter: {expected[8 ranks]} on 8 "
+    "By Megatron-LM's count a distributed optimizer leaves 6 + 12/dp bytes per parameter: {expected[8 ranks]} on 8 "
     "data-parallel ranks.",
     expected={"one rank": 18, "8 ranks": 7.5},
-    unit="B a parameter",
+    unit="B per parameter",
     source="[Megatron-LM](https://github.com/NVIDIA/Megatron-LM/blob/main/megatron/training/theoretical_memory_usage.py)",
 )
 def megatron_distributed() -> dict[str, float]:
@@ -106,7 +141,7 @@ def megatron_distributed() -> dict[str, float]:
     source=PLAYBOOK,
 )
 def seven_billion() -> dict[str, float]:
-    """Multiplies the bytes a parameter that a small model was measured to take."""
+    """Multiplies the bytes per parameter that a small model was measured to take."""
     names = {"fp32": "fp32", "mixed": "mixed", "fp32 sum": "mixed-fp32-accum"}
     cases = ((7, "fp32"), (7, "mixed"), (7, "fp32 sum"), (70, "mixed"), (70, "fp32 sum"))
     return {f"{billions}B {name}": billions * all_states(names[name]) for billions, name in cases}
@@ -120,7 +155,7 @@ def seven_billion() -> dict[str, float]:
     unit="GB",
 )
 def adam_state_7b() -> dict[str, float]:
-    """Counts m, v and master weights of the small model, and multiplies bytes a parameter by 7e9."""
+    """Counts m, v and master weights of the small model, and multiplies bytes per parameter by 7e9."""
     ledger = states("mixed")
     averages = (bytes_of(ledger, "m") + bytes_of(ledger, "v")) / parameter_count(SMALL)
     return {"m and v": 7 * averages, "with masters": 7 * per_parameter(ledger, Kind.OPTIMIZER)}
@@ -128,10 +163,10 @@ def adam_state_7b() -> dict[str, float]:
 
 @claim(
     "six-bytes-are-weights",
-    "In mixed precision {expected[weights and masters]} bytes a parameter are the bf16 weights and their fp32 "
+    "In mixed precision {expected[weights and masters]} bytes per parameter are the bf16 weights and their fp32 "
     "masters alone; in all it is {expected[all]}.",
     expected={"weights and masters": 6, "all": 16},
-    unit="B a parameter",
+    unit="B per parameter",
 )
 def six_bytes_are_weights() -> dict[str, float]:
     """Counts both copies of the weights after a step of the mixed recipe, and then everything that stays."""
@@ -148,10 +183,10 @@ def four_sequences() -> Ledger:
 
 @claim(
     "update-converts-gradients",
-    "An update of fp32 masters that first converts every bf16 gradient holds {expected} bytes a parameter more for "
+    "An update of fp32 masters that first converts every bf16 gradient holds {expected} bytes per parameter more for "
     "that moment.",
     expected=4,
-    unit="B a parameter",
+    unit="B per parameter",
 )
 def update_converts_gradients() -> float:
     """Takes the buffers of the update at their peak, and subtracts AdamW's own two of the largest weight."""
@@ -170,7 +205,7 @@ def update_converts_gradients() -> float:
     tolerance=0.005,
 )
 def peak_moves_to_update() -> dict[str, float]:
-    """Measures a step of the small model under the mixed recipe, and leaves 4 bytes a parameter out of the update."""
+    """Measures a step of the small model under the mixed recipe, and leaves 4 bytes per parameter out of the update."""
     backward, update = (sum(four_sequences().at(phase).values()) / 1e6 for phase in (BEGIN, UPDATE))
     return {
         "backward begins": backward,
@@ -181,9 +216,10 @@ def peak_moves_to_update() -> dict[str, float]:
 
 @claim(
     "optimizer-state",
-    "In fp32, SGD keeps {expected[sgd]}, momentum {expected[momentum]} and AdamW {expected[adamw]} bytes a parameter.",
+    "In fp32, SGD keeps {expected[sgd]}, momentum {expected[momentum]} and AdamW {expected[adamw]} bytes per "
+    "parameter.",
     expected={"sgd": 0, "momentum": 4, "adamw": 8},
-    unit="B a parameter",
+    unit="B per parameter",
 )
 def optimizer_state() -> dict[str, float]:
     """Takes a step with each optimizer and counts the tensors in its state, AdamW's step counts left out."""
@@ -194,7 +230,7 @@ def optimizer_state() -> dict[str, float]:
     "adamw-step-counts",
     "AdamW also keeps a step count of {expected} bytes for each tensor.",
     expected=4,
-    unit="B a tensor",
+    unit="B per tensor",
 )
 def adamw_step_counts() -> float:
     """Divides the bytes of all step counts by the number of the model's parameter tensors."""
@@ -203,10 +239,10 @@ def adamw_step_counts() -> float:
 
 @claim(
     "adam-8-bit",
-    "8-bit Adam keeps {expected} bytes a parameter of Llama-2-7B: 1 for each average, an fp32 scale for each 256 "
+    "8-bit Adam keeps {expected} bytes per parameter of Llama-2-7B: 1 for each average, an fp32 scale for each 256 "
     "numbers.",
     expected=2.03,
-    unit="B a parameter",
+    unit="B per parameter",
     tolerance=0.005,
     source="[bitsandbytes](https://github.com/bitsandbytes-foundation/bitsandbytes/blob/main/bitsandbytes/optim/optimizer.py)",
 )

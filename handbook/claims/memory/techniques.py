@@ -52,7 +52,7 @@ def checkpointing_gpt2() -> dict[str, float]:
     "checkpointing-2sbh",
     "A recomputed block keeps 2sbh bytes in bf16: {expected} for 12 sequences of 64 tokens, 128 wide.",
     expected=2 * 64 * 12 * 128,
-    unit="B a block",
+    unit="B per block",
     source=KORTHIKANTI,
 )
 def checkpointing_2sbh() -> float:
@@ -76,7 +76,7 @@ def autocast_activations() -> dict[str, float]:
 
 @claim(
     "zero-grid",
-    "ZeRO's states of 7.5 billion parameters, in GB a rank: stages 1, 2 and 3 on 4, 16, 64 and 1,024 ranks.",
+    "ZeRO's states of 7.5 billion parameters, in GB per rank: stages 1, 2 and 3 on 4, 16, 64 and 1,024 ranks.",
     expected={
         "1 on 4": 52.5,
         "2 on 4": 41.25,
@@ -102,7 +102,7 @@ def zero_grid() -> dict[str, float]:
 
 @functools.cache
 def counted_roles() -> tuple[float, float, float]:
-    """Weights, gradients and optimizer state of the mixed recipe in bytes a parameter, counted on a small GPT."""
+    """Weights, gradients and optimizer state of the mixed recipe in bytes per parameter, counted on a small GPT."""
     ledger = measure(SHAPE, RECIPES["mixed"], ADAMW, batch_size=1, seq_len=8, peaks=False)
     steps = sum(row.bytes for row in ledger.rows if row.name == "step counts")
     sizes = (ledger.total(kind) for kind in (Kind.WEIGHTS, Kind.GRADIENTS, Kind.OPTIMIZER))
@@ -111,7 +111,7 @@ def counted_roles() -> tuple[float, float, float]:
 
 
 def zero_gb(stage: int, ranks: int) -> float:
-    """GB a rank for 7.5 billion parameters: each role as counted, divided by the ranks from its stage on."""
+    """GB per rank for 7.5 billion parameters: each role as counted, divided by the ranks from its stage on."""
     shards = [ranks if stage >= first else 1 for first in (3, 2, 1)]
     return 7.5 * sum(size / shard for size, shard in zip(counted_roles(), shards, strict=True))
 
@@ -131,9 +131,9 @@ def zero_4x_and_8x() -> dict[str, float]:
 
 @claim(
     "ddp-buckets",
-    "DistributedDataParallel allocates buckets of {expected} bytes a parameter: all fp32 gradients once more.",
+    "DistributedDataParallel allocates buckets of {expected} bytes per parameter: all fp32 gradients once more.",
     expected=4,
-    unit="B a parameter",
+    unit="B per parameter",
     tolerance=0.01,  # its bookkeeping of used parameters is allocated the same way
 )
 def ddp_buckets() -> float:
@@ -195,7 +195,7 @@ def offload_copies_more() -> dict[str, float]:
     unit="GB",
 )
 def offload_optimizer() -> dict[str, float]:
-    """Takes bytes a parameter of the mixed recipe from a measured step: state stays, gradients and weights travel."""
+    """Takes bytes per parameter of the mixed recipe from a measured step: state stays, gradients and weights travel."""
     ledger = states("mixed")
     kinds = {"freed": Kind.OPTIMIZER, "down": Kind.GRADIENTS, "up": Kind.WEIGHTS}
     return {name: 7 * per_parameter(ledger, kind) for name, kind in kinds.items()}
@@ -203,10 +203,10 @@ def offload_optimizer() -> dict[str, float]:
 
 @claim(
     "checkpoint-file-12",
-    "A checkpoint with AdamW's state takes {expected} bytes a parameter on disk, and less than 0.1 for names and "
+    "A checkpoint with AdamW's state takes {expected} bytes per parameter on disk, and less than 0.1 for names and "
     "padding.",
     expected=12,
-    unit="B a parameter",
+    unit="B per parameter",
     tolerance=0.1,  # names, step counts, the zip directory
 )
 def checkpoint_file_12() -> float:
@@ -221,9 +221,9 @@ def checkpoint_file_12() -> float:
 
 @claim(
     "nanogpt-file",
-    "Of nanoGPT's file of 1,542,470,366 bytes for GPT-2, 12 bytes a parameter and 12 causal masks explain all but "
+    "Of nanoGPT's file of 1,542,470,366 bytes for GPT-2, 12 bytes per parameter and 12 causal masks explain all but "
     "{expected[left after masks]}.",
-    expected={"12 B a parameter": 1_492_051_968, "left": 50_418_398, "left after masks": 86_750},
+    expected={"12 B per parameter": 1_492_051_968, "left": 50_418_398, "left after masks": 86_750},
     unit="B",
     source=SIZING,
 )
@@ -233,4 +233,4 @@ def nanogpt_file() -> dict[str, float]:
     states_on_disk = 12 * parameter_count(config)
     masks = config.n_layer * config.block_size**2 * 4
     left = size - states_on_disk
-    return {"12 B a parameter": states_on_disk, "left": left, "left after masks": left - masks}
+    return {"12 B per parameter": states_on_disk, "left": left, "left after masks": left - masks}

@@ -21,7 +21,7 @@ _MODULES = (
     *("source.source_pages", "source.annotated_source", "source.diff_pages"),
     *("markdown.typography", "markdown.formulas", "markdown.diagrams", "markdown.foldable_details"),
     *("markdown.quiz_cards", "markdown.claim_badges", "markdown.calculator_links"),
-    *("markdown.excerpt_captions", "markdown.line_tables"),
+    *("markdown.excerpt_captions", "markdown.line_tables", "markdown.drawn_figures"),
 )
 extensions = ["myst_nb", "sphinx_copybutton", *(f"rankzero.publish.site.{name}" for name in _MODULES)]
 

@@ -1,4 +1,4 @@
-"""Claims of handbook/memory.md, section *Recompute what, and when*."""
+"""Claims of handbook/recomputation.md."""
 
 import functools
 import itertools
@@ -61,7 +61,7 @@ def root_of_layers() -> Mapping[str, float]:
     "{expected[64]} in 64.",
     expected={"8": 135, "32": 63, "40": 55, "64": 79},
     unit="B·T·C",
-    tolerance=0.4,  # statistics of norms and attention: a few numbers a token
+    tolerance=0.4,  # statistics of norms and attention: a few numbers per token
 )
 def segments_of_a_gpt() -> Mapping[str, float]:
     """Runs 64 small blocks in each number of segments and counts what autograd keeps at the fullest moment."""
@@ -185,7 +185,7 @@ def products_flops() -> Mapping[str, float]:
     "recompute-batchnorm-twice",
     "BatchNorm in a recomputed block moves its running averages twice a step.",
     expected={"plain": 1, "recomputed": 2},
-    unit="updates a step",
+    unit="updates per step",
 )
 def batchnorm_twice() -> Mapping[str, float]:
     """Runs a step through PyTorch's checkpoint and without it, and reads BatchNorm's count of batches."""
@@ -250,7 +250,7 @@ def reentrant_frozen() -> Mapping[str, float]:
 
 @claim(
     "recompute-greedy-is-not-best",
-    "Over 200 random sets of seven layers, recomputing the most bytes a FLOP first costs {expected} % more FLOPs "
+    "Over 200 random sets of seven layers, recomputing the most bytes per FLOP first costs {expected} % more FLOPs "
     "than the best choice.",
     expected=24,
     unit="% more FLOPs",

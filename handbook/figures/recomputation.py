@@ -1,0 +1,90 @@
+"""Figures of the chapter on recomputation."""
+
+from matplotlib.figure import Figure
+
+from rankzero.figures import style
+from rankzero.figures.figure import figure
+
+
+def even(blocks: int, segments: int) -> list[int]:
+    """Lengths of even segments, longer ones first."""
+    short, longer = divmod(blocks, segments)
+    return [short + (index < longer) for index in range(segments)]
+
+
+def kept_over_a_step(lengths: list[int], inside: float) -> list[float]:
+    """Memory after each block of forward and backward, in inputs of a block; `inside` is a block's whole content.
+
+    Forward keeps one input per segment. Backward restores the inside of one segment at a time and frees it block by
+    block. A list of ones and one long segment describe recomputation; see `plain_step` for a step without it.
+    """
+    forward = [float(segment + 1) for segment, length in enumerate(lengths) for _ in range(length)]
+    backward = []
+    for segment in reversed(range(len(lengths))):
+        for left in range(lengths[segment], 0, -1):
+            backward.append(segment + left * inside)
+    return forward + backward
+
+
+def plain_step(blocks: int, inside: float) -> list[float]:
+    """Memory after each block without recomputation."""
+    return [inside * (block + 1) for block in range(blocks)] + [inside * left for left in range(blocks, 0, -1)]
+
+
+@figure(
+    "segments-over-a-step",
+    caption="Activations over one step of a model of 32 blocks whose inside takes 16 times their input. Without "
+    "recomputation all insides are kept; with recomputation the inside of one segment is in memory at a time.",
+    description="Lines of kept activations over 32 blocks of forward and 32 of backward. Without recomputation the "
+    "line rises to 512 block inputs and falls again. With segments of 8 blocks it stays low in forward and has four "
+    "teeth of about 130 in backward. With segments of 1 block it stays below 50.",
+)
+def segments_over_a_step() -> Figure:
+    blocks, inside = 32, 16.0
+    drawing, axes = style.new_figure(3.2)
+    lines = {
+        "no recomputation": (plain_step(blocks, inside), style.GRAY),
+        "segments of 8 blocks": (kept_over_a_step(even(blocks, 4), inside), style.ORANGE),
+        "segments of 1 block": (kept_over_a_step(even(blocks, 32), inside), style.BLUE),
+    }
+    for name, (sizes, color) in lines.items():
+        axes.fill_between(range(1, 65), sizes, step="mid", color=color, alpha=0.12, linewidth=0)
+        axes.step(range(1, 65), sizes, where="mid", color=color, label=name)
+    axes.text(33, 522, "no recomputation", color=style.GRAY, ha="center", va="bottom")
+    axes.text(40, 150, "segments of 8 blocks", color=style.ORANGE, va="bottom")
+    axes.text(5, 62, "segments of 1 block", color=style.BLUE, va="bottom")
+    axes.axvline(32.5, color=style.MUTED, linewidth=0.8, linestyle=":")
+    axes.set_xticks([1, 16.5, 32.5, 48.5, 64], ["block 1", "forward", "block 32", "backward", "block 1"])
+    axes.set(ylabel="activations, in inputs of a block", ylim=(0, 575), xlim=(0, 65))
+    return drawing
+
+
+@figure(
+    "peak-by-segments",
+    caption="Peak of 64 equal blocks by the number of even segments. Where a block's inside is as large as its input "
+    "(a = b), 6 to 11 segments are best; for a GPT block (a = 16 b), [40 segments](claim:recompute-segments-of-a-gpt).",
+    description="Two curves of the peak over the number of segments from 1 to 64, on logarithmic axes. For a = b the "
+    "lowest value is 15 inputs at 6 to 11 segments. For a = 16 b the curve falls from 1,024 at one segment through 135 "
+    "at 8 to 55 at 40 segments, then rises to 79 at 64.",
+)
+def peak_by_segments() -> Figure:
+    drawing, axes = style.new_figure(3.2)
+    counts = list(range(1, 65))
+    for inside, color, name in ((1, style.BLUE, "a = b"), (16, style.ORANGE, "a = 16 b: a GPT block")):
+        peaks = [max(kept_over_a_step(even(64, count), inside)) for count in counts]
+        axes.plot(counts, peaks, color=color)
+        lowest = [count for count in counts if peaks[count - 1] == min(peaks)]
+        axes.plot(lowest, [min(peaks)] * len(lowest), color=color, linewidth=5, solid_capstyle="round")
+        segments = str(lowest[0]) if len(lowest) == 1 else f"{lowest[0]} to {lowest[-1]}"
+        middle = (lowest[0] * lowest[-1]) ** 0.5
+        height, side = (min(peaks) / 1.2, "top") if inside == 1 else (min(peaks) * 1.6, "bottom")
+        axes.text(middle, height, f"{segments} segments: {min(peaks):.0f} b", ha="center", va=side, color=color)
+        axes.text(1.9, peaks[1] * 1.25, name, color=color)
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log")
+    axes.set_xticks([1, 2, 4, 8, 16, 32, 64], ["1", "2", "4", "8", "16", "32", "64"])
+    axes.set_yticks([10, 30, 100, 300, 1000], ["10", "30", "100", "300", "1,000"])
+    axes.minorticks_off()
+    axes.set(xlabel="number of segments", ylabel="peak, in inputs of a block", ylim=(7, 1500))
+    axes.grid(axis="y")
+    return drawing
