@@ -10,6 +10,8 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from rankzero.learn.distributed.collectives import CollectiveCounter
+
 
 class Waits:
     """Calls `note` when code waits for a collective or reads its status; `attended` has the collectives concerned.
@@ -40,3 +42,29 @@ class Waits:
         """Restores the methods."""
         for owner, name, method in self._own:
             setattr(owner, name, method)
+
+
+class SettledCounter(CollectiveCounter):
+    """Counts collectives, lets each of them end at once, and counts those that the code itself has not waited for.
+
+    So the numbers that code computes do not depend on which rank is faster, and a missing wait is noticed every time.
+    """
+
+    def __enter__(self) -> Any:
+        self._waits = Waits()
+        return super().__enter__()
+
+    def __exit__(self, *error: Any) -> None:
+        super().__exit__(*error)
+        self._waits.undo()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = super().__torch_dispatch__(func, types, args, kwargs)
+        if func.namespace == "c10d" and isinstance(result, tuple):
+            result[-1].wait()
+        return result
+
+    @property
+    def unwaited(self) -> int:
+        """Number of collectives that the code started and has not waited for."""
+        return max(0, len(self.records) - len(self._waits.attended))

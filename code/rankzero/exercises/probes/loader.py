@@ -16,6 +16,7 @@ from rankzero.errors import UserError
 
 MAX_TEXT = 2000  # characters of an error's text that are read
 SOURCE_COLUMNS = 120  # of a line of the file that are shown
+MOST_LINES = 4  # of the file that one error shows
 
 
 class LoadError(UserError):
@@ -89,10 +90,16 @@ def loop_around(path: Path, number: int) -> int:
     return max((loop.lineno for loop in loops if loop.lineno <= number <= (loop.end_lineno or 0)), default=0)
 
 
-def with_source_line(text: str, path: Path) -> str:
-    """Returns text that names a line of the file, and below it that line."""
-    named = re.search(rf"{re.escape(path.name)}, line (\d+)", text)
-    return text + source_line(path, int(named[1])) if named else text
+def source_lines(text: str, path: Path) -> list[str]:
+    """Returns the lines of the file that the text names: each as it stands, and with its number if it names several."""
+    numbers = list(dict.fromkeys(int(found) for found in re.findall(rf"{re.escape(path.name)}, line (\d+)", text)))
+    lines = {number: source_line(path, number).strip() for number in numbers[:MOST_LINES]}
+    return [f"line {number}: {line}" if len(lines) > 1 else line for number, line in lines.items() if line]
+
+
+def with_source_lines(text: str, path: Path) -> str:
+    """Returns text that names lines of the file, and below it these lines."""
+    return "".join([text, *(f"\n    {line}" for line in source_lines(text, path))])
 
 
 def _with_period(text: str) -> str:
@@ -110,7 +117,7 @@ def error_text(error: BaseException, path: Path) -> str:
         lines = [node.lineno for node in _definitions(path) if node.name == called[1]]
     if not lines:
         return f"{text} (in the check, on what your code returned)"
-    return with_source_line(f"{path.name}, line {lines[-1]}: {text}", path)
+    return with_source_lines(f"{path.name}, line {lines[-1]}: {text}", path)
 
 
 def cause_text(error: BaseException) -> str:

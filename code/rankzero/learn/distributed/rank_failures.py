@@ -59,7 +59,11 @@ def summary_of(error: BaseException) -> str:
 def place_of(error: BaseException) -> str:
     """Returns the user's line that raised it: 'train_ddp.py, line 40, in train_step'; empty without a user's line."""
     frames = traceback.extract_tb(error.__traceback__)
-    user_frames = [frame for frame in frames if is_users(frame.filename)]
+    user_frames = [
+        frame
+        for frame in frames
+        if is_users(frame.filename) and frame.name != "__torch_dispatch__"  # of a mode
+    ]
     if not user_frames:
         return ""
     innermost = user_frames[-1]
