@@ -85,3 +85,8 @@ def test_a_failure_names_the_rank_and_the_line(client: LocalProbeClient, tmp_pat
         assert replies["again"].status == "skipped"
     other = ask(client, tmp_path, "    # another file, other lines\n\n" + body, name="another.py")["total"]
     assert same_answers(replies["total"], other)
+
+
+def test_a_changed_argument_is_noted_on_ranks(client: LocalProbeClient, tmp_path: Path) -> None:
+    assert ask(client, tmp_path, "    tensor.zero_()")["total"].notes == {"total tensor changed"}
+    assert ask(client, tmp_path, "    tensor.clone().zero_()")["total"].notes == frozenset()

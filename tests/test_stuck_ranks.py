@@ -1,8 +1,10 @@
 """Stuck ranks: the sentence about ranks that wait for each other, with the call and the learner's line."""
 
+from pathlib import Path
+
 import pytest
 
-from rankzero.exercises.probes.rank_probes import StuckRanksError, deadlock_text, places_of
+from rankzero.exercises.probes.rank_probes import StuckRanksError, deadlock_text, failure_text, places_of
 from rankzero.learn.distributed.world import WorldTimeoutError
 
 IN_BROADCAST = "was inside broadcast, called at exercises.py, line 12, in same_start"
@@ -48,3 +50,12 @@ def test_stuck_ranks_keep_their_places() -> None:
     error = StuckRanksError("text", "late", places)
     assert [place.call for place in error.places] == ["barrier", ""]
     assert [place.done for place in error.places] == [False, True]
+
+
+def test_the_source_of_each_ranks_line_is_shown(tmp_path: Path) -> None:
+    file = tmp_path / "exercises.py"
+    file.write_text("def same_start(model):\n    dist.broadcast(model)\n    dist.barrier()\n")
+    one, other = "exercises.py, line 2, in same_start", "exercises.py, line 3, in same_start"
+    assert failure_text(f"rank 0 waits in broadcast ({one})", file).endswith(")\n    dist.broadcast(model)")
+    text = failure_text(f"rank 0 waits in broadcast ({one}) for rank 1: rank 1 waits in barrier ({other})", file)
+    assert text.split("\n")[1:] == ["    line 2: dist.broadcast(model)", "    line 3: dist.barrier()"]

@@ -40,6 +40,7 @@ class Reply:
     printed: str = ""
     cause: str = ""  # of failed ranks: the error without its line, equal for equal mistakes
     loading: bool = False  # whether the file failed to load
+    notes: frozenset[str] = frozenset()  # see argument_notes.py
 
 
 class ProbeClient:
@@ -201,7 +202,7 @@ def _probes(checks: Sequence[Check]) -> list[str]:
 
 def _reply(raw: dict[str, Any], printed: str) -> Reply:
     """Returns the reply in `raw`, checked: a learner's code may have written it."""
-    status, text, cause = (str(raw.get(key, ""))[:MAX_TEXT] for key in ("status", "text", "cause"))
+    status, text, cause, notes = (str(raw.get(key, ""))[:MAX_TEXT] for key in ("status", "text", "cause", "notes"))
     answers: Answers = {}
     if status not in STATUSES:
         status, text = "error", "the probe's reply is malformed"
@@ -210,4 +211,4 @@ def _reply(raw: dict[str, Any], printed: str) -> Reply:
             answers = decode(str(raw.get("answers")).encode(errors="replace"))
         except AnswerError as error:
             status, text = "error", str(error)
-    return Reply(status, answers, text, printed, cause, bool(raw.get("loading")))
+    return Reply(status, answers, text, printed, cause, bool(raw.get("loading")), frozenset(notes.split("\n")) - {""})

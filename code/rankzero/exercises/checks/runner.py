@@ -13,6 +13,7 @@ from rankzero.exercises.checks.known_wrong import KnownWrong, known_wrong, wrong
 from rankzero.exercises.checks.probe_client import BLOCKED_BY_TIMEOUT, ProbeClient, Reply
 from rankzero.exercises.checks.report import Diagnosis, Report, Result
 from rankzero.exercises.probes.answers import Answers
+from rankzero.exercises.probes.argument_notes import note_text
 
 
 def new_seed() -> int:
@@ -149,7 +150,10 @@ class _Run:
         except Exception:  # the answers are forged: tests run every judge on the reference's answers
             failure = "the answers do not have the form that the probe gives them."
         self.read[check.name] = answers.names
-        return failure
+        if not failure:
+            return None
+        sentence, *source = failure.split("\n", 1)
+        return "\n".join([sentence + note_text(reply.notes - reference.notes), *source])
 
     def explain(self, exercise: Exercise) -> list[KnownWrong]:
         """Returns the known-wrong solutions that reply as the learner's code does, on the same inputs."""

@@ -85,7 +85,7 @@ def _limit(seconds: float) -> None:
 
 
 def _answer(request: dict[str, Any], send: Callable[[dict[str, Any]], None]) -> None:
-    from rankzero.exercises.probes import rank_probes
+    from rankzero.exercises.probes import argument_notes, rank_probes
 
     file, loaded_seed = Path(request["file"]), None
     try:
@@ -112,12 +112,15 @@ def _answer(request: dict[str, Any], send: Callable[[dict[str, Any]], None]) -> 
                 return
             refusals = (_refusal(learner, function, file) for function in request["functions"])
             refused = next((refusal for refusal in refusals if refusal), None)
+            argument_notes.watch_arguments(learner, request["functions"])
             loaded_seed = seed
         _set_alarm(request, file, send)
         if refused:
             send(refused)
             continue
+        argument_notes.NOTES.clear()
         reply = _probe(getattr(probes, name), learner, seed, file)
+        reply["notes"] = "\n".join(sorted(argument_notes.NOTES))
         if not (intact := unchanged()):
             reply = {"status": "error", "text": text(file.name, tamper_check.changed())}
         send(reply)

@@ -12,7 +12,8 @@ from typing import Any, NoReturn
 
 import torch._C._distributed_c10d as c10d
 
-from rankzero.exercises.probes.loader import with_source_line
+from rankzero.exercises.probes.argument_notes import NOTES
+from rankzero.exercises.probes.loader import with_source_lines
 from rankzero.exercises.probes.tamper_check import TamperCheck, tamper_text
 from rankzero.exercises.probes.time_limits import stretched
 from rankzero.learn.distributed.rank import COLLECTIVE_SECONDS
@@ -106,12 +107,12 @@ def run_on_ranks(
     def call_and_check(*args: Any) -> Any:
         check = TAMPER_CHECK
         if check is None:
-            return function(*args)
+            return function(*args), NOTES
         unchanged = check.comparison()
         value = function(*args)  # may change the check, but nothing in this frame
         if not unchanged():
             raise RuntimeError(tamper_text("the code", check.changed()))
-        return value
+        return value, NOTES
 
     limit = min(stretched(seconds), COLLECTIVE_SECONDS["gloo"] - 1)  # gloo's own limit would report the waiting rank
     try:
@@ -122,7 +123,8 @@ def run_on_ranks(
         raise StuckRanksError(deadlock_text(places) or late, error.cause, places) from None
     if len(values) != ranks:
         raise WorldError(f"{len(values)} of {ranks} ranks answered.")
-    return values
+    NOTES.update(*(notes for _, notes in values))
+    return [value for value, _ in values]
 
 
 def failure_text(text: str, file: Path) -> str:
@@ -141,4 +143,4 @@ def failure_text(text: str, file: Path) -> str:
         and ranks[0][1] == str(len(ranks))
     ):
         text = f"each of {len(ranks)} ranks: {ranks[0][2]}"
-    return with_source_line(text, file)
+    return with_source_lines(text, file)

@@ -101,7 +101,7 @@ def _parse_reply(line: bytes) -> dict[str, Any]:
         return {}
     if not isinstance(reply, dict) or not isinstance(reply.get("status"), str):
         return {}
-    limits = {"status": MAX_TEXT, "answers": MAX_BYTES, "text": MAX_TEXT, "cause": MAX_TEXT}
+    limits = {"status": MAX_TEXT, "answers": MAX_BYTES, "text": MAX_TEXT, "cause": MAX_TEXT, "notes": MAX_TEXT}
     texts = {key: reply[key][:limit] for key, limit in limits.items() if isinstance(reply.get(key), str)}
     return texts | {"loading": reply.get("loading") is True and "answers" not in texts}
 

@@ -1,0 +1,87 @@
+"""Argument notes: what a learner's functions did to their arguments, which explains answers that a judge refuses.
+
+A note is 'function argument kind'. A note that the reference's code gives as well is part of the contract.
+"""
+
+import functools
+import inspect
+import re
+from collections.abc import Callable, Iterator, Sequence
+from types import FunctionType, ModuleType
+from typing import Any
+
+import numpy as np
+
+from rankzero.exercises.probes.untrusted_values import is_tensor
+
+MOST_BYTES = 2**20  # of an array that is compared
+SENTENCES = {
+    "changed": "{0} changed its argument `{1}`, which is the caller's.",
+    "exhausted": "{0} read the iterator `{1}` again after its end: it gives its items once, so keep list({1}) first.",
+}
+NOTES: set[str] = set()  # of the running probe, in its process and in each rank
+
+
+class _Once(Iterator[Any]):
+    """Gives the items of a generator, and calls `note` if it is asked again after the last."""
+
+    def __init__(self, items: Iterator[Any], note: Callable[[], None]) -> None:
+        self._items, self._note, self._ended = items, note, False
+
+    def __next__(self) -> Any:
+        if self._ended:
+            self._note()
+        try:
+            return next(self._items)
+        except StopIteration:
+            self._ended = True
+            raise
+
+
+def _state(value: Any) -> Any:
+    """Returns what differs after a change in place: a tensor's version, an array's bytes, a container's items."""
+    if is_tensor(value):
+        return None if value.is_inference() else value._version
+    if type(value) is np.ndarray and value.dtype != object and value.nbytes <= MOST_BYTES:
+        return value.tobytes()
+    if type(value) in (list, tuple):
+        return [(id(item), _state(item) if is_tensor(item) else None) for item in value]
+    return [(key, id(item)) for key, item in value.items()] if type(value) is dict else None
+
+
+def _watched(function: FunctionType) -> Callable[..., Any]:
+    signature = inspect.signature(function)
+
+    @functools.wraps(function)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        try:
+            bound = signature.bind(*args, **kwargs)
+        except TypeError:
+            return function(*args, **kwargs)  # raises with the function's name
+        for name, value in bound.arguments.items():
+            if inspect.isgenerator(value):
+                note = f"{function.__name__} {name} exhausted"
+                bound.arguments[name] = _Once(value, functools.partial(NOTES.add, note))
+        before = [(name, value, _state(value)) for name, value in bound.arguments.items()]
+        try:
+            return function(*bound.args, **bound.kwargs)
+        finally:
+            changed = {f"{function.__name__} {name} changed" for name, value, state in before if _state(value) != state}
+            NOTES.update(changed)
+
+    return wrapper
+
+
+def watch_arguments(learner: ModuleType, names: Sequence[str]) -> None:
+    """Replaces the functions of these names in the module by functions that call them and add to NOTES."""
+    for name in names:
+        if isinstance(function := getattr(learner, name, None), FunctionType):
+            setattr(learner, name, _watched(function))
+
+
+def note_text(notes: frozenset[str]) -> str:
+    """Returns sentences about notes, each after a space. Whatever has another form than a note is left out."""
+    found = (re.fullmatch(r"(\w{1,40}) (\w{1,40}) (\w+)", note, re.ASCII) for note in sorted(notes)[:3])
+    return "".join(
+        f" {SENTENCES[match[3]].format(*match.groups())}" for match in found if match and match[3] in SENTENCES
+    )
