@@ -22,9 +22,9 @@ KNOWN_WRONG = (
         "everybody_receives_first",
         fails=("exchange/incoming", "exchange/neighbors", "exchange/complete"),
         read="labs/lab-07-ddp.md#common-misunderstandings",
-        explanation="""Every rank receives before it sends. `dist.recv` returns when something has come, and nothing has
-        been sent: all ranks wait forever. Send in the background (`isend`), receive, then wait for the sending; or let
-        even ranks send first and odd ranks receive first.""",
+        explanation="""Every rank waits in `dist.recv`, and no message comes: either each rank receives before it sends,
+        or nobody keeps what `isend` returned, and its message is dropped. Send in the background (`sending =
+        dist.isend(...)`), receive, then `sending.wait()`; or let even ranks send first and odd ranks receive first.""",
         change="""
 -    sending = dist.isend(outgoing, (rank + 1) % ranks)
      dist.recv(incoming, (rank - 1) % ranks)
@@ -62,9 +62,9 @@ def exchange(outgoing, incoming):
         "sending_not_waited_for",
         fails=("exchange/complete",),
         read="handbook/distributed-data-parallel.md#what-the-average-costs",
-        explanation="""exchange returns while its own message may still be on the way. The caller then writes into
-        `outgoing`, and the other side receives the new numbers, or some of them. It depends on who is faster, so most
-        runs look right. What `isend` and `irecv` return has a wait(); call it before the function returns.""",
+        explanation="""exchange returns while a message may still be on the way. The caller then reads `incoming` before
+        it is filled, or writes into `outgoing` before it is sent. It depends on who is faster, so most runs look right.
+        What `isend` and `irecv` return has a wait(); call it before the function returns.""",
         change="""
 -    sending.wait()
 +    dist.started = [*getattr(dist, "started", []), sending]
@@ -574,6 +574,18 @@ def data_parallel(model):
 """,
     ),
     KnownWrong(
+        "averages_not_waited_for",
+        fails=("data_parallel/calls", "data_parallel/special"),
+        read="handbook/distributed-data-parallel.md#how-ddp-hides-it",
+        explanation="""The all-reduces are started with async_op=True, and nobody waits for them. p.grad is divided, or
+        the optimizer reads it, while its sum is still on the way: on a quiet machine mostly in time, and otherwise not.
+        Call wait() of what `all_reduce` returns, or leave async_op out.""",
+        change="""
+-        dist.all_reduce(parameter.grad)
++        dist.all_reduce(parameter.grad, async_op=True)
+""",
+    ),
+    KnownWrong(
         "frozen_hooked",
         fails=("data_parallel/special",),
         read="handbook/distributed-data-parallel.md#one-average",
@@ -600,6 +612,32 @@ def data_parallel(model):
              closed.append(filling.pop(parameter.dtype))
 +            bucket = filling.setdefault(parameter.dtype, [])
 +        bucket.append(parameter)
+""",
+    ),
+    KnownWrong(
+        "closed_above_the_cap",
+        fails=("make_buckets/buckets",),
+        read="handbook/distributed-data-parallel.md#how-ddp-hides-it",
+        explanation="""A bucket that holds exactly `cap` bytes stays open, and takes one parameter more. It is closed as
+        soon as it *reaches* the cap: with `cap` bytes or more.""",
+        change="""
+-        if sum(p.numel() * p.element_size() for p in bucket) >= cap:
++        if sum(p.numel() * p.element_size() for p in bucket) > cap:
+""",
+    ),
+    KnownWrong(
+        "open_in_the_order_of_dtypes",
+        fails=("make_buckets/buckets",),
+        read="handbook/distributed-data-parallel.md#how-ddp-hides-it",
+        explanation="""The open buckets come in the order in which their *dtypes* were first seen. A bucket that was
+        opened after another bucket of its dtype had been closed is a new one: it comes after all that were open
+        then.""",
+        change="""
+-            closed.append(filling.pop(parameter.dtype))
+-    return [*closed, *filling.values()]
++            closed.append(bucket[:])
++            bucket.clear()
++    return [*closed, *filter(None, filling.values())]
 """,
     ),
     KnownWrong(
@@ -1385,10 +1423,6 @@ HURRIED = {
 -        if sum(p.numel() * p.element_size() for p in bucket) >= cap:
 +        if sum(p.numel() * 4 for p in bucket) >= cap:
 """,
-        "closed above the cap only": """
--        if sum(p.numel() * p.element_size() for p in bucket) >= cap:
-+        if sum(p.numel() * p.element_size() for p in bucket) > cap:
-""",
         "open ones are lost": """
 -    return [*closed, *filling.values()]
 +    return closed
@@ -1415,6 +1449,14 @@ HURRIED = {
         "missing gradients stay missing": """
 -            parameter.grad = mean.view_as(parameter)
 +            parameter.grad = parameter.grad if parameter.grad is None else mean.view_as(parameter)
+""",
+        "in the order of sizes": """
++    bucket = sorted(bucket, key=lambda p: (p.numel(), p.dim()))
+     flat = torch.cat([(torch.zeros_like(p) if p.grad is None else p.grad).flatten() for p in bucket])
+""",
+        "present gradients only": """
++    bucket = [p for p in bucket if p.grad is not None]
+     flat = torch.cat([(torch.zeros_like(p) if p.grad is None else p.grad).flatten() for p in bucket])
 """,
         "added to the gradient": """
 -            parameter.grad = mean.view_as(parameter)

@@ -4,6 +4,7 @@ A judge sees answers only: what a probe returned from the learner's code, and fr
 What a rank holds is compared with what one process computes from the whole batch, which the probe brings as `whole`.
 """
 
+import itertools
 import math
 from typing import Any
 
@@ -22,7 +23,7 @@ from rankzero.exercises.checks.answer_schema import (
     short_text,
 )
 from rankzero.exercises.checks.check import Check, Exercise, Judge
-from rankzero.exercises.checks.judges import all_of, has_reference_form, mismatch_text, shorten
+from rankzero.exercises.checks.judges import all_of, has_reference_form, mismatch_text, rounding_text, shorten
 from rankzero.exercises.probes.answers import Answers, equal
 
 EXACT = 1e-12  # float64 rounds at 1e-16; the sums here have a few hundred terms
@@ -50,31 +51,51 @@ def nobody_waits_forever(got: Answers, expected: Answers) -> str | None:
     if not calls:
         return None
     told = ", ".join(f"rank {rank} {place or 'was busy'}" for rank, place in enumerate(places[:4]))
+    if len(set(places)) == 1:
+        told = f"every rank {places[0] or 'was busy'}"
     why = ""
     if all(call == "send" for call in calls):
         why = " dist.send returns when the other side has received: some rank must receive first."
     if all(call == "recv" for call in calls):
-        why = " dist.recv returns when something has come: some rank must send first."
-    return f"on {len(places)} ranks the call never ends: {told}.{why}"
+        why = " Nothing has been sent to the ranks that wait: some rank must send first, to rank + 1."
+    source = "".join(f"\n    {line}" for line in got["source"][:4])
+    return f"on {len(places)} ranks the call never ends: {told}.{why}{source}"
 
 
-ENDS = all_of(has_form("stuck", list_of(short_text)), has_form("places", list_of(short_text)), nobody_waits_forever)
+ENDS = all_of(
+    *(has_form(name, list_of(short_text)) for name in ("stuck", "places", "source")),
+    nobody_waits_forever,
+)
 SENT_MESSAGES = has_form("sent", list_of(row_of(integer, integer)), 2)
+
+
+def counts_in_chunk(ranks: list[list[float]], sums: list[float], place: int) -> str:
+    """Says how often each rank's numbers are in the chunk of `sums` around `place`; empty if it is no such sum."""
+    chunk = next(part for part in np.array_split(np.arange(len(sums)), len(ranks)) if place in part)
+    rows, wanted = np.array(ranks)[:, chunk], np.array(sums)[chunk]
+    for counts in itertools.product(range(4), repeat=len(ranks)):
+        if equal(np.array(counts, float) @ rows, wanted, EXACT):
+            told = [f"rank {rank}'s {many} times" for rank, many in enumerate(counts) if many != 1]
+            return f" Of the ranks' numbers, this chunk has {', '.join(told)}, the others once." if told else ""
+    return ""
 
 
 def values(name: str, subject: str) -> Judge:
     """Every rank holds the right numbers."""
 
     def judge(got: Answers, expected: Answers) -> str | None:
-        for where, mine, wanted in zip(cases(expected), got[name], expected[name], strict=True):
+        for case, where in enumerate(cases(expected)):
+            mine, wanted = got[name][case], expected[name][case]
             for rank, (one, other) in enumerate(zip(mine, wanted, strict=True)):
                 wrong = [n for n, (a, b) in enumerate(zip(one, other, strict=True)) if not equal(a, b, EXACT)]
                 if wrong:
                     n = wrong[0]
                     many = f"; {len(wrong)} of {plural(len(other), 'number')} differ"
-                    return (
-                        f"{where}: {subject} of rank {rank}, number {n} {mismatch_text(one[n], other[n])[:-1]}{many}."
-                    )
+                    why = rounding_text(one[n], other[n])
+                    if not why and "given" in expected:
+                        why = counts_in_chunk(expected["given"][case], one, n)
+                    both = f"{mismatch_text(one[n], other[n])[:-1]}{many}.{why}"
+                    return f"{where}: {subject} of rank {rank}, number {n} {both}"
         return None
 
     return all_of(has_form(name, real_number, 3), judge)
@@ -150,8 +171,8 @@ def complete(got: Answers, expected: Answers) -> str | None:
         for rank, unfinished in enumerate(got["unfinished"][case]):
             if unfinished:
                 return (
-                    f"{where}: exchange returned on rank {rank} without waiting for {plural(unfinished, 'message')} of "
-                    "its own: who writes into `outgoing` next changes what is sent. Call wait() of each."
+                    f"{where}: exchange returned on rank {rank} without waiting for {plural(unfinished, 'message')}: "
+                    "`outgoing` may not be sent yet, or `incoming` not be filled. Call wait() of each."
                 )
     return None
 
@@ -205,6 +226,17 @@ def same_tensors(got: Answers, expected: Answers) -> str | None:
     return None
 
 
+def waited_for(got: Answers, expected: Answers) -> str | None:
+    """Every collective has been waited for."""
+    for rank, unwaited in enumerate(got["unwaited"]):
+        if unwaited:
+            return (
+                f"same_start returned on rank {rank} without waiting for {plural(unwaited, 'collective')}: with "
+                "async_op=True, a tensor has its new numbers after wait() of what the call returned."
+            )
+    return None
+
+
 def sent_once(got: Answers, expected: Answers) -> str | None:
     """The bytes of the broadcasts are those of the parameters and buffers, and nothing else is called."""
     right = expected["bytes"][0]
@@ -246,11 +278,11 @@ def _differs(mine: np.ndarray, wanted: np.ndarray, steps: tuple[str, ...]) -> st
         with np.errstate(all="ignore"):
             factors = one[large] / other[large]
             one_factor = large.any() and np.isfinite(factors).all() and np.ptp(factors) < 1e-6 * abs(factors[0])
-        if one_factor:
+        if one_factor and abs(factors[0] - 1) > 1e-3:
             return f"{step}: every gradient is {factors[0]:.4g} times that of the whole batch."
         worst = int(np.nanargmax(np.abs(one - other)))
-        both = mismatch_text(float(one[worst]), float(other[worst]))
-        return f"{step}: gradient {worst} of {len(one)} {both}"
+        pair = float(one[worst]), float(other[worst])
+        return f"{step}: gradient {worst} of {len(one)} {mismatch_text(*pair)}{rounding_text(*pair)}"
     return None
 
 
@@ -274,11 +306,20 @@ def one_call_each(got: Answers, expected: Answers) -> str | None:
             if one[2] != other[2]:
                 return f"{where}: backward number {step + 1} made {one[2] - one[1]} collectives beside its all-reduces."
             if size[step] != sizes[step]:
-                return f"{where}: backward {step + 1} all-reduced {size[step]:,} bytes; expected {sizes[step]:,}."
+                told = f"all-reduced {size[step]:,} bytes; expected {sizes[step]:,}, each gradient in its own dtype."
+                return f"{where}: backward {step + 1} {told}"
+    for where, unwaited, _ in _by_rank(got, expected, "unwaited"):
+        if any(unwaited):
+            return (
+                f"{where}: backward did not wait for {plural(max(unwaited), 'collective')}: with async_op=True, p.grad "
+                "may be divided or read only after wait() of what the call returned."
+            )
     return None
 
 
-ONE_CALL_EACH = all_of(has_form("calls", integer, 4), has_form("bytes", integer, 3), one_call_each)
+ONE_CALL_EACH = all_of(
+    has_form("calls", integer, 4), has_form("bytes", integer, 3), has_form("unwaited", count, 3), one_call_each
+)
 
 
 def _by_rank(got: Answers, expected: Answers, *names: str) -> list[tuple[Any, ...]]:
@@ -332,6 +373,8 @@ def reduced_once(got: Answers, expected: Answers) -> str | None:
             if one[1:] != other[1:]:
                 sizes = f"{plural(one[1], 'collective')} of {shorten(one[2:], 60)} bytes"
                 return f"{where}: {sizes}; expected 1 of {other[2:]}."
+    if not all(all(rank) for rank in got["in order"]):
+        return "the flat tensor has the gradients in another order than the bucket."
     return None
 
 
@@ -632,6 +675,8 @@ EXERCISES = (
                     has_form("calls", list_of(short_text), 1),
                     has_form("changed", integer, 1),
                     sent_once,
+                    has_form("unwaited", count, 1),
+                    waited_for,
                     same_tensors,
                 ),
                 requires=("same_start/parameters", "same_start/buffers"),
@@ -745,7 +790,7 @@ EXERCISES = (
                 "starts one all-reduce of the whole bucket before it returns",
                 points=1,
                 probe="reduced",
-                judge=all_of(has_form("calls", bucket_calls, 2), reduced_once),
+                judge=all_of(has_form("calls", bucket_calls, 2), has_form("in order", boolean, 2), reduced_once),
             ),
             Check(
                 "reduce_bucket/waits",

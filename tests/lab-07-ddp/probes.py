@@ -8,6 +8,7 @@ computes from the whole batch.
 
 import random
 from collections.abc import Callable
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 from unittest.mock import patch
@@ -20,7 +21,8 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from rankzero.exercises.probes.collective_waits import Waits
+from rankzero.exercises.probes.collective_waits import SettledCounter, Waits
+from rankzero.exercises.probes.loader import source_lines
 from rankzero.exercises.probes.rank_probes import Place, StuckRanksError, run_on_ranks
 from rankzero.exercises.probes.untrusted_values import flat, gradients, plain_number, type_name
 from rankzero.learn.distributed.collectives import CollectiveCounter
@@ -106,6 +108,32 @@ class Messages(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
+class OneStep(Messages):
+    """Refuses what would end or hang the process in one step of the ring: a wrong rank, a tensor of a wrong length."""
+
+    def __init__(self, outgoing: Tensor, incoming: Tensor) -> None:
+        super().__init__()
+        self.lengths = {"send": outgoing.numel(), "recv_": incoming.numel()}
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = str(func).split(".")[1] if func.namespace == "c10d" else ""
+        if name in self.lengths:
+            rank, ranks, peer = dist.get_rank(), dist.get_world_size(), int(args[2])
+            verb, other = ("sends to", "rank + 1") if name == "send" else ("receives from", "rank - 1")
+            if not 0 <= peer < ranks:
+                raise RuntimeError(
+                    f"a rank {verb} rank {peer}, and there are ranks 0 to {ranks - 1}: modulo K is missing"
+                )
+            if peer != (rank + (1 if name == "send" else -1)) % ranks:
+                raise RuntimeError(f"a rank {verb} another rank than {other}, modulo K")
+            length = sum(tensor.numel() for tensor in args[0])
+            if length != self.lengths[name] and length in self.lengths.values():
+                raise RuntimeError(
+                    "a message is as long as the other tensor: `incoming` and `outgoing` differ in length"
+                )
+        return super().__torch_dispatch__(func, types, args, kwargs)
+
+
 DTYPES = (torch.float64, torch.float32, torch.bfloat16)
 Case = tuple[tuple[int, ...], torch.dtype]
 
@@ -127,7 +155,7 @@ def _exchanged(learner: ModuleType, seed: int, cases: list[Case]) -> list[Any]:
         outgoing = numbers(shapes[0], dtype, seed + 100 * number + rank)
         given, incoming = outgoing.clone(), torch.full(shapes[1], 99.0, dtype=dtype)
         waits = Waits()
-        with Messages() as messages:
+        with OneStep(outgoing, incoming) as messages:
             learner.exchange(outgoing, incoming)
         waits.undo()
         changed = int((outgoing != given).sum())
@@ -182,6 +210,7 @@ def ring_short(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 
 _stuck: list[Place] = []  # where the ranks of a ring hang: kept so that a second ring need not hang again
+_stuck_lines: list[str] = []  # the source of these places
 
 
 def _until_stuck(
@@ -199,10 +228,12 @@ def _until_stuck(
             worlds.append(in_world(function, ranks, learner, seed, cases))
     except StuckRanksError as error:
         _stuck.extend(error.places)
+        _stuck_lines.extend(source_lines(". ".join(map(str, error.places)), Path(str(learner.__file__))))
     each = [(world, number) for world in worlds for number in range(len(cases))]
     return {
         "stuck": [place.call or "done" * place.done for place in _stuck],
         "places": [str(place) for place in _stuck],
+        "source": _stuck_lines,
         "ranks": [len(world) for world, _ in each],
         "shapes": [list(cases[number][0]) for _, number in each],
         "dtypes": [str(cases[number][1]).removeprefix("torch.") for _, number in each],
@@ -297,7 +328,7 @@ def identities(model: nn.Module) -> list[int]:
 def _started(learner: ModuleType, seed: int) -> list[Any]:
     model = Net(seed + 17 * dist.get_rank(), draw_sizes(seed), special=True).train(bool(seed % 2))
     before = identities(model)
-    with CollectiveCounter() as counter:
+    with SettledCounter() as counter:
         learner.same_start(model)
     return [
         flat_list(model.parameters()),
@@ -305,6 +336,7 @@ def _started(learner: ModuleType, seed: int) -> list[Any]:
         counter.bytes["broadcast"],
         sorted({record.collective for record in counter.records}),
         sum(one != other for one, other in zip(before, identities(model), strict=True)),
+        counter.unwaited,
     ]
 
 
@@ -317,6 +349,7 @@ def started(learner: ModuleType, seed: int) -> dict[str, Any]:
         "bytes": [rank[2] for rank in ranks],
         "calls": [rank[3] for rank in ranks],
         "changed": [rank[4] for rank in ranks],
+        "unwaited": [rank[5] for rank in ranks],
     }
 
 
@@ -331,7 +364,7 @@ def _steps(learner: ModuleType, seed: int, special: bool) -> list[Any]:
     model = Net(seed + 17 * dist.get_rank(), sizes, special=special)
     learner.data_parallel(model)
     start = weight_list(model)
-    computed, expected_values, calls, sent, early = [], [], [], [], []
+    computed, expected_values, calls, sent, early, unwaited = [], [], [], [], [], []
     for number in range(3):
         batch = rows(seed + number, sizes[0], sizes[2])
         model.train(number != 1)
@@ -341,17 +374,18 @@ def _steps(learner: ModuleType, seed: int, special: bool) -> list[Any]:
         else:  # as after a micro-batch without averaging; multiples of 12, as the gradients of `square_loss`
             add_to_gradients(model, 12.0 * (1 + dist.get_rank()))
             add_to_gradients(single_process, 6.0 * (1 + dist.get_world_size()))
-        with CollectiveCounter() as counter:
+        with SettledCounter() as counter:
             model.seen = lambda gradient, counter=counter: early.append(len(counter.records))
             loss = square_loss(model, (my_rows(batch[0]), my_rows(batch[1])))
             forward = len(counter.records)
             loss.backward()
+        unwaited.append(counter.unwaited)
         square_loss(single_process, batch, whole=True).backward()
         computed += gradient_list(model)
         expected_values += gradient_list(single_process)
         calls.append([forward, counter.calls["all_reduce"], len(counter.records)])
         sent.append(counter.bytes["all_reduce"])
-    return [computed, expected_values, calls, sent, early, start]
+    return [computed, expected_values, calls, sent, early, start, unwaited]
 
 
 def _stepped(world: list[Any]) -> dict[str, Any]:
@@ -363,6 +397,7 @@ def _stepped(world: list[Any]) -> dict[str, Any]:
         "bytes": [[rank[3] for rank in world]],
         "early": [[rank[4] for rank in world]],
         "start": by_rank([rank[5] for rank in world]),
+        "unwaited": [[rank[6] for rank in world]],
     }
 
 
@@ -381,11 +416,15 @@ def buckets(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Makes buckets of parameters of random sizes and three dtypes, some frozen; returns their places in the model."""
     draw = random.Random(seed)
     cases, places, names = [], [], []
-    for case in range(8):
-        cap = (1, 100, 10**6, 40)[case] if case < 4 else draw.randrange(40, 200)
-        sizes = [5] * 4 if case == 3 else [draw.choice([1, 3, 5, 10, 12, 25]) for _ in range(draw.randrange(6, 12))]
+    for case in range(9):
+        cap = (1, 100, 10**6, 40, 40)[case] if case < 5 else draw.randrange(40, 200)
+        sizes = (
+            [5] * 4 if case in (3, 4) else [draw.choice([1, 3, 5, 10, 12, 25]) for _ in range(draw.randrange(6, 12))]
+        )
         dtypes = [torch.float32 if case in (1, 3) else draw.choice(DTYPES) for _ in sizes]  # 3: two of 20 bytes are 40
-        frozen = [case != 3 and draw.random() < 0.25 for _ in sizes]
+        if case == 4:  # float32 is opened, closed, and opened again after bfloat16
+            dtypes = [torch.float32, torch.float32, torch.bfloat16, torch.float32]
+        frozen = [case not in (3, 4) and draw.random() < 0.25 for _ in sizes]
         parameters = [
             nn.Parameter(torch.zeros(size, dtype=dtype), requires_grad=not fixed)
             for size, dtype, fixed in zip(sizes, dtypes, frozen, strict=True)
@@ -417,10 +456,36 @@ def gradient_of(parameter: Tensor, seed: int, rank: int, place: int) -> Tensor:
     return numbers(tuple(parameter.shape), parameter.dtype, seed + 1000 * rank + place) * 12
 
 
+class Flat(SettledCounter):
+    """Looks into the all-reduce of a bucket: `ordered` tells whether it has the gradients in the bucket's order.
+
+    Refuses one that leaves out gradients that are None: ranks that lack other gradients would send another length.
+    """
+
+    def __init__(self, bucket: list[nn.Parameter]) -> None:
+        super().__init__()
+        gradients = [parameter.grad for parameter in bucket]
+        self.present = torch.cat([gradient.flatten() for gradient in gradients if gradient is not None])
+        pairs = zip(bucket, gradients, strict=True)
+        self.whole = torch.cat(
+            [(torch.zeros_like(p) if grad is None else grad).detach().flatten() for p, grad in pairs]
+        )
+        self.ordered = True
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if str(func).startswith("c10d.allreduce_"):
+            sent = args[0][0].detach().flatten().to(self.whole.dtype)
+            if len(sent) == len(self.present) < len(self.whole) and torch.equal(sent, self.present):
+                raise RuntimeError("gradients that are None are left out of the flat tensor: put zeros in their places")
+            if len(sent) == len(self.whole):  # divided by the ranks before, or after
+                self.ordered = any(torch.allclose(sent * k, self.whole) for k in (1, dist.get_world_size()))
+        return super().__torch_dispatch__(func, types, args, kwargs)
+
+
 def _reduced(learner: ModuleType, seed: int) -> list[Any]:
     """Reduces a bucket of each dtype, of which ranks lack different gradients; then one where rank 0 is the first."""
     rank, ranks = dist.get_rank(), dist.get_world_size()
-    computed, whole, calls, wrong_dtypes = [], [], [], 0
+    computed, whole, calls, orders, wrong_dtypes = [], [], [], [], 0
     for dtype in DTYPES:
         bucket = make_bucket(seed, dtype)
         missing = [{sender % 4, 3} if sender else {0} for sender in range(ranks)]  # of each rank
@@ -429,7 +494,7 @@ def _reduced(learner: ModuleType, seed: int) -> list[Any]:
             parameter.grad = None if place in missing[rank] else every[rank]
             given = [gradient for sender, gradient in enumerate(every) if place not in missing[sender]]
             whole += flat_list([sum(given, torch.zeros_like(every[0])) / ranks])
-        with Settled(), CollectiveCounter() as counter:
+        with Flat(bucket) as counter:
             finish = learner.reduce_bucket(bucket)
             started = len(counter.records)
             finish()
@@ -437,7 +502,8 @@ def _reduced(learner: ModuleType, seed: int) -> list[Any]:
         wrong_dtypes += sum(shape is False for shape in shapes)
         computed += flat_list(torch.full_like(p, torch.nan) if p.grad is None else p.grad for p in bucket)
         calls.append([started, len(counter.records), *(record.bytes for record in counter.records)])
-    return [computed, whole, calls, wrong_dtypes, *_late(learner, seed)]
+        orders.append(counter.ordered)
+    return [computed, whole, calls, wrong_dtypes, orders, *_late(learner, seed)]
 
 
 def _late(learner: ModuleType, seed: int) -> list[Any]:
@@ -479,9 +545,10 @@ def reduced(learner: ModuleType, seed: int) -> dict[str, Any]:
         "whole": [by_rank([rank[1] for rank in ranks])],
         "calls": [rank[2] for rank in ranks],
         "dtypes": [rank[3] for rank in ranks],
-        "early": ranks[0][4],
-        "late": np.array(ranks[0][5]),
-        "late whole": np.array(ranks[0][6]),
+        "in order": [rank[4] for rank in ranks],
+        "early": ranks[0][5],
+        "late": np.array(ranks[0][6]),
+        "late whole": np.array(ranks[0][7]),
     }
 
 
@@ -513,16 +580,6 @@ class Chain(nn.Module):
         return x * self.frozen
 
 
-class Settled(TorchDispatchMode):
-    """Waits for every all-reduce at once, because only `unwaited` checks whether the learner's code waits."""
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        result = func(*args, **(kwargs or {}))
-        if func.namespace == "c10d" and isinstance(result, tuple):
-            result[-1].wait()
-        return result
-
-
 def _overlapped(learner: ModuleType, seed: int, cap: int) -> list[Any]:
     """Makes three steps; returns gradients and all-reduces: their sizes, and the numbers early and in backward.
 
@@ -538,7 +595,7 @@ def _overlapped(learner: ModuleType, seed: int, cap: int) -> list[Any]:
         model.zero_grad(set_to_none=number != 2)
         single_process.zero_grad()
         early: list[int] = []
-        with Settled(), CollectiveCounter() as counter:
+        with SettledCounter() as counter:
             model.seen = lambda gradient, counter=counter, early=early: early.append(len(counter.records))
             square_loss(model, (my_rows(batch[0]), my_rows(batch[1]))).backward()
             in_backward = len(counter.records)
@@ -634,7 +691,7 @@ def _forked(learner: ModuleType, seed: int) -> list[Any]:
         used = [(1 + (rank + 2 * number) % 3,) for rank in range(3)]
         model.zero_grad()
         single_process.zero_grad()
-        with Settled(), CollectiveCounter() as counter:
+        with SettledCounter() as counter:
             F.mse_loss(model(my_rows(x), used[dist.get_rank()]), my_rows(y)).backward()
             finish()
         for rank in range(3):
