@@ -2,6 +2,23 @@
 
 from rankzero.exercises.checks.known_wrong import KnownWrong
 
+REDUCE_INTO_PART = """
+def reduce_into_part(full, part):
+    mean = torch.empty_like(part)
+    dist.reduce_scatter_tensor(mean, full.grad)
+    mean /= dist.get_world_size()
+    part.grad = mean if part.grad is None else part.grad + mean
+    full.grad = None
+    full.untyped_storage().resize_(0)
+"""
+
+
+def reduce_otherwise(old: str, new: str = "") -> str:
+    """Returns reduce_into_part with the text `old`, which occurs once, replaced by `new`."""
+    assert REDUCE_INTO_PART.count(old) == 1
+    return REDUCE_INTO_PART.replace(old, new)
+
+
 KNOWN_WRONG = (
     KnownWrong(
         "every_nth_number",
@@ -52,6 +69,19 @@ def cut(whole, rank, ranks):
 """,
     ),
     KnownWrong(
+        "last_part_is_short",
+        fails=("flat/cut",),
+        read="handbook/sharding-and-zero.md#an-all-reduce-is-two-halves",
+        explanation="""The last ranks' parts end where the numbers end, without fill. An all-gather into one tensor and
+        a reduce-scatter want the same size from every rank, and with other sizes they fail, or hang.""",
+        change="""
+-    part = whole.new_zeros(size)
+-    part[: mine.numel()] = mine
+-    return part
++    return mine.clone()
+""",
+    ),
+    KnownWrong(
         "always_float32",
         fails=("flat/cut",),
         read="handbook/sharding-and-zero.md#an-all-reduce-is-two-halves",
@@ -87,6 +117,20 @@ def cut(whole, rank, ranks):
         change="""
 -    return whole[: shape.numel()].view(shape)
 +    return whole
+""",
+    ),
+    KnownWrong(
+        "one_tensor_for_all_parts",
+        fails=("flat/gather",),
+        read="handbook/sharding-and-zero.md#an-all-reduce-is-two-halves",
+        explanation="""Every part of the whole is the part of one rank. `[tensor] * N` is a list of N names for *one*
+        tensor: each part that arrives is written over the one before. Make N tensors, or one of N times the size.""",
+        change="""
+-    whole = part.new_empty(part.numel() * dist.get_world_size())
+-    dist.all_gather_into_tensor(whole, part)
++    parts = [torch.empty_like(part)] * dist.get_world_size()
++    dist.all_gather(parts, part)
++    whole = torch.cat(parts)
 """,
     ),
     KnownWrong(
@@ -205,6 +249,17 @@ def reduce_gradient(gradient):
 """,
     ),
     KnownWrong(
+        "norm_after_the_clipping",
+        fails=("clip/norm",),
+        read="handbook/sharding-and-zero.md#what-changes-in-the-loop",
+        explanation="""What comes back is the length after the clipping. The length before is wanted: in a log it shows
+        a gradient that explodes, and after the clipping no length is above the limit.""",
+        change="""
+-    return norm
++    return min(norm, max_norm)
+""",
+    ),
+    KnownWrong(
         "only_rank_0_reduces",
         fails=("clip/norm", "clip/direction"),
         read="handbook/sharding-and-zero.md#what-changes-in-the-loop",
@@ -226,6 +281,18 @@ def reduce_gradient(gradient):
         change="""
      dist.all_reduce(squares)
 +    squares /= dist.get_world_size()
+""",
+    ),
+    KnownWrong(
+        "clipped_copy",
+        fails=("clip/direction",),
+        read="handbook/sharding-and-zero.md#what-changes-in-the-loop",
+        explanation="""The caller's gradient does not change: the clipped numbers are in another tensor. `gradient =
+        gradient * ...` makes a new tensor and gives it the name inside the function; `gradient *= ...` and `mul_`
+        change the gradient.""",
+        change="""
+-        gradient.mul_(max_norm / norm)
++        gradient = gradient * (max_norm / norm)
 """,
     ),
     KnownWrong(
@@ -365,6 +432,31 @@ def zero1_step(parameters, part, optimizer):
 """,
     ),
     KnownWrong(
+        "missing_gradients_left_out",
+        fails=("zero1/update",),
+        read="handbook/sharding-and-zero.md#an-all-reduce-is-two-halves",
+        explanation="""Gradients that are None are left out of the flat gradient. Everything behind them moves forward,
+        and where ranks lack different ones they call the reduce-scatter with different sizes. Put zeros in their
+        places.""",
+        change="""
+-    gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in parameters]
++    gradients = [p.grad for p in parameters if p.grad is not None]
+""",
+    ),
+    KnownWrong(
+        "gathered_before_the_update",
+        fails=("zero1/update",),
+        read="handbook/sharding-and-zero.md#an-all-reduce-is-two-halves",
+        explanation="""The weights are gathered before optimizer.step(): every rank keeps the weights of the update
+        before. Update the part first, then gather it.""",
+        change="""
+-    optimizer.step()
+     sizes = [p.numel() for p in parameters]
+     flat = gather(part.detach(), torch.Size([sum(sizes)]))
++    optimizer.step()
+""",
+    ),
+    KnownWrong(
         "new_tensors_for_weights",
         fails=("zero1/update",),
         read="handbook/sharding-and-zero.md#an-all-reduce-is-two-halves",
@@ -400,6 +492,18 @@ def zero1_step(parameters, part, optimizer):
 +    for p in parameters:
 +        p.grad = torch.zeros_like(p) if p.grad is None else p.grad
 +    gradients = [p.grad for p in parameters]
+""",
+    ),
+    KnownWrong(
+        "gradients_of_the_part_add_up",
+        fails=("zero1/missing",),
+        read="handbook/sharding-and-zero.md#an-all-reduce-is-two-halves",
+        explanation="""part.grad keeps the gradients of earlier updates, and each update adds its own. What the
+        optimizer follows is the sum of all gradients so far. The part has a new gradient in each update.""",
+        change="""
+-    part.grad = reduce_gradient(torch.cat([gradient.flatten() for gradient in gradients]))
++    mine = reduce_gradient(torch.cat([gradient.flatten() for gradient in gradients]))  # noqa: F821
++    part.grad = mine if part.grad is None else part.grad + mine
 """,
     ),
     KnownWrong(
@@ -505,6 +609,18 @@ def zero1_step(parameters, part, optimizer):
 """,
     ),
     KnownWrong(
+        "views_of_a_detached_tensor",
+        fails=("whole_weights/views",),
+        read="handbook/sharding-and-zero.md#fully_shard",
+        explanation="""No gradient of the weights reaches `full`: they share its memory, and autograd does not follow
+        them. Views of `full.detach()` or `full.data` are like that: backward ends at them, and full.grad stays None.
+        Make views of `full` itself.""",
+        change="""
+-    pieces = full[: sum(sizes)].split(sizes)
++    pieces = full.detach()[: sum(sizes)].split(sizes)
+""",
+    ),
+    KnownWrong(
         "always_requires_a_gradient",
         fails=("whole_weights/views",),
         read="handbook/sharding-and-zero.md#fully_shard",
@@ -534,6 +650,19 @@ def zero1_step(parameters, part, optimizer):
         change="""
 -    part.grad = mean if part.grad is None else part.grad + mean
 +    part.grad = mean
+""",
+    ),
+    KnownWrong(
+        "earlier_gradient_divided_again",
+        fails=("whole_weights/reduced",),
+        read="handbook/sharding-and-zero.md#fully_shard",
+        explanation="""The gradient that was in part.grad before is divided by N once more: the sum of old and new is
+        divided, where only the new one is a sum over ranks. With k micro-batches the first one counts an
+        N**(k-1)-th.""",
+        change="""
+-    mean /= dist.get_world_size()
+     part.grad = mean if part.grad is None else part.grad + mean
++    part.grad /= dist.get_world_size()
 """,
     ),
     KnownWrong(
@@ -625,21 +754,7 @@ def zero1_step(parameters, part, optimizer):
         read="handbook/sharding-and-zero.md#fully_shard",
         explanation="""The gradient is the sum over the ranks, N times too large: a reduce-scatter sums, and
         nothing divides. Change the number of ranks, and the same learning rate makes other steps.""",
-        change="""
-     y: Tensor = functional_call(module, weights, (x,))
-+
-+    def after_backward(_):
-+        ranks = dist.get_world_size()
-+        mean = torch.empty_like(part)
-+        dist.reduce_scatter_tensor(mean, full.grad)
-+        part.grad = mean if part.grad is None else part.grad + mean
-+        full.grad = None
-+        memory.resize_(0)
-+
-@@
--        full.register_post_accumulate_grad_hook(lambda _: reduce_into_part(full, part))
-+        full.register_post_accumulate_grad_hook(after_backward)
-""",
+        definitions=reduce_otherwise("    mean /= dist.get_world_size()\n"),
     ),
     KnownWrong(
         "always_reshards",
@@ -678,18 +793,12 @@ def zero1_step(parameters, part, optimizer):
         then. That is reshard_after_forward=False, ZeRO-2: in the middle of a step, when the last forward is done,
         all modules are whole on every rank.""",
         change="""
--    memory = full.untyped_storage()
--    room = memory.nbytes()
--
--    def before_backward(_: Tensor) -> None:
 -        memory.resize_(room)
 -        dist.all_gather_into_tensor(full.data, part.detach())
++        pass
 @@
 -    if reshard:
 -        memory.resize_(0)
-@@
--        if reshard:
--            y.register_hook(before_backward)
 """,
     ),
     KnownWrong(
@@ -700,27 +809,14 @@ def zero1_step(parameters, part, optimizer):
         holds the whole model. All numbers are right, and it is even faster, until the model does not fit. This is
         data parallelism with a detour.""",
         change="""
--    memory = full.untyped_storage()
--    room = memory.nbytes()
--
--    def before_backward(_: Tensor) -> None:
 -        memory.resize_(room)
 -        dist.all_gather_into_tensor(full.data, part.detach())
-+    def after_backward(_):
-+        mean = torch.empty_like(part)
-+        dist.reduce_scatter_tensor(mean, full.grad)
-+        mean /= dist.get_world_size()
-+        part.grad = mean if part.grad is None else part.grad + mean
-+        full.grad = None
++        pass
 @@
 -    if reshard:
 -        memory.resize_(0)
-@@
--        full.register_post_accumulate_grad_hook(lambda _: reduce_into_part(full, part))
--        if reshard:
--            y.register_hook(before_backward)
-+        full.register_post_accumulate_grad_hook(after_backward)
 """,
+        definitions=reduce_otherwise("    full.untyped_storage().resize_(0)\n"),
     ),
     KnownWrong(
         "not_freed_after_forward",
@@ -789,21 +885,7 @@ def sharded_forward(module, part, x, reshard):
         explanation="""Backward gathers the weights again, and nothing frees them after it. Each module is whole
         from its backward on, and when the first one's backward is done the whole model is there, on every rank,
         beside the optimizer's state.""",
-        change="""
-     y: Tensor = functional_call(module, weights, (x,))
-+
-+    def after_backward(_):
-+        ranks = dist.get_world_size()
-+        mean = torch.empty_like(part)
-+        dist.reduce_scatter_tensor(mean, full.grad)
-+        mean /= ranks
-+        part.grad = mean if part.grad is None else part.grad + mean
-+        full.grad = None
-+
-@@
--        full.register_post_accumulate_grad_hook(lambda _: reduce_into_part(full, part))
-+        full.register_post_accumulate_grad_hook(after_backward)
-""",
+        definitions=reduce_otherwise("    full.untyped_storage().resize_(0)\n"),
     ),
     KnownWrong(
         "whole_gradient_kept",
@@ -812,21 +894,7 @@ def sharded_forward(module, part, x, reshard):
         explanation="""The reduce-scatter has made this rank's part of the gradient, and the whole one stays in
         memory. A hook and its tensor hold each other, so Python frees them only when its garbage collector runs: P
         numbers per module, for some unknown time.""",
-        change="""
-     y: Tensor = functional_call(module, weights, (x,))
-+
-+    def after_backward(_):
-+        ranks = dist.get_world_size()
-+        mean = torch.empty_like(part)
-+        dist.reduce_scatter_tensor(mean, full.grad)
-+        mean /= ranks
-+        part.grad = mean if part.grad is None else part.grad + mean
-+        memory.resize_(0)
-+
-@@
--        full.register_post_accumulate_grad_hook(lambda _: reduce_into_part(full, part))
-+        full.register_post_accumulate_grad_hook(after_backward)
-""",
+        definitions=reduce_otherwise("    full.grad = None\n"),
     ),
     KnownWrong(
         "gathered_by_an_all_reduce",
@@ -862,21 +930,10 @@ def sharded_forward(module, part, x, reshard):
         read="handbook/sharding-and-zero.md#fully_shard",
         explanation="""The whole gradient is all-reduced and each rank keeps its part. The numbers are right, with
         twice the bytes on a ring: a rank needs the sum of its own part only, and that is what a reduce-scatter is.""",
-        change="""
-     y: Tensor = functional_call(module, weights, (x,))
-+
-+    def after_backward(_):
-+        ranks = dist.get_world_size()
-+        dist.all_reduce(full.grad)
-+        mean = full.grad.chunk(ranks)[dist.get_rank()] / ranks
-+        part.grad = mean if part.grad is None else part.grad + mean
-+        full.grad = None
-+        memory.resize_(0)
-+
-@@
--        full.register_post_accumulate_grad_hook(lambda _: reduce_into_part(full, part))
-+        full.register_post_accumulate_grad_hook(after_backward)
-""",
+        definitions=reduce_otherwise(
+            "dist.reduce_scatter_tensor(mean, full.grad)",
+            "dist.all_reduce(full.grad); mean = full.grad.view(-1, len(part))[dist.get_rank()].clone()",
+        ),
     ),
     KnownWrong(
         "gradient_replaced",
@@ -884,22 +941,7 @@ def sharded_forward(module, part, x, reshard):
         read="handbook/sharding-and-zero.md#fully_shard",
         explanation="""Each backward puts a new gradient in the place of the old one. Backward adds everywhere else
         in PyTorch: with two micro-batches, the first one's gradient is lost.""",
-        change="""
-     y: Tensor = functional_call(module, weights, (x,))
-+
-+    def after_backward(_):
-+        ranks = dist.get_world_size()
-+        mean = torch.empty_like(part)
-+        dist.reduce_scatter_tensor(mean, full.grad)
-+        mean /= ranks
-+        part.grad = mean
-+        full.grad = None
-+        memory.resize_(0)
-+
-@@
--        full.register_post_accumulate_grad_hook(lambda _: reduce_into_part(full, part))
-+        full.register_post_accumulate_grad_hook(after_backward)
-""",
+        definitions=reduce_otherwise(" if part.grad is None else part.grad + mean"),
     ),
     KnownWrong(
         "hooks_without_a_backward",
@@ -969,6 +1011,17 @@ def sharded_forward(module, part, x, reshard):
         change="""
 -    part -= lr * (mean / ranks).float()
 +    part.copy_((part - lr * (mean / ranks).float()).to(param_dtype))
+""",
+    ),
+    KnownWrong(
+        "master_replaced_by_its_rounding",
+        fails=("mixed_step/update", "mixed_step/master"),
+        read="handbook/sharding-and-zero.md#what-changes-in-the-loop",
+        explanation="""The update starts from the weights as they were sent, rounded to param_dtype, and not from the
+        fp32 part. Every step rounds the master copy, and what was below the last bit of bf16 is lost each time.""",
+        change="""
+-    part -= lr * (mean / ranks).float()
++    part.copy_(part.to(param_dtype).float() - lr * (mean / ranks).float())
 """,
     ),
     KnownWrong(
@@ -1209,11 +1262,7 @@ def load_part(folder, rank, ranks):
     manifest = json.loads((folder / "manifest.json").read_text())
     files = [folder / f"part-{saved}.bin" for saved in range(len(manifest["counts"]))]
     whole = np.concatenate([np.fromfile(file, manifest["dtype"]) for file in files])
-    size = -(-manifest["numel"] // ranks)
-    part = np.zeros(size, whole.dtype)
-    mine = whole[rank * size : (rank + 1) * size]
-    part[: len(mine)] = mine
-    return torch.from_numpy(part)
+    return cut(torch.from_numpy(whole), rank, ranks)  # noqa: F821
 """,
     ),
     KnownWrong(
@@ -1245,10 +1294,6 @@ HURRIED = {
         "rank 0 takes the end": """
 -    mine = whole.detach().flatten()[rank * size : (rank + 1) * size]
 +    mine = whole.detach().flatten()[(ranks - 1 - rank) * size : (rank + 1) * size]
-""",
-        "in float32": """
--    part = whole.new_zeros(size)
-+    part = torch.zeros(size)
 """,
         "filled with ones": """
 -    part = whole.new_zeros(size)
@@ -1288,10 +1333,6 @@ HURRIED = {
 -    norm = squares.sqrt().item()
 +    norm = squares.sqrt()
 """,
-        "the norm after the clipping": """
--    return norm
-+    return min(norm, max_norm)
-""",
         "the norm of rank 0": """
 -    dist.all_reduce(squares)
 +    dist.broadcast(squares, src=0)
@@ -1309,10 +1350,6 @@ HURRIED = {
         "twice the limit": """
 -    if norm > max_norm:
 +    if norm > 1.2 * max_norm:
-""",
-        "a clipped copy": """
--        gradient.mul_(max_norm / norm)
-+        gradient = gradient * (max_norm / norm)
 """,
         "one number at least": """
 -    mine = gradient[: max(0, numel - dist.get_rank() * gradient.numel())]
@@ -1348,10 +1385,6 @@ HURRIED = {
 """,
     },
     "whole_weights": {
-        "gradients while they are off": """
--    full.requires_grad_(torch.is_grad_enabled())
-+    full.requires_grad_(True)
-""",
         "no gradients": """
 -    full.requires_grad_(torch.is_grad_enabled())
 """,

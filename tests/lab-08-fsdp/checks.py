@@ -23,7 +23,14 @@ from rankzero.exercises.checks.answer_schema import (
     short_text,
 )
 from rankzero.exercises.checks.check import Check, Exercise, Judge
-from rankzero.exercises.checks.judges import TOLERANCE, all_of, has_reference_form, mismatch_text, shorten
+from rankzero.exercises.checks.judges import (
+    TOLERANCE,
+    all_of,
+    has_reference_form,
+    mismatch_text,
+    rounding_text,
+    shorten,
+)
 from rankzero.exercises.probes.answers import Answers, equal
 
 EXACT = 1e-12  # float64 rounds at 1e-16; the sums here have a few dozen terms
@@ -98,8 +105,9 @@ def arrays_differ(mine: Any, wanted: np.ndarray, tolerance: float) -> str:
     if one_factor and abs(factors[0]) > 0 and abs(factors[0] - 1) > 1e-3:
         return f"is {factors[0]:.4g} times the expected one."
     worst = int(np.nanargmax(off))
-    both = mismatch_text(float(mine.flat[worst]), float(wanted.flat[worst]))
-    return both.replace("is ", f"has {'one' if wanted.size == 1 else f'number {worst}'} that is ", 1)
+    pair = float(mine.flat[worst]), float(wanted.flat[worst])
+    both = mismatch_text(*pair).replace("is ", f"has {'one' if wanted.size == 1 else f'number {worst}'} that is ", 1)
+    return both + (rounding_text(*pair) if tolerance < SINGLE else "")
 
 
 def rows(value: Any) -> list[Any] | None:
@@ -184,6 +192,9 @@ def none_of(name: str, says: str, depth: int = 1) -> Judge:
     return all_of(has_form(name, count, depth), judge)
 
 
+NOT_WAITED_FOR = "{} calls with async_op=True were not waited for: call wait() of what such a call returns."
+
+
 # ---------------------------------------------------------------------------------------------------------------- flat
 def right_parts(got: Answers, expected: Answers) -> str | None:
     """Each part has one dimension, its size, its numbers and its dtype."""
@@ -233,7 +244,9 @@ def norms(which: str) -> Judge:
             for place, of in enumerate(clipped_gradients(expected, which)):
                 if not equal(mine[place], wanted[place], TOLERANCE):
                     both = mismatch_text(mine[place], wanted[place])
-                    return f"on rank {rank}, the norm of {of} {both}"
+                    is_limit = equal(mine[place], expected[f"limits{which}"][place], TOLERANCE)
+                    why = " That is the limit: the norm before clipping was expected." if is_limit else ""
+                    return f"on rank {rank}, the norm of {of} {both}{why}"
                 if (kind := got[kinds][rank][place]) != "float":
                     return f"on rank {rank}, what came back is of type {kind}; a Python float was expected."
         return None
@@ -258,8 +271,10 @@ def parts_clipped(which: str) -> Judge:
             with np.errstate(all="ignore"):
                 length, right = (float(np.linalg.norm(one)) for one in (mine, wanted))
                 cosine = float(mine @ wanted / max(length * right, 1e-300))
-            turned = "" if cosine > 1 - 1e-9 else ", and the gradient has turned: the ranks' factors differ"
-            return f"the length of {of}, {mismatch_text(length, right).rstrip('.')}{turned}."
+            why = "" if cosine > 1 - 1e-9 else ", and the gradient has turned: the ranks' factors differ"
+            if equal(length, expected[f"norm{which}"][0][place], TOLERANCE):
+                why = ": the part is as it was before; change it in place"
+            return f"the length of {of}, {mismatch_text(length, right).rstrip('.')}{why}."
         if any(one for rank in got[moved] for one in rank):
             return "the part is another tensor than before: change it in place."
         return None
@@ -384,6 +399,11 @@ def views_of_full(got: Answers, expected: Answers) -> str | None:
                 when = "on" if needed[0] else "off"
                 told = f"requires_grad={grad[0]}, is_leaf={grad[1]}"
                 return f"with gradients {when}, full has {told}; expected requires_grad={needed[0]}, is_leaf=True."
+            if apart := got["apart"][rank][turn]:
+                return (
+                    f"on rank {rank}, {apart} of the weights give full no gradient: make them views of full itself, "
+                    "not of full.detach() or full.data."
+                )
             if changed:
                 return f"on rank {rank}, {changed} numbers of the part were changed."
     return None
@@ -555,9 +575,10 @@ def right_files(got: Answers, expected: Answers) -> str | None:
         if not equal(says := got[f"{name} manifest"], right := expected[f"{name} manifest"]):
             said = shorten(says, 120) if isinstance(says, str) and says else "nothing"
             return f"the manifest says {said}; expected {right}."
-    writers = [rank for rank, count in enumerate(got["manifests"]) if count]
-    if writers:
-        return f"rank {writers[0]} wrote the manifest; rank 0 alone does."
+    for name, verb in (("manifests", "wrote the manifest"), ("renames", "renamed the folder")):
+        others = [rank for rank, count in enumerate(got[name]) if count]
+        if others:
+            return f"rank {others[0]} {verb}; rank 0 alone does."
     changed = next((f"{number} numbers of rank {rank}'s" for rank, number in enumerate(got["changed"]) if number), "")
     return f"{changed} part changed while it was saved." if changed else None
 
@@ -678,8 +699,8 @@ EXERCISES = (
                 2,
                 "gathers",
                 all_of(
-                    by_rank("wholes", gathered),
                     kept_dtypes(gathered),
+                    by_rank("wholes", gathered),
                     none_of("changed", "{} numbers of the part were changed."),
                 ),
             ),
@@ -689,8 +710,8 @@ EXERCISES = (
                 2,
                 "reductions",
                 all_of(
-                    by_rank("parts", reduced),
                     kept_dtypes(reduced),
+                    by_rank("parts", reduced),
                     none_of("changed", "{} numbers of the gradient were changed."),
                 ),
             ),
@@ -699,7 +720,7 @@ EXERCISES = (
                 "gathers by one all-gather",
                 1,
                 "gathers",
-                calls("calls", gathered),
+                all_of(calls("calls", gathered), none_of("unwaited", NOT_WAITED_FOR)),
                 requires=("flat/gather",),
             ),
             Check(
@@ -707,7 +728,7 @@ EXERCISES = (
                 "reduces by one reduce-scatter",
                 1,
                 "reductions",
-                calls("calls", reduced),
+                all_of(calls("calls", reduced), none_of("unwaited", NOT_WAITED_FOR)),
                 requires=("flat/mean",),
             ),
         ),
@@ -857,6 +878,7 @@ EXERCISES = (
                     has_form("dtype", short_text, 2),
                     has_form("views", count, 2),
                     has_form("grad", row_of(boolean, boolean), 2),
+                    has_form("apart", count, 2),
                     views_of_full,
                     CALLED,
                 ),
@@ -1024,7 +1046,7 @@ EXERCISES = (
                 "writes each rank's numbers, and the manifest",
                 2,
                 "saves",
-                all_of(has_form("manifests", count, 1), has_form("changed", count, 1), right_files),
+                all_of(*(has_form(name, count, 1) for name in ("manifests", "renames", "changed")), right_files),
             ),
             Check(
                 "save_parts/complete",

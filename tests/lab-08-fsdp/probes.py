@@ -27,6 +27,7 @@ from torch import Tensor, nn
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from rankzero.exercises.probes.collective_waits import SettledCounter
 from rankzero.exercises.probes.rank_probes import run_on_ranks
 from rankzero.exercises.probes.time_limits import stretched
 from rankzero.exercises.probes.untrusted_values import array, is_tensor, plain_number, type_name
@@ -157,17 +158,18 @@ def gathers(learner: ModuleType, seed: int) -> dict[str, Any]:
     dtypes = chance.sample(DTYPES, 3)
 
     def work() -> dict[str, Any]:
-        rank, wholes, kinds, calls, changed = dist.get_rank(), [], [], [], 0
+        rank, wholes, kinds, calls, changed, unwaited = dist.get_rank(), [], [], [], 0, 0
         for place, (shape, dtype) in enumerate(zip(cases, dtypes, strict=True)):
             part = part_of(draw(seed + place, *shape).to(dtype), rank, ranks, fill=FILL)
             before = part.clone()
-            with CollectiveCounter() as counter:
+            with SettledCounter() as counter:
                 whole = a_tensor(learner.gather(part, torch.Size(shape)), "gather")
             wholes.append(plain(whole))
             kinds.append(str(whole.dtype))
             calls.append(said(counter))
             changed += int((part != before).sum())
-        return {"wholes": wholes, "dtypes": kinds, "calls": calls, "changed": changed}
+            unwaited += counter.unwaited
+        return {"wholes": wholes, "dtypes": kinds, "calls": calls, "changed": changed, "unwaited": unwaited}
 
     return merged(run_on_ranks(work, ranks)) | {"cases": [list(shape) for shape in cases]}
 
@@ -179,19 +181,20 @@ def reductions(learner: ModuleType, seed: int) -> dict[str, Any]:
     dtypes = chance.sample(DTYPES, 3)
 
     def work() -> dict[str, Any]:
-        rank, parts, kinds, calls, changed = dist.get_rank(), [], [], [], 0
+        rank, parts, kinds, calls, changed, unwaited = dist.get_rank(), [], [], [], 0, 0
         for place, (shape, dtype) in enumerate(zip(cases, dtypes, strict=True)):
             gradient = draw_as(dtype, seed + 10 * rank + place, *shape)
             if place == 2:
                 gradient = draw_as(dtype, seed + 10 * rank + place, *reversed(shape)).T
             before = gradient.clone()
-            with CollectiveCounter() as counter:
+            with SettledCounter() as counter:
                 part = a_tensor(learner.reduce_gradient(gradient), "reduce_gradient")
             parts.append(plain(part))
             kinds.append(str(part.dtype))
             calls.append(said(counter))
             changed += int((gradient != before).sum())
-        return {"parts": parts, "dtypes": kinds, "calls": calls, "changed": changed}
+            unwaited += counter.unwaited
+        return {"parts": parts, "dtypes": kinds, "calls": calls, "changed": changed, "unwaited": unwaited}
 
     return merged(run_on_ranks(work, ranks)) | {"cases": [list(shape) for shape in cases]}
 
@@ -220,15 +223,15 @@ def _clipped(learner: ModuleType, whole: Tensor, max_norm: float, fill: float) -
 
 
 def clipped(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Clips gradients on two to four ranks, so that the last rank has few numbers or none.
+    """Clips gradients on four ranks, so that the last rank has few numbers or none.
 
     Two gradients are several times the limit, with nan in the padding. Then, with another limit and numbers in the
     padding, gradients have 0.95, 0 and 1.05 times the norm that is allowed; each rank's part has a smaller norm.
     """
-    chance, ranks = random.Random(seed), draw_ranks(seed, 2, 3, 4)
+    chance, ranks = random.Random(seed), 4
     limits, factor = [chance.uniform(0.5, 2.0), chance.uniform(1.0, 5.0)], chance.uniform(3, 50)
     some = ranks * chance.randrange(2, 9) + 1  # the last rank has fewer numbers than the others
-    few = {2: 1, 3: 4, 4: chance.choice([5, 6])}[ranks]  # and here none
+    few = 5  # and here none: the part of rank 3 begins behind the end, which it does on no fewer ranks
     numels = [[some, few], [some, few, some]]
 
     def work() -> dict[str, Any]:
@@ -381,6 +384,7 @@ def wholes(learner: ModuleType, seed: int) -> dict[str, Any]:
             "dtype",
             "views",
             "grad",
+            "apart",
             "calls",
             "gradients",
             "reduced",
@@ -405,6 +409,7 @@ def wholes(learner: ModuleType, seed: int) -> dict[str, Any]:
             results["full"] = [full.numel(), storage.nbytes() // full.element_size(), int((part != before).sum())]
             results["dtype"], results["views"] = str(full.dtype), sum(not view for view in shared)
             results["grad"], results["calls"] = [full.requires_grad, full.is_leaf], said(counter)
+            results["apart"] = sum(weight.requires_grad != full.requires_grad for weight in tensors)
             results |= _reduced(learner, part, seed + 7 * place)
             for name in names:
                 observed.setdefault(name, []).append(results[name])
@@ -657,10 +662,11 @@ class Saving:
         the folder existed before the rank wrote.
         """
         self.folder, self.begun, self.finished, self.watching = folder, begun, 0, True
-        self.wrote_manifest = False
+        self.wrote_manifest = self.renamed = False
         sys.addaudithook(self._hear)
 
     def _hear(self, event: str, arguments: tuple[Any, ...]) -> None:
+        self.renamed |= self.watching and event == "os.rename"
         if not self.watching or event not in ("open", "os.mkdir") or isinstance(arguments[0], int):
             return
         writes = event == "os.mkdir" or any(letter in str(arguments[1] or "") for letter in "wax+")
@@ -706,7 +712,7 @@ def saves(learner: ModuleType, seed: int) -> dict[str, Any]:
     dtypes = (torch.float64, torch.float32)
 
     def work(folder: Path, begun: Any) -> dict[str, Any]:
-        rank, calls, manifests, changed = dist.get_rank(), [], 0, 0
+        rank, calls, manifests, renames, changed = dist.get_rank(), [], 0, 0, 0
         for place, (numel, dtype) in enumerate(zip(numels, dtypes, strict=True)):
             part = part_of(draw(seed + place, numel).to(dtype), rank, ranks, fill=FILL)
             before = part.clone()
@@ -720,13 +726,14 @@ def saves(learner: ModuleType, seed: int) -> dict[str, Any]:
                         raise
             saving.watching = False
             manifests += saving.wrote_manifest and rank > 0
+            renames += saving.renamed and rank > 0
             changed += int((part != before).sum())
             if rank == 0:
                 shared_counts[1] = 1
             sent = [call for call in said(steps.counter) if " of " in call]  # barriers have no size
             calls.append(max(sent, key=lambda call: int(call.split()[2]), default=""))
             dist.barrier()
-        return {"largest": calls[0], "manifests": manifests, "changed": changed}
+        return {"largest": calls[0], "manifests": manifests, "renames": renames, "changed": changed}
 
     with a_folder() as folder:
         (folder / "step-0.partial").mkdir()
