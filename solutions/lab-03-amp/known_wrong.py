@@ -49,6 +49,27 @@ KNOWN_WRONG = (
 """,
     ),
     KnownWrong(
+        "kept_share_returned",
+        fails=("share_lost/fp16",),
+        read="labs/lab-03-amp.md#share_lost",
+        explanation="""The result is the share of the gradients that are kept: 1 minus the share that becomes 0.""",
+        change="""
+-    return lost / there if there else 0.0
++    return 1 - lost / there if there else 0.0
+""",
+    ),
+    KnownWrong(
+        "rounded_is_lost",
+        fails=("share_lost/fp16",),
+        read="handbook/precision.md#the-bottom-of-the-range",
+        explanation="""Every number that storing changes is counted as lost. Nearly every number is rounded when it is
+        stored in 16 bits; lost are those that are 0 afterwards.""",
+        change="""
+-        lost += int(((nonzero * scale).to(dtype) == 0).sum())
++        lost += int(((nonzero * scale).to(dtype).to(nonzero.dtype) != nonzero * scale).sum())
+""",
+    ),
+    KnownWrong(
         "zeros_below_the_line",
         fails=("share_lost/zeros",),
         read="handbook/precision.md#the-bottom-of-the-range",
@@ -159,6 +180,28 @@ def share_lost(gradients, scale, dtype):
         change="""
 -        lost += int(((nonzero * scale).to(dtype) == 0).sum())
 +        lost += int(torch.isclose((nonzero * scale).to(dtype), torch.zeros((), dtype=dtype)).sum())
+""",
+    ),
+    KnownWrong(
+        "scale_ignored",
+        fails=("share_lost/scale",),
+        read="handbook/precision.md#the-bottom-of-the-range",
+        explanation="""The share is the same for every scale: nothing multiplies the gradients before they are stored.
+        The scale is what brings them into the format's range.""",
+        change="""
+-        lost += int(((nonzero * scale).to(dtype) == 0).sum())
++        lost += int((nonzero.to(dtype) == 0).sum())
+""",
+    ),
+    KnownWrong(
+        "scale_divides",
+        fails=("share_lost/scale",),
+        read="handbook/precision.md#the-bottom-of-the-range",
+        explanation="""The gradients are divided by the scale, so a larger scale loses more of them. A loss scale
+        multiplies: it lifts small gradients into the format's range.""",
+        change="""
+-        lost += int(((nonzero * scale).to(dtype) == 0).sum())
++        lost += int(((nonzero / scale).to(dtype) == 0).sum())
 """,
     ),
     KnownWrong(
@@ -353,6 +396,29 @@ def share_lost(gradients, scale, dtype):
 """,
     ),
     KnownWrong(
+        "only_one_overflow_halves",
+        fails=("update_scale/backs-off",),
+        read="labs/lab-03-amp.md#update_scale",
+        explanation="""Only the overflow number `hysteresis` since the last growth halves the scale; those after it do
+        not. A scale that is 4 times too large then never falls far enough. Each overflow from that number on halves
+        it.""",
+        change="""
+-        return scale * 0.5 if overflows >= hysteresis else scale, 0, overflows
++        return scale * 0.5 if overflows == hysteresis else scale, 0, overflows
+""",
+    ),
+    KnownWrong(
+        "finite_read_the_wrong_way",
+        fails=("update_scale/backs-off", "update_scale/grows"),
+        read="labs/lab-03-amp.md#update_scale",
+        explanation="""Good steps are treated as overflows and overflows as good steps. `finite` is True where all
+        gradients are finite, which is a good step.""",
+        change="""
+-    if not finite:
++    if finite:
+""",
+    ),
+    KnownWrong(
         "a_step_late",
         fails=("update_scale/grows",),
         read="handbook/precision.md#a-scale-that-finds-itself",
@@ -432,6 +498,17 @@ def share_lost(gradients, scale, dtype):
 @@
 -    return scale, good_steps + 1, overflows
 +    return scale, overflows, good_steps + 1
+""",
+    ),
+    KnownWrong(
+        "count_starts_at_one",
+        fails=("update_scale/grows",),
+        read="labs/lab-03-amp.md#update_scale",
+        explanation="""After a growth the count of good steps starts at 1, so each later growth comes one step too
+        early. The step that completes an interval belongs to that interval, not to the next one.""",
+        change="""
+-        return scale * 2.0, 0, 0
++        return scale * 2.0, 1, 0
 """,
     ),
     KnownWrong(
@@ -765,6 +842,17 @@ def unscale(parameters, scale):
 +        if updated:
 +            nn.utils.clip_grad_norm_(model.parameters(), max_norm)
 +            optimizer.step()
+""",
+    ),
+    KnownWrong(
+        "losses_added_up",
+        fails=("scaled_step/loss", "scaled_step/formats"),
+        read="labs/lab-03-amp.md#scaled_step",
+        explanation="""The loss that comes back is the sum over the micro-batches, not their mean: it is too large by
+        their number. The update is right, and the curve depends on how the batch was cut.""",
+        change="""
+-    return total / len(micro_batches), updated
++    return total, updated
 """,
     ),
     KnownWrong(

@@ -31,6 +31,7 @@ OF_ZEROS = (
     "the share where the only gradient is None",
     "the share of no gradients",
 )
+IN_ANOTHER_ORDER = "the micro-batches went through in another order."
 OF_BOTH_MODES = [f"the loss of a model with dropout 0.5 in {mode} mode" for mode in ("training", "evaluation")]
 
 
@@ -304,6 +305,8 @@ def backward_is_scaled(got: Answers, expected: Answers) -> str | None:
     count = expected["count"]
     if len(sizes) != count:
         return f"backward went through the logits {len(sizes)} times for {count} micro-batches; expected {count}."
+    if not equal(got["inputs"], expected["inputs"]):
+        return IN_ANOTHER_ORDER
     factor = expected["scale"] * sizes[0] / expected["sizes"][0]
     return (
         f"backward starts with {factor:,.8g} times the gradient of the mean loss of {count} micro-batches; "
@@ -316,7 +319,7 @@ def in_order(got: Answers, expected: Answers) -> str | None:
     if not equal(got["order"], expected["order"]):
         order = got["order"] if isinstance(got["order"], list) else []
         return f"the passes ran in the order {shorten(', '.join(map(str, order[:8])))}; expected forward, backward, ..."
-    return None if equal(got["inputs"], expected["inputs"]) else "the micro-batches went through in another order."
+    return None if equal(got["inputs"], expected["inputs"]) else IN_ANOTHER_ORDER
 
 
 def right_formats(got: Answers, expected: Answers) -> str | None:
