@@ -81,6 +81,17 @@ KNOWN_WRONG = (
 """,
     ),
     KnownWrong(
+        "first_part_only",
+        fails=("accumulate/gradient",),
+        read="handbook/gradient-mechanics.md#a-batch-in-parts",
+        explanation="""The gradients that come back are those of the first micro-batch, divided by k. Those of later
+        micro-batches are never added.""",
+        change="""
+-                sums[place] = gradient if so_far is None else so_far + gradient
++                sums[place] = gradient if so_far is None else so_far
+""",
+    ),
+    KnownWrong(
         "loss_divided_twice",
         fails=("accumulate/loss",),
         read="handbook/gradient-mechanics.md#a-batch-in-parts",
@@ -362,6 +373,18 @@ def accumulate_tokens(model, micro_batches):
 """,
     ),
     KnownWrong(
+        "tokens_cleared_every_micro_batch",
+        fails=("accumulate_tokens/gradient",),
+        read="handbook/gradient-mechanics.md#a-batch-in-parts",
+        explanation="""The gradients are those of the last micro-batch alone: p.grad is cleared, or replaced, at each
+        micro-batch. Clear once, before the first backward.""",
+        change="""
+-        (summed / scored).backward()
++        model.zero_grad()
++        (summed / scored).backward()
+""",
+    ),
+    KnownWrong(
         "logs_a_mean_of_means",
         fails=("accumulate_tokens/loss",),
         read="handbook/gradient-mechanics.md#unequal-micro-batches",
@@ -389,6 +412,17 @@ def accumulate_tokens(model, micro_batches):
         change="""
 -    return total / scored
 +    return total / scored / len(micro_batches)
+""",
+    ),
+    KnownWrong(
+        "loss_of_the_last_micro_batch",
+        fails=("accumulate_tokens/loss",),
+        read="handbook/gradient-mechanics.md#unequal-micro-batches",
+        explanation="""Of the loss only the last micro-batch's part comes back. The gradient is right. The parts of all
+        micro-batches have to be added up.""",
+        change="""
+-        total += summed.item()
++        total = summed.item()
 """,
     ),
     KnownWrong(
@@ -550,6 +584,17 @@ def train_epoch(model, optimizer, micro_batches, k):
 """,
     ),
     KnownWrong(
+        "cleared_before_the_update",
+        fails=("train_epoch/update",),
+        read="handbook/gradient-mechanics.md#a-batch-in-parts",
+        explanation="""The gradients are cleared between the last backward and the update, so the update finds none and
+        moves nothing. Clear before a group's first backward.""",
+        change="""
++        optimizer.zero_grad()
+         optimizer.step()
+""",
+    ),
+    KnownWrong(
         "cleared_once_an_epoch",
         fails=("train_epoch/groups",),
         read="handbook/gradient-mechanics.md#a-batch-in-parts",
@@ -616,6 +661,17 @@ def train_epoch(model, optimizer, micro_batches, k):
 -            loss.backward()
 +            loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten())
 +            (loss / len(group)).backward()
+""",
+    ),
+    KnownWrong(
+        "losses_of_the_last_micro_batch",
+        fails=("train_epoch/losses",),
+        read="handbook/gradient-mechanics.md#a-batch-in-parts",
+        explanation="""Each loss is that of its group's last micro-batch. The updates are right, but each point of the
+        curve is the loss of a small batch. The mean over the group belongs to the update.""",
+        change="""
+-        losses.append(total)
++        losses.append(loss.item() * len(group))
 """,
     ),
     KnownWrong(
@@ -795,6 +851,41 @@ def train_epoch(model, optimizer, micro_batches, k):
 """,
     ),
     KnownWrong(
+        "sizes_added_up",
+        fails=("clip_once/norm", "clip_once/direction"),
+        read="handbook/gradient-mechanics.md#clipping-by-norm-and-by-value",
+        explanation="""The norm is the sum of the sizes of all numbers. That is a norm too, the L1 norm, but it is
+        longer than the vector: the root of the sum of all squares is asked for. Gradients are clipped too early and end
+        too short.""",
+        change="""
+-    norm = math.sqrt(sum(gradient.double().square().sum().item() for gradient in gradients))
++    norm = sum(gradient.double().abs().sum().item() for gradient in gradients)
+""",
+    ),
+    KnownWrong(
+        "root_mean_square",
+        fails=("clip_once/norm", "clip_once/direction"),
+        read="handbook/gradient-mechanics.md#clipping-by-norm-and-by-value",
+        explanation="""The norm is the root of the mean square, not of the sum: too small by the root of the number of
+        parameters. Gradients are clipped too late and stay too long.""",
+        change="""
+-    norm = math.sqrt(sum(gradient.double().square().sum().item() for gradient in gradients))
++    count = max(1, sum(gradient.numel() for gradient in gradients))
++    norm = math.sqrt(sum(gradient.double().square().sum().item() for gradient in gradients) / count)
+""",
+    ),
+    KnownWrong(
+        "longest_tensor_is_the_norm",
+        fails=("clip_once/norm", "clip_once/direction"),
+        read="handbook/gradient-mechanics.md#clipping-by-norm-and-by-value",
+        explanation="""The norm is that of the longest tensor alone. The whole gradient is longer, so it is clipped too
+        late and stays too long. The squares of all tensors belong to the sum.""",
+        change="""
+-    norm = math.sqrt(sum(gradient.double().square().sum().item() for gradient in gradients))
++    norm = max((gradient.double().norm().item() for gradient in gradients), default=0.0)
+""",
+    ),
+    KnownWrong(
         "clipped_by_value",
         fails=("clip_once/direction",),
         read="handbook/gradient-mechanics.md#clipping-by-norm-and-by-value",
@@ -855,6 +946,28 @@ def clip_gradients(parameters, max_norm):
         for p in parameters:
             p.grad = p.grad * (max_norm / norm)
     return norm
+""",
+    ),
+    KnownWrong(
+        "factor_upside_down",
+        fails=("clip_once/direction",),
+        read="handbook/gradient-mechanics.md#clipping-by-norm-and-by-value",
+        explanation="""A gradient that is too long is made longer still: the factor is norm / max_norm. It has to be
+        max_norm / norm, which is below 1 there.""",
+        change="""
+-            gradient.mul_(max_norm / norm)
++            gradient.mul_(norm / max_norm)
+""",
+    ),
+    KnownWrong(
+        "nothing_is_written",
+        fails=("clip_once/direction",),
+        read="handbook/gradient-mechanics.md#clipping-by-norm-and-by-value",
+        explanation="""Gradients over the limit stay as they are. The norm is right, so nothing looks wrong. A product
+        like g * factor is a new tensor, and the optimizer reads p.grad: multiply in place.""",
+        change="""
+-            gradient.mul_(max_norm / norm)
++            gradient = gradient * (max_norm / norm)
 """,
     ),
     KnownWrong(
@@ -1072,6 +1185,29 @@ def clip_gradients(parameters, max_norm):
 """,
     ),
     KnownWrong(
+        "updates_norm_after_clipping",
+        fails=("clip_once/once",),
+        read="handbook/gradient-mechanics.md#clipping-by-norm-and-by-value",
+        explanation="""The norm that comes back from the update is that of the clipped gradient. It is never above
+        max_norm, so a spike is invisible in the log. Return the norm from before the clipping.""",
+        change="""
+-    norm = clip_gradients(model.parameters(), max_norm)
++    clip_gradients(model.parameters(), max_norm)
++    norm = clip_gradients(model.parameters(), math.inf)
+""",
+    ),
+    KnownWrong(
+        "limit_times_the_count",
+        fails=("clip_once/once",),
+        read="handbook/gradient-mechanics.md#clipping-by-norm-and-by-value",
+        explanation="""The limit is multiplied by the number of micro-batches although the gradient is their mean
+        already. Updates may be that many times too long. max_norm is the limit of what the update follows.""",
+        change="""
+-    norm = clip_gradients(model.parameters(), max_norm)
++    norm = clip_gradients(model.parameters(), count * max_norm)
+""",
+    ),
+    KnownWrong(
         "micro_batches_counted",
         fails=("schedule/count",),
         read="handbook/gradient-mechanics.md#everything-else-happens-once-an-update",
@@ -1124,6 +1260,39 @@ def clip_gradients(parameters, max_norm):
         change="""
 -    return epochs * math.ceil(micro_batches / k)
 +    return epochs * round(micro_batches / k)
+""",
+    ),
+    KnownWrong(
+        "all_rounded_down",
+        fails=("schedule/count",),
+        read="labs/lab-04-gradient-accumulation.md#schedule",
+        explanation="""All passes together are divided by k and rounded down. Each pass ends with an update of its own
+        for what is left: round up, in each pass.""",
+        change="""
+-    return epochs * math.ceil(micro_batches / k)
++    return epochs * micro_batches // k
+""",
+    ),
+    KnownWrong(
+        "one_pass_counted",
+        fails=("schedule/count",),
+        read="labs/lab-04-gradient-accumulation.md#schedule",
+        explanation="""The number is that of one pass, whatever `epochs` says. A schedule of that length is over after
+        the first pass.""",
+        change="""
+-    return epochs * math.ceil(micro_batches / k)
++    return math.ceil(micro_batches / k)
+""",
+    ),
+    KnownWrong(
+        "leftover_counted_once",
+        fails=("schedule/count",),
+        read="labs/lab-04-gradient-accumulation.md#schedule",
+        explanation="""The update for what is left is counted once, not once per pass. Every pass ends with such an
+        update where k does not divide the number of micro-batches.""",
+        change="""
+-    return epochs * math.ceil(micro_batches / k)
++    return epochs * (micro_batches // k) + (micro_batches % k > 0)
 """,
     ),
     KnownWrong(
@@ -1236,6 +1405,53 @@ def clip_gradients(parameters, max_norm):
 @@
 -            scheduler.step()
 +            scheduler.step(next(updates))
+""",
+    ),
+    KnownWrong(
+        "rate_never_moves",
+        fails=("schedule/rates", "schedule/moves"),
+        read="handbook/gradient-mechanics.md#everything-else-happens-once-an-update",
+        explanation="""The rate stays what it was at the start: nothing moves the schedule. It moves by
+        scheduler.step(), once after each update.""",
+        change="""
+-            scheduler.step()
++            pass
+""",
+    ),
+    KnownWrong(
+        "first_rate_reported",
+        fails=("schedule/rates",),
+        read="labs/lab-04-gradient-accumulation.md#schedule",
+        explanation="""The list holds the rate that the schedule began with, once per update. The updates are right, and
+        the log shows a rate that never changes. Read the rate before each update.""",
+        change="""
+-            rates.append(optimizer.param_groups[0]["lr"])
++            rates.append(scheduler.base_lrs[0])
+""",
+    ),
+    KnownWrong(
+        "rate_moves_after_each_pass_too",
+        fails=("schedule/rates", "schedule/moves"),
+        read="handbook/gradient-mechanics.md#everything-else-happens-once-an-update",
+        explanation="""The rate moves once more at the end of each pass, where no update was made. A schedule counts
+        updates, so it is over before the run is.""",
+        change="""
+-            scheduler.step()
++            scheduler.step()
++        scheduler.step()
+""",
+    ),
+    KnownWrong(
+        "moves_twice_where_nothing_is_left",
+        fails=("schedule/moves",),
+        read="handbook/gradient-mechanics.md#everything-else-happens-once-an-update",
+        explanation="""The rate moves once too often in a pass whose micro-batches are a multiple of k: also at the end
+        of the pass, as if an update for what is left came there. Nothing is left, so there is no such update.""",
+        change="""
+-            scheduler.step()
++            if len(group) == k:
++                scheduler.step()
++        scheduler.step()
 """,
     ),
     KnownWrong(
@@ -1773,10 +1989,6 @@ HURRIED = {
         "moves twice": """
              scheduler.step()
 +            scheduler.step()
-""",
-        "the rate from before any schedule": """
--            rates.append(optimizer.param_groups[0]["lr"])
-+            rates.append(scheduler.base_lrs[0])
 """,
     },
     "noise_scale": {

@@ -54,12 +54,32 @@ def same_gradients(when: str, tolerance: float = EXACT) -> Judge:
         there = np.abs(np.nan_to_num(wanted)) > 1e-9
         factors = mine[there] / wanted[there]
         if len(factors) and np.ptp(factors) < 1e-6 * abs(factors[0]):
-            return f"{when}, every gradient is {factors[0]:.4g} times the expected one."
+            named = _number_named(factors[0], expected)
+            return f"{when}, every gradient is {factors[0]:.4g} times the expected one.{named}"
         worst = int(np.argmax(np.nan_to_num(np.abs(mine - wanted), nan=0.0)))
         pair = float(mine[worst]), float(wanted[worst])
         return f"{when}, gradient {worst} of {len(wanted)} {mismatch_text(*pair)}{rounding_text(*pair)}"
 
     return judge
+
+
+def same_loss(got: Answers, expected: Answers) -> str | None:
+    """The loss is the reference's; says so where it is too large or too small by the number of something."""
+    mine, wanted = got.get("loss"), expected["loss"]
+    if equal(mine, wanted, TOLERANCE):
+        return None
+    named = _number_named(mine / wanted, expected) if type(mine) is float else ""
+    return f"the loss {mismatch_text(mine, wanted)}{rounding_text(mine, wanted)}{named}"
+
+
+def _number_named(factor: float, expected: Answers) -> str:
+    """Returns a sentence on the number that `factor` is, or is 1 divided by, of those that the probe names, or ''."""
+    for name, number in zip(expected.get("names", []), expected.get("numbers", []), strict=True):
+        if number > 1 and equal(factor, float(number), 1e-6):
+            return f" That is {number} times as much, and {number} is the number of {name}."
+        if number > 1 and equal(factor * number, 1.0, 1e-6):
+            return f" That is 1/{number} of it, and {number} is the number of {name}."
+    return ""
 
 
 def _numbers_like(mine: object, wanted: np.ndarray) -> bool:
@@ -426,7 +446,9 @@ def scales(got: Answers, expected: Answers) -> str | None:
     for case, kind, mine, wanted in zip(cases, got["types"], got["scales"], expected["scales"], strict=True):
         if not equal(mine, wanted, TOLERANCE):
             small = (
-                " A small number added to |G|^2 makes such a difference." if equal(mine, wanted, FAR_CLIPPED) else ""
+                " A result in fp32, or a small number added to |G|^2, makes such a difference."
+                if equal(mine, wanted, FAR_CLIPPED)
+                else ""
             )
             return f"the noise scale of {case} {mismatch_text(mine, wanted)}{small}"
         if not equal(kind, "float"):
@@ -470,7 +492,7 @@ EXERCISES = (
                 "returns the whole batch's mean loss, a float",
                 points=1,
                 probe="whole_batch",
-                judge=all_of(number_equals("loss", "the loss"), caller_keeps_tokens),
+                judge=all_of(same_loss, caller_keeps_tokens),
             ),
             Check(
                 "accumulate/sums",
@@ -513,7 +535,7 @@ EXERCISES = (
                 "leaves the model in the mode it is in, with its dropout",
                 points=1,
                 probe="in_both_modes",
-                judge=all_of(in_order, numbers_equal("losses", *OF_BOTH_MODES), modes_are_kept),
+                judge=all_of(in_order, modes_are_kept, numbers_equal("losses", *OF_BOTH_MODES)),
                 requires=("accumulate/loss", "accumulate/memory"),
             ),
         ),
@@ -545,7 +567,7 @@ EXERCISES = (
                 "returns the mean loss over all scored tokens, a float",
                 points=2,
                 probe="ragged",
-                judge=all_of(A_FLOAT, number_equals("loss", "the loss")),
+                judge=all_of(A_FLOAT, same_loss),
             ),
             Check(
                 "accumulate_tokens/empty",
@@ -583,8 +605,8 @@ EXERCISES = (
                     equals_reference("targets", 0, lambda *_: "the targets are changed after it: work on a copy."),
                     equals_reference("inputs", 0, lambda *_: "the inputs are changed after it: work on a copy."),
                     in_order,
-                    numbers_equal("losses", *OF_BOTH_MODES),
                     modes_are_kept,
+                    numbers_equal("losses", *OF_BOTH_MODES),
                     nothing_moved,
                 ),
             ),
@@ -768,7 +790,8 @@ EXERCISES = (
                 points=2,
                 probe="scheduled",
                 judge=all_of(
-                    a_list, same_list("rates", "the rates of several passes, each with a group that is not full")
+                    a_list,
+                    same_list("rates", "the rates of several passes, all but the last with a group that is not full"),
                 ),
                 requires=("train_epoch/leftover",),
             ),
@@ -783,7 +806,7 @@ EXERCISES = (
                         TOLERANCE,
                         lambda got, expected: f"the rate that is left at the end {mismatch_text(got, expected)}",
                     ),
-                    same_weights("after several passes, each with a group that is not full"),
+                    same_weights("after several passes, all but the last with a group that is not full"),
                 ),
                 requires=("train_epoch/leftover",),
             ),

@@ -211,6 +211,10 @@ def whole_batch(learner: ModuleType, seed: int) -> dict[str, Any]:
     model, (x, y) = make_model(seed, sure=30.0), make_batch(seed, k * size, tokens)
     before = weights(model)
     observed = _accumulated(learner.accumulate(model, x, y, k), model)
+    observed |= {
+        "names": ["micro-batches", "sequences per micro-batch", "tokens per micro-batch", "tokens in the batch"],
+        "numbers": [k, size, size * tokens, k * size * tokens],
+    }
     return observed | {"k": k, "moved": int((weights(model) != before).sum()), "tokens": tokens_of([(x, y)])}
 
 
@@ -289,9 +293,16 @@ def make_ragged(seed: int) -> list[MicroBatch]:
 
 def ragged(learner: ModuleType, seed: int) -> dict[str, Any]:
     """Accumulates micro-batches with different numbers of scored tokens, and large losses."""
-    model = make_model(seed, sure=30.0)
-    loss = learner.accumulate_tokens(model, tuple(make_ragged(seed)))
-    return {"type": type_name(loss), "loss": plain_number(loss), "gradients": gradients(model)}
+    model, micro_batches = make_model(seed, sure=30.0), make_ragged(seed)
+    targets = torch.cat([y.flatten() for _, y in micro_batches])
+    loss = learner.accumulate_tokens(model, tuple(micro_batches))
+    return {
+        "type": type_name(loss),
+        "loss": plain_number(loss),
+        "gradients": gradients(model),
+        "names": ["micro-batches", "scored tokens"],
+        "numbers": [len(micro_batches), int((targets != -100).sum())],
+    }
 
 
 def nothing_scored(learner: ModuleType, seed: int) -> dict[str, Any]:
@@ -564,7 +575,7 @@ def counts(learner: ModuleType, seed: int) -> dict[str, Any]:
 
 
 def scheduled(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Trains two or three passes of unequal length, with a learning rate that falls at every update."""
+    """Trains three or four passes, the last one of full groups, with a learning rate that falls at every update."""
     draw, model = random.Random(seed), make_model(seed)
     head, *rest = model.parameters()
     optimizer = torch.optim.SGD([{"params": rest, "lr": 0.1}, {"params": [head], "lr": 0.02}])
@@ -572,7 +583,7 @@ def scheduled(learner: ModuleType, seed: int) -> dict[str, Any]:
     k = draw.randrange(2, 5)
     # The leftovers of the first two passes would fit into one group.
     lengths = [draw.randrange(2, 4) * k + rest for rest in (1, draw.randrange(1, k), draw.randrange(1, k))]
-    lengths = lengths[: draw.randrange(2, 4)]
+    lengths = [*lengths[: draw.randrange(2, 4)], k * draw.randrange(1, 3)]
     passes = [Stream(make_micro_batches(seed + 10 * number, length)) for number, length in enumerate(lengths)]
     asked: list[int] = []  # passes that have been asked for
     started: list[int] = []  # their number at each update
