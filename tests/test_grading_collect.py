@@ -466,6 +466,34 @@ def test_a_notebook_alone_and_an_empty_folder_are_notes(tmp_path: Path) -> None:
     }
 
 
+def test_every_note_on_a_file_that_cannot_be_graded_has_a_way_out(tmp_path: Path) -> None:
+    other_lab = find_lab("04").stubs.read_text()
+    tree = {
+        "ada/exercises.py": "",
+        "bob/exercises.py": other_lab,
+        "cem/exercises.docx": "a text",
+        "dora/exercises.7z": "7z",
+        "eve/lab-04/exercises.py": other_lab,
+        "fay/a/exercises.py": "A",
+        "fay/b/exercises.py": "B",
+        "gus/exercises.pyc": "code",
+    }
+    source = make(tmp_path / "subs", tree)
+    (source / "hal" / "exercises.py").mkdir(parents=True)
+    notes = {student: submission.notes[-1] for (student, _), submission in grades(source).items()}
+    ends = {
+        "ada": "ada/exercises.py is empty: ask the student for exercises.py.",
+        "bob": "bob/exercises.py has the functions of lab 04: ask for the file of lab 02.",
+        "cem": "there is cem/exercises.docx. Ask the student for exercises.py.",
+        "dora": "Unpack dora/exercises.7z in its folder and run the same command with --resume.",
+        "eve": "The place of eve/lab-04/exercises.py names lab 04: grade that lab, or ask the student.",
+        "fay": "Leave only one and run the same command with --resume.",
+        "gus": "Ask the student for exercises.py.",
+        "hal": "can be read: ask the student for it and run the same command with --resume.",
+    }
+    assert {student: note for student, note in notes.items() if not note.endswith(ends[student])} == {}
+
+
 def test_two_students_of_one_name_are_named_in_notes(tmp_path: Path) -> None:
     roster = Roster((ADA, Student("ada2", "Lovelace", "Ada", "a2@x.org"), BOB))
     tree = {"Ada Lovelace/exercises.py": "A", "bob2/exercises.py": "B", f"{MOODLE}/exercises.py": "M"}

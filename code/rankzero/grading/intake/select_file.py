@@ -11,7 +11,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from rankzero.curriculum import Lab
+from rankzero.curriculum import Lab, all_labs
 from rankzero.errors import UserError
 from rankzero.grading.intake.archives import archive_stem
 from rankzero.grading.intake.gradescope_metadata import METADATA, METADATA_BYTES
@@ -28,6 +28,10 @@ MAX_NOTES = 6
 SAME_MOMENT_S = 2.0  # times that differ by less are those of one download or copy, or of a zip archive's two seconds
 
 _LAB = re.compile(r"(?<![A-Za-z])lab[-_ ]?0*(?P<number>\d{1,2})(?!\d)", re.IGNORECASE)
+_NO_CODE = re.compile(r"\.(pyc|docx?|odt|rtf|pdf|html?|7z|rar|zip|tar|gz|xz|bz2|png|jpe?g)$", re.IGNORECASE)
+_PACKED = re.compile(r"\.(7z|rar|zip|tar|gz|xz|bz2)$", re.IGNORECASE)
+_DEFINITION = re.compile(rb"^def (\w+)", re.MULTILINE)
+_RESUME = "run the same command with --resume"
 _CURRICULUM_FOLDERS = {"solutions", "solution", "tests"}  # of a clone, without files by the student
 
 
@@ -91,7 +95,9 @@ def select_file(
     unclear = {candidate.entry.path[:-1] for candidate in candidates if candidate.location == _ELSEWHERE}
     if len(unclear) > 1 and len(unclear) == len({candidate.entry.path[:-1] for candidate in candidates}):
         names = ", ".join(candidate.label for candidate in candidates[:3])
-        notes.append(f"Several files could be the submission for lab {lab.number}: {names}.")
+        notes.append(
+            f"Several files could be the submission for lab {lab.number}: {names}. Leave only one and {_RESUME}."
+        )
         return SelectedFile(None, notes=_few(notes))
     readable: list[tuple[_Candidate, bytes]] = []
     for candidate in candidates[:MAX_CANDIDATES]:
@@ -102,7 +108,8 @@ def select_file(
     if len(candidates) > MAX_CANDIDATES:
         notes.append(f"{len(candidates) - MAX_CANDIDATES} more files with such names were not read.")
     if not readable:
-        notes += [] if candidates else _missing_notes(handins, lab, only_lab)
+        unreadable = f"No exercises.py for lab {lab.number} can be read: ask the student for it and {_RESUME}."
+        notes += [unreadable] if candidates else _missing_notes(handins, lab, only_lab)
         return SelectedFile(None, notes=_few(notes))
     selected, data = min(readable, key=lambda pair: _is_stub(pair[1], lab))
     digests = {sha256(content).hexdigest(): (candidate, content) for candidate, content in readable[::-1]}
@@ -112,6 +119,7 @@ def select_file(
             break
     if _is_stub(data, lab):
         notes.append(f"{selected.label} is as it was given: nothing is written in it.")
+    notes += _foreign_notes(selected.label, data, lab)
     for candidate, other in readable:
         if other != data and not _is_stub(other, lab):
             newer = ", which is newer" if _is_newer(selected, candidate) else ""
@@ -119,6 +127,18 @@ def select_file(
     submitted_at, time_notes = _submission_time(selected.handin, selected.entry)
     passed_over = tuple(sorted(digests.keys() - {sha256(data).hexdigest()}))
     return SelectedFile(data, submitted_at, _few([*notes, *time_notes]), passed_over)
+
+
+def _foreign_notes(name: str, data: bytes, lab: Lab) -> list[str]:
+    """Returns a note on a file that is empty, or has another lab's functions and none of this lab's."""
+    if not data.strip():
+        return [f"{name} is empty: ask the student for exercises.py."]
+    functions = {other.number: _DEFINITION.findall(_read_cached(other.stubs)) for other in all_labs()}
+    defined = {*_DEFINITION.findall(data)}
+    if not defined or defined.intersection(functions[lab.number]):
+        return []
+    owners = [number for number, names in functions.items() if names and defined.issuperset(names)]
+    return [f"{name} has the functions of lab {number}: ask for the file of lab {lab.number}." for number in owners[:1]]
 
 
 def select_notebook(handins: Sequence[Handin], lab: Lab, only_lab: bool) -> bytes | None:
@@ -231,16 +251,27 @@ def _missing_notes(handins: Sequence[Handin], lab: Lab, only_lab: bool) -> list[
     sentence = f"No exercises.py for lab {lab.number} was found in {names}{alternatives}."
     if not only_lab and any(is_code(path) and not _lab_number(handin, path) for handin, path in files):
         sentence += f" With several labs, a file's place must name its lab, as lab-{lab.number}/exercises.py does."
-    elif misnamed := _misnamed(files):
+    elif misnamed := _misnamed(files, lab):
         handin, path = misnamed
         name = f"{handin.students[0].student_id}.py" if handin.is_file else "exercises.py"
-        sentence += f" If {label(handin, path)} is the submission, rename it to {printable(name)} and run the same "
-        sentence += "command with --resume."
+        sentence += f" If {label(handin, path)} is the submission, rename it to {printable(name)} and {_RESUME}."
+    elif packed := [label(*file) for file in files if _PACKED.search(file[1][-1])]:
+        sentence += f" Unpack {packed[0]} in its folder and {_RESUME}."
+    elif elsewhere := [
+        (label(*file), number) for file in files if (number := _lab_number(*file)) not in ("", lab.number)
+    ]:
+        sentence += f" The place of {elsewhere[0][0]} names lab {elsewhere[0][1]}: grade that lab, or ask the student."
+    else:
+        sentence += " Ask the student for exercises.py."
     return [*notes[:3], sentence]
 
 
-def _misnamed(files: Sequence[tuple[Handin, tuple[str, ...]]]) -> tuple[Handin, tuple[str, ...]] | None:
-    """Returns the file whose name is most like exercises.py, or else the only .py file; None if there is none."""
+def _misnamed(files: Sequence[tuple[Handin, tuple[str, ...]]], lab: Lab) -> tuple[Handin, tuple[str, ...]] | None:
+    """Returns the file whose name is most like exercises.py, or else the only .py file; None if there is none.
+
+    Files that are no text, and files whose place names another lab, do not count.
+    """
+    files = [file for file in files if not _NO_CODE.search(file[1][-1]) and _lab_number(*file) in ("", lab.number)]
 
     def likeness(file: tuple[Handin, tuple[str, ...]]) -> float:
         return difflib.SequenceMatcher(None, file[1][-1].lower().partition(".")[0], "exercises").ratio()
