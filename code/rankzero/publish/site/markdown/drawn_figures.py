@@ -34,12 +34,11 @@ class ReplacePictures(SphinxTransform):
                 if figure is None or not block:
                     log.warning("%r is no figure that is closed: run `make sync`", match["name"], location=raw)
                     continue
+                for node in block:
+                    raw.parent.remove(node)
                 svg = figure.file("light").read_text(encoding="utf-8")
                 drawing = drawn_figure("", svg=themes.inline(svg, figure.description))
                 drawing += [node for node in block if isinstance(node, nodes.paragraph)]
-                for node in block:
-                    if node.parent is raw.parent:
-                        node.parent.remove(node)
                 raw.replace_self(drawing)
 
 
