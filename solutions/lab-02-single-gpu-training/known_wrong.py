@@ -410,7 +410,7 @@ KNOWN_WRONG = (
     KnownWrong(
         "padding_still_updates",
         fails=("train_step/edges",),
-        read="handbook/optimizers.md#no-slope-a-slope-of-zero-a-sparse-one",
+        read="handbook/optimizers.md#no-gradient-a-gradient-of-zero-a-sparse-gradient",
         explanation="""A batch of nothing but padding still updates the weights. Its gradient is 0, but AdamW moves a
         weight whose gradient is 0: by its average of earlier gradients, and by weight decay.""",
         change="""
@@ -1100,7 +1100,7 @@ def learning_rate(step, peak, warmup_steps, total_steps, floor):
     KnownWrong(
         "rate_ignored",
         fails=("overfit_one_batch/losses", "overfit_one_batch/gives-up"),
-        read="handbook/optimizers.md#which-when",
+        read="handbook/optimizers.md#choosing-an-optimizer",
         explanation="""The argument `lr` is not used: the optimizer has its own rate, which is 0.001 for AdamW unless
         told otherwise. With lr=0 the weights must not move.""",
         change="""
@@ -1122,7 +1122,7 @@ def learning_rate(step, peak, warmup_steps, total_steps, floor):
     KnownWrong(
         "plain_sgd",
         fails=("overfit_one_batch/losses",),
-        read="handbook/optimizers.md#which-when",
+        read="handbook/optimizers.md#choosing-an-optimizer",
         explanation="""The optimizer is SGD, which multiplies the gradient by the rate and remembers nothing. The
         contract asks for AdamW, whose steps are about as long as the rate whatever the gradient's size.""",
         change="""

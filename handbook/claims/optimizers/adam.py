@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 from torch.optim import Adam, Optimizer, RMSprop
 
+from rankzero.claims.chart import Chart, Charted
 from rankzero.claims.claim import claim
 
 from .shared import constant, moves, noise, rms
@@ -39,9 +40,9 @@ def first_step() -> Mapping[str, float]:
     unit="times lr",
 )
 def signal_and_noise() -> Mapping[str, float]:
-    """Feeds Adam 1,000 weights with gradients of a fixed mean and deviation 1 (or 0) and averages 1,000 moves.
+    """Gives 1,000 weights gradients of a fixed mean and standard deviation 1 (or 0), and averages 1,000 updates.
 
-    The rms is of the last moves. 0.23 is the square root of (1 - beta1) / (1 + beta1), an average's noise.
+    The rms is of the last 200 updates. 0.23 is the square root of (1 - beta1) / (1 + beta1), an average's noise.
     """
 
     def adam(gradients: list[Tensor]) -> list[Tensor]:
@@ -78,7 +79,7 @@ class Uncorrected(Optimizer):
 
 @claim(
     "adam-without-bias-correction",
-    "Without bias correction and with a gradient that stays, Adam's first step is {expected[0.999, first]} times the "
+    "Without bias correction and with a constant gradient, Adam's first step is {expected[0.999, first]} times the "
     "rate and the twelfth, the longest, {expected[0.999, longest]} times; with beta2 = 0.95 they are "
     "{expected[0.95, first]} and {expected[0.95, longest]:.2f}.",
     expected={"0.999, first": 3.16, "0.999, longest": 6.57, "0.95, first": 0.45, "0.95, longest": 1.10},
@@ -86,12 +87,12 @@ class Uncorrected(Optimizer):
     unit="times lr",
 )
 def without_bias_correction() -> Mapping[str, float]:
-    """Makes 100 updates of one weight with gradient 1 and takes the first move and the largest."""
-    found: dict[str, float] = {}
+    """Makes 100 updates of one weight with gradient 1 and takes the first and the largest."""
+    lengths: dict[str, float] = {}
     for beta2 in (0.999, 0.95):
         steps = [step.item() for step in moves(lambda p, b=beta2: Uncorrected(p, 1.0, b), constant(1, 100))]  # type: ignore[misc]
-        found |= {f"{beta2}, first": steps[0], f"{beta2}, longest": max(steps)}
-    return found
+        lengths |= {f"{beta2}, first": steps[0], f"{beta2}, longest": max(steps)}
+    return lengths
 
 
 @claim(
@@ -103,7 +104,7 @@ def without_bias_correction() -> Mapping[str, float]:
     unit="times lr",
 )
 def when_gradients_grow() -> Mapping[str, float]:
-    """Makes 3,000 updates of one weight with gradient 0.001, then 100 with gradient 1, and takes the largest move."""
+    """Makes 3,000 updates of one weight with gradient 0.001, then 100 with gradient 1, and takes the largest."""
     gradients = constant(1e-3, 3000) + constant(1, 100)
     return {
         str(beta2): max(
@@ -123,17 +124,30 @@ def when_gradients_grow() -> Mapping[str, float]:
     tolerance=0.1,
     unit="times the usual step",
 )
-def after_one_bad_batch() -> Mapping[str, float]:
-    """Feeds 1,000 weights noise, one batch of it times 100; compares the rms of moves with that before."""
-    gradients = noise(1700)
+def after_one_bad_batch() -> Charted:
+    """Gives 1,000 weights gradients of noise, in one batch 100 times as large; divides rms steps by those before.
+
+    The chart averages over 1 step up to the 20th after the bad batch and over 10 steps further on.
+    """
+    gradients = noise(1900)
     gradients[1400] = 100 * gradients[1400]
-    found = {}
+    lengths, lines = {}, {}
     for beta2 in (0.999, 0.95):
         steps = moves(lambda p, b=beta2: Adam(p, lr=1.0, betas=(0.9, b)), gradients)  # type: ignore[misc]
         usual = rms(torch.stack(steps[1300:1400]))
-        found[f"{beta2}, next"] = rms(steps[1400]) / usual
-        found[f"{beta2}, later"] = rms(torch.stack(steps[1580:1620])) / usual
-    return found
+        lengths[f"{beta2}, next"] = rms(steps[1400]) / usual
+        lengths[f"{beta2}, later"] = rms(torch.stack(steps[1580:1620])) / usual
+        windows = [(t, t + 1) for t in range(-20, 20)] + [(t, t + 10) for t in range(20, 500, 10)]
+        sizes = [rms(torch.stack(steps[1400 + first : 1400 + last])) / usual for first, last in windows]
+        lines[f"β₂ = {beta2}"] = [(first, size, size, size) for (first, _), size in zip(windows, sizes, strict=True)]
+    chart = Chart(
+        title="Adam's steps around one batch whose gradients are 100 times too large",
+        x="updates after the bad batch",
+        y="length of the step, in usual steps",
+        lines=lines,
+        log="y",
+    )
+    return Charted(lengths, chart)
 
 
 @claim(
@@ -143,9 +157,9 @@ def after_one_bad_batch() -> Mapping[str, float]:
     unit="NaN among 2 weights",
 )
 def epsilon_in_fp16() -> Mapping[str, float]:
-    """Makes one update of two weights of 1 with gradients 0 and 1, and counts what is not a number."""
+    """Makes one update of two weights of 1 with gradients 0 and 1, and counts the weights that are NaN."""
 
-    def not_numbers(dtype: torch.dtype, eps: float) -> int:
+    def nan_weights(dtype: torch.dtype, eps: float) -> int:
         weights = torch.ones(2, dtype=dtype, requires_grad=True)
         optimizer = Adam([weights], lr=1e-1, eps=eps)
         weights.grad = torch.tensor([0.0, 1.0], dtype=dtype)
@@ -153,7 +167,7 @@ def epsilon_in_fp16() -> Mapping[str, float]:
         return int(weights.isnan().sum())
 
     return {
-        "1e-8": not_numbers(torch.float16, 1e-8),
-        "1e-7": not_numbers(torch.float16, 1e-7),
-        "1e-8, bf16": not_numbers(torch.bfloat16, 1e-8),
+        "1e-8": nan_weights(torch.float16, 1e-8),
+        "1e-7": nan_weights(torch.float16, 1e-7),
+        "1e-8, bf16": nan_weights(torch.bfloat16, 1e-8),
     }

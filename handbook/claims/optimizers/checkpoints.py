@@ -13,8 +13,8 @@ from .shared import moves, noise, rms
 
 @claim(
     "optimizer-state-goes-by-position",
-    "load_state_dict gives state to parameters by their order, not by name: with two of a shape swapped it says "
-    "nothing, and each gets the other's averages. It also puts the saved rate over the one you asked for.",
+    "load_state_dict gives state to parameters by their order, not by name: two parameters of one shape that are "
+    "swapped get each other's averages, without an error. It also replaces the constructor's rate by the saved one.",
     expected={"average saved of a": 0.1, "average loaded into a": 10, "rate asked for": 0.5, "rate loaded": 0.1},
     tolerance=1e-6,
     unit="",
@@ -45,7 +45,7 @@ def state_by_position() -> Mapping[str, float]:
     unit="times the usual step",
 )
 def lost_state() -> float:
-    """Feeds 10,000 weights 300 batches of noise; divides the rms of a new Adam's first move by that of the old."""
+    """Updates 10,000 weights with 300 batches of noise; divides a new Adam's first update by the old Adam's, as rms."""
     gradients = noise(300, size=10_000)
     usual = rms(moves(lambda p: Adam(p, lr=1.0), gradients)[-1])
     return rms(moves(lambda p: Adam(p, lr=1.0), gradients[-1:])[0]) / usual

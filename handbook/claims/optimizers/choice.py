@@ -15,7 +15,7 @@ from rankzero.claims.toolkit.counting_gpt import STEPS, excess
     "{expected[SGD, 0.03]:.1f} behind.",
     expected={"AdamW, 0.03": 0.07, "SGD, 1.0": 0.10, "SGD, 0.03": 1.84},
     tolerance=0.05,
-    unit="nats a token above the floor",
+    unit="nats per token above the floor",
 )
 def sgd_against_adamw() -> Mapping[str, float]:
     """Trains a tiny GPT for 100 steps with a cosine to 0, in float64, and scores it on new text."""

@@ -13,7 +13,8 @@ from .shared import Make
 
 @claim(
     "none-is-skipped-zero-is-not",
-    "A weight without gradient stays; one with a gradient of 0 is moved by momentum's and Adam's memory, and decayed.",
+    "A weight without a gradient stays; a weight with gradient 0 is moved by momentum's and Adam's averages, and "
+    "decays.",
     expected={"momentum, None": 0, "momentum, zero": 1, "AdamW, None": 0, "AdamW, zero": 1, "AdamW new, zero": 1},
     unit="weights of 1 moved",
 )

@@ -12,7 +12,7 @@ from .shared import constant, moves
 
 @claim(
     "momentum-multiplies-the-rate",
-    "With momentum 0.9 and a gradient that stays, PyTorch's step grows to {expected[200th step]} times lr · g; with "
+    "With momentum 0.9 and a constant gradient, PyTorch's step grows to {expected[200th step]} times lr · g; with "
     "dampening 0.9 it stays at 1.",
     expected={"first step": 1, "200th step": 10, "200th, dampening 0.9": 1},
     tolerance=1e-6,
@@ -52,7 +52,7 @@ def momentum_after_a_cut() -> Mapping[str, float]:
 
 @claim(
     "nesterov-is-the-look-ahead-point",
-    "PyTorch's Nesterov weights are the textbook's look-ahead points: what the textbook computes gradients at.",
+    "PyTorch's Nesterov weights are the textbook's look-ahead points, at which the textbook computes gradients.",
     expected=0,
     tolerance=1e-14,
     unit="largest distance",

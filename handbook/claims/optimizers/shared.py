@@ -1,4 +1,4 @@
-"""Models, measurements and sources that the claims of handbook/optimizers.md share."""
+"""Updates and gradients that the claims of handbook/optimizers.md share."""
 
 from collections.abc import Callable, Iterable
 
@@ -10,9 +10,9 @@ Make = Callable[[list[Tensor]], Optimizer]
 
 
 def moves(make: Make, gradients: Iterable[Tensor]) -> list[Tensor]:
-    """Returns the way of a float64 weight tensor that begins at 0 in each step, against the sign of the gradient."""
+    """Returns each update of a float64 weight tensor that starts at 0, positive where the weight decreases."""
     weights: Tensor | None = None
-    found = []
+    updates = []
     for gradient in gradients:
         if weights is None:
             weights = torch.zeros_like(gradient, requires_grad=True)
@@ -20,17 +20,17 @@ def moves(make: Make, gradients: Iterable[Tensor]) -> list[Tensor]:
         before = weights.detach().clone()
         weights.grad = gradient.clone()
         optimizer.step()
-        found.append(before - weights.detach())
-    return found
+        updates.append(before - weights.detach())
+    return updates
 
 
 def constant(value: float, steps: int) -> list[Tensor]:
-    """The same gradient of one number, again and again."""
+    """Returns the gradient of one weight, the same in each of `steps` steps."""
     return [torch.full((1,), value, dtype=torch.float64)] * steps
 
 
 def noise(steps: int, size: int = 1000, mean: float = 0.0) -> list[Tensor]:
-    """Gradients of `size` independent numbers with variance 1."""
+    """Returns gradients of `size` weights in `steps` steps, independent random numbers with variance 1."""
     generator = torch.Generator().manual_seed(0)
     return [mean + torch.randn(size, dtype=torch.float64, generator=generator) for _ in range(steps)]
 

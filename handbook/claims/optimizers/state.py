@@ -10,6 +10,7 @@ from torch.optim import SGD, Adafactor, Adagrad, AdamW, Muon, RMSprop
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from rankzero.claims.chart import Chart, Charted
 from rankzero.claims.claim import claim
 from rankzero.claims.toolkit.lab_model import make_batch, make_model, token_loss
 from rankzero.ledger.measure import storage_bytes
@@ -18,7 +19,7 @@ from .shared import Make
 
 
 def _state_bytes(make: Make, matrices_only: bool = False) -> float:
-    """Bytes of state a parameter after one step of Lab 02's GPT, step counts left out."""
+    """Returns bytes of state per parameter after one step of Lab 02's GPT, step counts left out."""
     model = make_model()
     parameters: list[Tensor] = [p for p in model.parameters() if p.dim() == 2 or not matrices_only]
     optimizer = make(parameters)
@@ -36,7 +37,7 @@ def _state_bytes(make: Make, matrices_only: bool = False) -> float:
 @claim(
     "state-by-optimizer",
     "fp32 state of Lab 02's GPT: SGD 0, momentum 4, RMSprop 4, Adagrad 4, AdamW {expected[AdamW]}, AMSGrad "
-    "{expected[AMSGrad]}, Adafactor {expected[Adafactor]}, Muon 4 (of its matrices) bytes a parameter.",
+    "{expected[AMSGrad]}, Adafactor {expected[Adafactor]}, Muon 4 (of its matrices) bytes per parameter.",
     expected={
         "SGD": 0,
         "momentum": 4,
@@ -48,10 +49,10 @@ def _state_bytes(make: Make, matrices_only: bool = False) -> float:
         "Muon": 4,
     },
     tolerance=0.005,
-    unit="B a parameter",
+    unit="B per parameter",
 )
 def state_by_optimizer() -> Mapping[str, float]:
-    """Takes a step with each optimizer of torch.optim and counts the bytes of its state, step counts left out.
+    """Makes an update with each optimizer of torch.optim and counts the bytes of its state, step counts left out.
 
     The tolerance is Adafactor's: its rows and columns depend on the shapes.
     """
@@ -113,7 +114,7 @@ def _second_step(**options: bool) -> _WatchStep:
     unit="operations",
 )
 def adamw_calls() -> Mapping[str, float]:
-    """Counts what the second step dispatches on the CPU."""
+    """Counts the operations that the second step dispatches on the CPU."""
     return {
         "loop": _second_step(foreach=False).calls,
         "foreach": _second_step(foreach=True).calls,
@@ -123,15 +124,15 @@ def adamw_calls() -> Mapping[str, float]:
 
 @claim(
     "adamw-temporaries-of-a-step",
-    "Meanwhile it holds temporaries: three of the largest tensor in the loop, 4 bytes a parameter with foreach=True, "
-    "none with fused=True.",
+    "During a step AdamW holds temporary tensors: three of the largest tensor in the loop, 4 bytes per parameter "
+    "with foreach=True, none with fused=True.",
     expected={"loop": 3 * 4 * 512 * 128, "foreach": 4 * 808_064, "fused": 0},
     unit="B",
 )
 def adamw_temporaries() -> Mapping[str, float]:
-    """Adds up, operation by operation, the bytes of new tensors that are alive, and takes the most.
+    """Adds up, operation by operation, the bytes of new tensors in memory, and takes the largest sum.
 
-    The third is the tensor before's: its name lives until the next one takes it.
+    The third is left over from the tensor before: its name keeps it until the next tensor takes the name.
     """
     return {
         "loop": _second_step(foreach=False).peak,
@@ -148,8 +149,8 @@ def adamw_temporaries() -> Mapping[str, float]:
     unit="",
     source="[Muon](https://kellerjordan.github.io/posts/muon/)",
 )
-def muon_singular_values() -> Mapping[str, float]:
-    """Gives torch.optim.Muon a 64 x 64 gradient with those singular values and takes those of the step at rate 1.
+def muon_singular_values() -> Charted:
+    """Gives torch.optim.Muon a 64 x 64 gradient with those singular values and takes those of the update at rate 1.
 
     The tolerance is the claim: its five iterations in bf16 are meant to be rough.
     """
@@ -158,7 +159,15 @@ def muon_singular_values() -> Mapping[str, float]:
     right, _ = torch.linalg.qr(torch.randn(64, 64))
     weights = torch.zeros(64, 64, requires_grad=True)
     optimizer = Muon([weights], lr=1.0, weight_decay=0.0)
-    weights.grad = left @ torch.diag(torch.linspace(1, 10, 64)) @ right
+    before = torch.linspace(10, 1, 64)
+    weights.grad = left @ torch.diag(before) @ right
     optimizer.step()
     values = torch.linalg.svdvals(weights.detach())
-    return {"smallest": values.min().item(), "largest": values.max().item()}
+    lines = {
+        name: [(index + 1, size, size, size) for index, size in enumerate(sizes.tolist())]
+        for name, sizes in (("gradient", before), ("update", values))
+    }
+    chart = Chart(
+        title="Singular values before and after Muon", x="singular value, by size", y="size", lines=lines, log="y"
+    )
+    return Charted({"smallest": values.min().item(), "largest": values.max().item()}, chart)

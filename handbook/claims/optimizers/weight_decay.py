@@ -27,8 +27,8 @@ from .shared import noise
     unit="of the weight left",
 )
 def l2_inside_adam() -> Mapping[str, float]:
-    """Starts 1,000 weights at 1 and feeds them noise of three sizes, which pushes nowhere on average; takes means."""
-    found = {}
+    """Starts 1,000 weights at 1, updates them with noise of three sizes, whose mean is 0, and takes their mean."""
+    left = {}
     gradients = noise(1000)
     for kind in (Adam, AdamW):
         for scale in (0.01, 1, 100):
@@ -37,8 +37,8 @@ def l2_inside_adam() -> Mapping[str, float]:
             for gradient in gradients:
                 weights.grad = scale * gradient
                 optimizer.step()
-            found[f"{kind.__name__}, g {scale}"] = weights.mean().item()
-    return found
+            left[f"{kind.__name__}, g {scale}"] = weights.mean().item()
+    return left
 
 
 @claim(
