@@ -338,7 +338,7 @@ def share_lost(gradients, scale, dtype):
     KnownWrong(
         "never_below_one",
         fails=("update_scale/backs-off",),
-        read="handbook/precision.md#a-scale-that-finds-itself",
+        read="handbook/precision.md#the-search-for-the-scale",
         explanation="""The scale stops falling at 1. A model whose gradients are too large even without a scale would
         overflow at every step from then on, and never update again. Below 1 the scale makes them smaller, which is then
         what they need.""",
@@ -350,7 +350,7 @@ def share_lost(gradients, scale, dtype):
     KnownWrong(
         "overflow_raises_the_scale",
         fails=("update_scale/backs-off", "update_scale/grows"),
-        read="handbook/precision.md#a-scale-that-finds-itself",
+        read="handbook/precision.md#the-search-for-the-scale",
         explanation="""An overflow doubles the scale and success halves it. It is the other way round: an overflow says
         that the scaled gradients are too large for fp16, so the scale has to fall.""",
         change="""
@@ -364,7 +364,7 @@ def share_lost(gradients, scale, dtype):
     KnownWrong(
         "starts_over_at_65536",
         fails=("update_scale/backs-off",),
-        read="handbook/precision.md#a-scale-that-finds-itself",
+        read="handbook/precision.md#the-search-for-the-scale",
         explanation="""An overflow sets the scale to 65,536. If that is too large, the next step overflows again, and so
         does every step after it: the run stands still and its loss looks like a plateau. Each overflow has to halve the
         scale that was too large.""",
@@ -387,7 +387,7 @@ def share_lost(gradients, scale, dtype):
     KnownWrong(
         "whole_numbers_only",
         fails=("update_scale/backs-off",),
-        read="handbook/precision.md#a-scale-that-finds-itself",
+        read="handbook/precision.md#the-search-for-the-scale",
         explanation="""The scale is halved in whole numbers, as // 2 does, so half of 1 is 0. A scale of 0 makes every
         gradient 0 for good. The scale has no limit on either side: below 1 it goes on with 0.5.""",
         change="""
@@ -421,7 +421,7 @@ def share_lost(gradients, scale, dtype):
     KnownWrong(
         "a_step_late",
         fails=("update_scale/grows",),
-        read="handbook/precision.md#a-scale-that-finds-itself",
+        read="handbook/precision.md#the-search-for-the-scale",
         explanation="""The scale doubles one good step too late. The step that completes the interval is the step that
         doubles it: of `growth_interval` good steps in a row, the last.""",
         change="""
@@ -432,7 +432,7 @@ def share_lost(gradients, scale, dtype):
     KnownWrong(
         "count_kept_after_growth",
         fails=("update_scale/grows",),
-        read="handbook/precision.md#a-scale-that-finds-itself",
+        read="handbook/precision.md#the-search-for-the-scale",
         explanation="""After the scale has grown, the count of good steps goes on instead of starting at 0, and the
         scale does not grow a second time. Each growth has to be followed by a new interval.""",
         change="""
@@ -443,7 +443,7 @@ def share_lost(gradients, scale, dtype):
     KnownWrong(
         "grows_at_every_step",
         fails=("update_scale/grows",),
-        read="handbook/precision.md#a-scale-that-finds-itself",
+        read="handbook/precision.md#the-search-for-the-scale",
         explanation="""Once the first interval is complete, the scale doubles at every good step. It climbs until it
         overflows, and every few steps one is thrown away. Each growth has to set the count of good steps to 0.""",
         change="""
@@ -456,7 +456,7 @@ def share_lost(gradients, scale, dtype):
     KnownWrong(
         "interval_is_2000",
         fails=("update_scale/grows",),
-        read="handbook/precision.md#a-scale-that-finds-itself",
+        read="handbook/precision.md#the-search-for-the-scale",
         explanation="""The scale does not grow where `growth_interval` is less than 2000. 2000 is the default; a short
         run, or a test, asks for less.""",
         change="""
@@ -467,7 +467,7 @@ def share_lost(gradients, scale, dtype):
     KnownWrong(
         "never_grows",
         fails=("update_scale/grows",),
-        read="handbook/precision.md#a-scale-that-finds-itself",
+        read="handbook/precision.md#the-search-for-the-scale",
         explanation="""The scale never grows, although good steps are counted. One bad batch costs a factor of 2 for the
         rest of the run, and after a few of them small gradients are lost as if there were no scale.""",
         change="""
@@ -478,7 +478,7 @@ def share_lost(gradients, scale, dtype):
     KnownWrong(
         "nobody_counts",
         fails=("update_scale/grows",),
-        read="handbook/precision.md#a-scale-that-finds-itself",
+        read="handbook/precision.md#the-search-for-the-scale",
         explanation="""A good step leaves the count where it is, so an interval is never completed and the scale never
         grows. The count that comes back has to include the step at hand.""",
         change="""
@@ -514,7 +514,7 @@ def share_lost(gradients, scale, dtype):
     KnownWrong(
         "count_kept_after_overflow",
         fails=("update_scale/counts-anew",),
-        read="handbook/precision.md#a-scale-that-finds-itself",
+        read="handbook/precision.md#the-search-for-the-scale",
         explanation="""After an overflow the count of good steps goes on. The scale then grows soon after it has just
         been found too large, and overflows again. The interval is one of good steps in a row.""",
         change="""
@@ -584,7 +584,7 @@ def share_lost(gradients, scale, dtype):
     KnownWrong(
         "a_hundred_steps",
         fails=("update_scale/default",),
-        read="handbook/precision.md#a-scale-that-finds-itself",
+        read="handbook/precision.md#the-search-for-the-scale",
         explanation="""Without `growth_interval` the scale grows before 2000 good steps are over. Each growth past the
         largest scale that works costs a skipped step. At 2000 that is one step in 2,000; at 100 it is one in a
         hundred.""",
@@ -596,7 +596,7 @@ def share_lost(gradients, scale, dtype):
     KnownWrong(
         "never_divided",
         fails=("unscale/divides",),
-        read="handbook/precision.md#a-scale-that-finds-itself",
+        read="handbook/precision.md#the-search-for-the-scale",
         explanation="""The gradients are what they were: nothing divides them, or only a copy. The optimizer gets them
         65,536 times too large: SGD jumps, clipping cuts every step to its limit, and AdamW hides both. One common
         cause: model.parameters() is a generator, and a second loop over it finds nothing.""",
@@ -607,7 +607,7 @@ def share_lost(gradients, scale, dtype):
     KnownWrong(
         "scaled_once_more",
         fails=("unscale/divides", "unscale/large"),
-        read="handbook/precision.md#a-scale-that-finds-itself",
+        read="handbook/precision.md#the-search-for-the-scale",
         explanation="""The gradients are multiplied by the scale a second time instead of divided. Backward has
         multiplied them already, because the loss was.""",
         change="""
@@ -618,7 +618,7 @@ def share_lost(gradients, scale, dtype):
     KnownWrong(
         "weights_divided",
         fails=("unscale/divides",),
-        read="handbook/precision.md#a-scale-that-finds-itself",
+        read="handbook/precision.md#the-search-for-the-scale",
         explanation="""The parameters change, not their gradients alone. After one step the model is gone: each weight
         is 65,536 times smaller.""",
         change="""
@@ -640,7 +640,7 @@ def share_lost(gradients, scale, dtype):
     KnownWrong(
         "new_gradients",
         fails=("unscale/in-place",),
-        read="handbook/precision.md#a-scale-that-finds-itself",
+        read="handbook/precision.md#the-search-for-the-scale",
         explanation="""The divided gradients are new tensors, or lie in new memory: for a moment there are two sets of
         gradients, and code that refers to the old tensors (DDP's buckets do) still sees scaled numbers. div_ divides
         what is there.""",
@@ -652,7 +652,7 @@ def share_lost(gradients, scale, dtype):
     KnownWrong(
         "any_for_all",
         fails=("unscale/finite",),
-        read="handbook/precision.md#a-scale-that-finds-itself",
+        read="handbook/precision.md#the-search-for-the-scale",
         explanation="""A gradient counts as finite if any of its numbers is. One inf among a million is enough to spoil
         the weights: all of them have to be finite.""",
         change="""
@@ -663,7 +663,7 @@ def share_lost(gradients, scale, dtype):
     KnownWrong(
         "first_gradient_only",
         fails=("unscale/finite", "unscale/large"),
-        read="handbook/precision.md#a-scale-that-finds-itself",
+        read="handbook/precision.md#the-search-for-the-scale",
         explanation="""Only the first gradient that is not finite is reported. The others are missing from the list, so
         the list cannot say whether one layer overflows or all of them.""",
         change="""
@@ -674,7 +674,7 @@ def share_lost(gradients, scale, dtype):
     KnownWrong(
         "stops_at_the_first_bad",
         fails=("unscale/finite", "unscale/large", "unscale/all"),
-        read="handbook/precision.md#a-scale-that-finds-itself",
+        read="handbook/precision.md#the-search-for-the-scale",
         explanation="""Nothing happens after the first gradient that is not finite. The gradients after it keep their
         scale, and code that logs their norms or adds up micro-batches sees two kinds of gradients. Note the position,
         and go on.""",
@@ -686,7 +686,7 @@ def share_lost(gradients, scale, dtype):
     KnownWrong(
         "nan_is_not_infinite",
         fails=("unscale/finite",),
-        read="handbook/precision.md#a-scale-that-finds-itself",
+        read="handbook/precision.md#the-search-for-the-scale",
         explanation="""inf is found, nan is not. An overflow in the middle of backward often arrives as nan, from inf -
         inf or 0 * inf. The update then writes nan into the weights, and no later step can repair them.""",
         change="""
@@ -697,7 +697,7 @@ def share_lost(gradients, scale, dtype):
     KnownWrong(
         "only_plus_infinity",
         fails=("unscale/finite",),
-        read="handbook/precision.md#a-scale-that-finds-itself",
+        read="handbook/precision.md#the-search-for-the-scale",
         explanation="""-inf is not found. Half of all overflows are negative, and the largest number of a gradient says
         nothing about its smallest.""",
         change="""
@@ -736,7 +736,7 @@ def unscale(parameters, scale):
     KnownWrong(
         "looks_at_the_norm",
         fails=("unscale/large",),
-        read="handbook/precision.md#a-scale-that-finds-itself",
+        read="handbook/precision.md#the-search-for-the-scale",
         explanation="""Large finite gradients are reported as not finite: their norms, or their squares, are inf. Large
         gradients are what clipping is for; skipping is for numbers that are inf or nan themselves.""",
         change="""
@@ -747,7 +747,7 @@ def unscale(parameters, scale):
     KnownWrong(
         "looks_at_the_sum",
         fails=("unscale/large",),
-        read="handbook/precision.md#a-scale-that-finds-itself",
+        read="handbook/precision.md#the-search-for-the-scale",
         explanation="""Some large finite gradients are reported as not finite: their sum is inf. A sum does become inf
         or nan if any number is, but finite numbers can add up to inf as well. Then good steps are skipped. Test the
         numbers, or a sum of zeros made of them (0 * g).""",
@@ -759,7 +759,7 @@ def unscale(parameters, scale):
     KnownWrong(
         "bad_gradients_undivided",
         fails=("unscale/all",),
-        read="handbook/precision.md#a-scale-that-finds-itself",
+        read="handbook/precision.md#the-search-for-the-scale",
         explanation="""A gradient with a number that is not finite keeps its scale; only the finite gradients are
         divided. Code that logs the norms after a skipped step then sees two kinds of gradients. Divide first, and look
         afterwards.""",
@@ -812,7 +812,7 @@ def unscale(parameters, scale):
     KnownWrong(
         "last_loss_reported",
         fails=("scaled_step/loss", "scaled_step/formats"),
-        read="handbook/precision.md#a-scale-that-finds-itself",
+        read="handbook/precision.md#the-search-for-the-scale",
         explanation="""The function returns the loss of the last micro-batch. Logged, it is the loss of a smaller batch
         than the update follows. The mean over all micro-batches belongs to the update.""",
         change="""
@@ -823,7 +823,7 @@ def unscale(parameters, scale):
     KnownWrong(
         "updates_every_micro_batch",
         fails=("scaled_step/loss", "scaled_step/update", "scaled_step/scaled", "scaled_step/formats"),
-        read="handbook/precision.md#a-scale-that-finds-itself",
+        read="handbook/precision.md#the-search-for-the-scale",
         explanation="""Every micro-batch gets an update of its own. That is training with small batches, and several
         times as many updates as the schedule counts. The gradients of all micro-batches add up first; then comes one
         update.""",
@@ -880,7 +880,7 @@ def unscale(parameters, scale):
     KnownWrong(
         "updates_follow_the_sum",
         fails=("scaled_step/update", "scaled_step/scaled"),
-        read="handbook/precision.md#a-scale-that-finds-itself",
+        read="handbook/precision.md#the-search-for-the-scale",
         explanation="""The losses of the micro-batches are not divided by their number. The gradient is that of the sum,
         as many times too large as there are micro-batches: SGD steps too far, clipping acts too early, and fp16
         overflows at a smaller scale.""",
@@ -915,7 +915,7 @@ def unscale(parameters, scale):
     KnownWrong(
         "unscaled_every_micro_batch",
         fails=("scaled_step/update",),
-        read="handbook/precision.md#a-scale-that-finds-itself",
+        read="handbook/precision.md#the-search-for-the-scale",
         explanation="""The gradients are divided after each backward, so the next micro-batch adds scaled numbers to
         numbers without a scale, and the earlier ones are divided again. Only the last micro-batch's gradient counts in
         full. Gradients that add up keep the scale; divide once, after the last backward.""",
@@ -934,7 +934,7 @@ def unscale(parameters, scale):
     KnownWrong(
         "unscales_twice",
         fails=("scaled_step/update",),
-        read="handbook/precision.md#a-scale-that-finds-itself",
+        read="handbook/precision.md#the-search-for-the-scale",
         explanation="""The gradients are divided by the scale twice, so the update is too small by the scale. With SGD
         the loss stands still; with AdamW, which divides by the gradient's size, it hardly shows, until weight decay
         outweighs the gradients.""",
@@ -1151,7 +1151,7 @@ def unscale(parameters, scale):
     KnownWrong(
         "masters_in_half",
         fails=("master_weights/copies", "master_weights/step"),
-        read="handbook/precision.md#where-each-number-wants-which-format",
+        read="handbook/precision.md#the-format-of-each-number",
         explanation="""The masters are stored in the weights' own dtype. A bf16 master next to a bf16 weight stores the
         same number twice: between 1 and 2 it moves in steps of 0.0078 or not at all. What the copy is for is its 16
         further digits.""",
@@ -1166,7 +1166,7 @@ def unscale(parameters, scale):
     KnownWrong(
         "masters_share_memory",
         fails=("master_weights/copies", "master_weights/model"),
-        read="handbook/precision.md#where-each-number-wants-which-format",
+        read="handbook/precision.md#the-format-of-each-number",
         explanation="""Masters of fp32 weights share the model's memory. A conversion to fp32 copies a 16-bit weight,
         but of an fp32 weight, such as a norm kept in fp32, it returns the same memory. The optimizer then updates the
         model directly. clone() always copies.""",
@@ -1178,7 +1178,7 @@ def unscale(parameters, scale):
     KnownWrong(
         "copied_the_wrong_way",
         fails=("master_weights/step",),
-        read="handbook/precision.md#where-each-number-wants-which-format",
+        read="handbook/precision.md#the-format-of-each-number",
         explanation="""After the update the masters hold the old weights again: the weights were copied into the
         masters. That undoes the update on both sides. The masters hold the true numbers, the weights their rounded
         copy.""",
@@ -1190,7 +1190,7 @@ def unscale(parameters, scale):
     KnownWrong(
         "model_becomes_fp32",
         fails=("master_weights/step",),
-        read="handbook/precision.md#where-each-number-wants-which-format",
+        read="handbook/precision.md#the-format-of-each-number",
         explanation="""The model's parameters are fp32 after the step, in the masters' memory. Every later forward pass
         runs in fp32: right, slow, and twice the size. copy_ rounds into the tensor that is there.""",
         change="""
@@ -1201,7 +1201,7 @@ def unscale(parameters, scale):
     KnownWrong(
         "optimizer_never_steps",
         fails=("master_weights/step",),
-        read="handbook/precision.md#where-each-number-wants-which-format",
+        read="handbook/precision.md#the-format-of-each-number",
         explanation="""The masters are what they were: no update happens, or it is undone. The gradients have to reach
         the masters, then optimizer.step() moves the masters, then the model gets them, rounded.""",
         change="""
@@ -1211,7 +1211,7 @@ def unscale(parameters, scale):
     KnownWrong(
         "update_before_the_gradients",
         fails=("master_weights/step",),
-        read="handbook/precision.md#where-each-number-wants-which-format",
+        read="handbook/precision.md#the-format-of-each-number",
         explanation="""The optimizer steps before the masters have received this step's gradients. The first step does
         nothing, and each later one follows the gradients of the step before.""",
         change="""
@@ -1224,7 +1224,7 @@ def unscale(parameters, scale):
     KnownWrong(
         "updates_the_weights_instead",
         fails=("master_weights/step",),
-        read="handbook/precision.md#where-each-number-wants-which-format",
+        read="handbook/precision.md#the-format-of-each-number",
         explanation="""The masters are right, but the weights are not the rounded masters: the change of each master is
         added to the 16-bit weight. Each addition is rounded to 16 bits, so small updates are lost from the weights for
         good, and both drift apart.""",
@@ -1241,7 +1241,7 @@ def unscale(parameters, scale):
     KnownWrong(
         "weights_never_written",
         fails=("master_weights/step",),
-        read="handbook/precision.md#where-each-number-wants-which-format",
+        read="handbook/precision.md#the-format-of-each-number",
         explanation="""The masters are updated, and the model's weights stay as they are. The optimizer's state looks
         healthy, the loss does not move: after each update the masters have to be copied into the model.""",
         change="""
@@ -1265,7 +1265,7 @@ def unscale(parameters, scale):
     KnownWrong(
         "masters_rounded_too",
         fails=("master_weights/step",),
-        read="handbook/precision.md#where-each-number-wants-which-format",
+        read="handbook/precision.md#the-format-of-each-number",
         explanation="""The masters are rounded to the weights' precision after each step. What is below that precision
         is lost every time, so small updates never add up, and the masters are of no use. Only the weights are
         rounded.""",
@@ -1290,7 +1290,7 @@ def unscale(parameters, scale):
     KnownWrong(
         "masters_read_back",
         fails=("master_weights/small", "master_weights/none"),
-        read="handbook/precision.md#where-each-number-wants-which-format",
+        read="handbook/precision.md#the-format-of-each-number",
         explanation="""The masters lose what they had saved up: they are set to the 16-bit weights between two steps.
         Updates below the weight's precision are lost again, every step. After the start nothing ever flows from weights
         to masters.""",
@@ -1302,7 +1302,7 @@ def unscale(parameters, scale):
     KnownWrong(
         "none_becomes_zero",
         fails=("master_weights/none",),
-        read="handbook/precision.md#where-each-number-wants-which-format",
+        read="handbook/precision.md#the-format-of-each-number",
         explanation="""A master whose parameter has no gradient is updated with a gradient of zeros. Zero is not
         nothing: AdamW's averages still push, and weight decay still shrinks the weight. With None the optimizer skips
         the master.""",
@@ -1314,7 +1314,7 @@ def unscale(parameters, scale):
     KnownWrong(
         "old_gradient_stays",
         fails=("master_weights/none",),
-        read="handbook/precision.md#where-each-number-wants-which-format",
+        read="handbook/precision.md#the-format-of-each-number",
         explanation="""The master of a parameter without a gradient keeps the gradient of the step before. The optimizer
         applies it once more, and again in every later step. Where the parameter's gradient is None the master's must be
         None.""",
@@ -1327,7 +1327,7 @@ def unscale(parameters, scale):
     KnownWrong(
         "weights_in_new_memory",
         fails=("master_weights/model",),
-        read="handbook/precision.md#where-each-number-wants-which-format",
+        read="handbook/precision.md#the-format-of-each-number",
         explanation="""The model's parameters lie in new memory after the step. Code that refers to the old memory
         (DDP's buckets, a captured CUDA graph, an optimizer's flat buffer) keeps computing with old weights. copy_
         writes into the memory that is there.""",
@@ -1339,7 +1339,7 @@ def unscale(parameters, scale):
     KnownWrong(
         "gradients_unset",
         fails=("master_weights/model",),
-        read="handbook/precision.md#where-each-number-wants-which-format",
+        read="handbook/precision.md#the-format-of-each-number",
         explanation="""The gradients of the model's parameters are gone or changed after the step. They are the
         caller's: the norm that is logged after the step, or the next micro-batch, still reads them.""",
         change="""

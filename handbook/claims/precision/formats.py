@@ -6,11 +6,13 @@ import torch
 from torch import Tensor
 from torch.optim import AdamW
 
+from rankzero.claims.chart import Chart, Charted, Point
 from rankzero.claims.claim import claim
 from rankzero.claims.toolkit.lab_model import text_model
 from rankzero.claims.toolkit.low_precision import gradients
 
 FP8 = "https://arxiv.org/abs/2209.05433"
+MICROSCALING = "https://arxiv.org/abs/2310.10537"
 
 
 def every_number(dtype: torch.dtype) -> Tensor:
@@ -56,7 +58,7 @@ def fp16() -> Mapping[str, float]:
     unit="",
 )
 def bf16() -> Mapping[str, float]:
-    """The same over all bit patterns of bf16."""
+    """Sorts the numbers of all bit patterns of bf16 in the same way."""
     return landmarks(every_number(torch.bfloat16))
 
 
@@ -67,7 +69,7 @@ def bf16() -> Mapping[str, float]:
     unit="",
 )
 def fp32() -> Mapping[str, float]:
-    """Reads the numbers of four bit patterns: all ones below inf, exponent 1, mantissa 1, and 1's with mantissa 1."""
+    """Reads four bit patterns: the largest below inf, exponent 1, fraction 1, and that of 1 with fraction 1."""
     patterns = torch.tensor([0x7F7FFFFF, 0x00800000, 0x00000001, 0x3F800001], dtype=torch.int32)
     largest, normal, smallest, after_one = patterns.view(torch.float32).double().tolist()
     return {"max": largest, "min normal": normal, "min": smallest, "eps": after_one - 1}
@@ -92,11 +94,29 @@ def fp8() -> Mapping[str, float]:
     """Sorts the numbers of all 256 bit patterns of each format."""
     found = {"e4m3fn": torch.float8_e4m3fn, "e5m2": torch.float8_e5m2}
     return {
-        f"{name} {what}": number
+        f"{name} {landmark}": number
         for name, dtype in found.items()
-        for what, number in landmarks(every_number(dtype)).items()
-        if what != "min"
+        for landmark, number in landmarks(every_number(dtype)).items()
+        if landmark != "min"
     }
+
+
+@claim(
+    "precision-fp4",
+    "fp4 e2m1: max {expected[max]}, smallest normal number {expected[min normal]}, smallest number {expected[min]}, "
+    "next after 1 is 1 + {expected[eps]}.",
+    expected={"max": 6, "min normal": 1, "min": 0.5, "eps": 0.5},
+    unit="",
+    source=MICROSCALING,
+)
+def fp4() -> Mapping[str, float]:
+    """Makes the numbers of all 16 bit patterns: 2 bits of exponent with a bias of 1, and 1 bit of fraction."""
+    positive = [
+        fraction / 2 if exponent == 0 else (1 + fraction / 2) * 2.0 ** (exponent - 1)
+        for exponent in range(4)
+        for fraction in range(2)
+    ]
+    return landmarks(torch.tensor([sign * number for number in positive for sign in (1, -1)], dtype=torch.float64))
 
 
 @claim(
@@ -138,7 +158,7 @@ def one_more_is_lost() -> Mapping[str, float]:
     unit="",
 )
 def sum_stands_still() -> Mapping[str, float]:
-    """Does both."""
+    """Adds the ones in a loop, and calls torch.sum on the same tensor."""
     ones, total = torch.ones(10_000, dtype=torch.bfloat16), torch.zeros((), dtype=torch.bfloat16)
     for one in ones:
         total = total + one
@@ -146,9 +166,63 @@ def sum_stands_still() -> Mapping[str, float]:
 
 
 @claim(
+    "precision-sum-of-fractions",
+    "The running sum of 1 + 1/2 + 1/3 + ... changes for the last time at term {expected[bf16, last term]} in bf16, "
+    "where it is {expected[bf16, sum]}, and at term {expected[fp16, last term]} in fp16, where it is "
+    "{expected[fp16, sum]:.2f}. In fp32 it still changes at term 4,096, where it is {expected[fp32, sum]:.2f}.",
+    expected={
+        "bf16, last term": 64,
+        "bf16, sum": 5.0625,
+        "fp16, last term": 512,
+        "fp16, sum": 7.0859375,
+        "fp32, last term": 4096,
+        "fp32, sum": 8.895,
+    },
+    tolerance=0.001,
+    unit="",
+)
+def sum_of_fractions() -> Charted:
+    """Rounds each term and each sum to the format, and keeps the sum at every power of two and halfway between."""
+    marks = sorted({round(2 ** (half / 2)) for half in range(25)})
+    value: dict[str, float] = {}
+    lines: dict[str, list[Point]] = {}
+    for name, dtype in (("fp32", torch.float32), ("fp16", torch.float16), ("bf16", torch.bfloat16)):
+        total, sums = torch.zeros((), dtype=dtype), []
+        for term in (1 / torch.arange(1, 4097, dtype=torch.float64)).to(dtype):
+            total = total + term
+            sums.append(total.item())
+        changes = [number for number, (old, new) in enumerate(zip([0.0, *sums], sums, strict=False), 1) if old != new]
+        value |= {f"{name}, last term": changes[-1], f"{name}, sum": sums[-1]}
+        lines[name] = [(mark, *[sums[mark - 1]] * 3) for mark in marks]
+    return Charted(value, Chart("Running sum of 1/k", "terms added", "sum", lines, "x"))
+
+
+@claim(
+    "precision-smallest-update",
+    "A weight of 0.02 moves when more than half of the spacing of its format's numbers is subtracted: more than "
+    "2^-14 = {expected[bf16]:.1e} in bf16, 2^-17 = {expected[fp16]:.1e} in fp16, 2^-30 = {expected[fp32]:.1e} in fp32.",
+    expected={"bf16": 2.0**-14, "fp16": 2.0**-17, "fp32": 2.0**-30},
+    unit="",
+)
+def smallest_update() -> Mapping[str, float]:
+    """Subtracts powers of two, largest first, and 1 % more than each, until neither changes the weight.
+
+    An update of exactly half the spacing may round either way: twice the last power that fails with 1 % more.
+    """
+    smallest = {}
+    for name, dtype in (("bf16", torch.bfloat16), ("fp16", torch.float16), ("fp32", torch.float32)):
+        weight = torch.tensor(0.02, dtype=dtype)
+        update = 1.0
+        while (weight.double() - 1.01 * update).to(dtype) != weight:
+            update /= 2
+        smallest[name] = 2 * update
+    return smallest
+
+
+@claim(
     "precision-weights-that-do-not-move",
-    "After AdamW's first step 7 % of Lab 02's weights have not moved if they are bf16 and the rate is 1e-4, and "
-    "{expected[bf16, 1e-5]:.0f} % at 1e-5; in fp32 all have.",
+    "After AdamW's first step 7 % of Lab 02's weights have not moved if they are bf16 and the learning rate is 1e-4, "
+    "and {expected[bf16, 1e-5]:.0f} % at 1e-5; in fp32 all have.",
     expected={"bf16, 1e-4": 7.1, "bf16, 1e-5": 73.7, "fp32, 1e-5": 0},
     tolerance=1.0,
     unit="% of weights",

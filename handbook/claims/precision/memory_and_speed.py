@@ -18,7 +18,7 @@ from rankzero.ledger.recipes import OPTIMIZERS, RECIPES
     "bf16 copy of each matrix comes on top.",
     expected={"fp32": 16, "amp": 18},
     tolerance=0.05,
-    unit="B a parameter",
+    unit="B per parameter",
 )
 def amp_bytes() -> Mapping[str, float]:
     """Measures a step on fake tensors with the ledger of Lab 01. A few small tensors have no copy: the tolerance."""

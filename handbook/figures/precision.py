@@ -1,0 +1,125 @@
+"""Figures of the chapter on precision."""
+
+import torch
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from rankzero.figures import style
+from rankzero.figures.charts import draw_lines, measured_chart
+from rankzero.figures.figure import figure
+
+# Largest number, smallest normal number, distance from 1 to the next number.
+E2M1 = (6.0, 1.0, 0.5)
+DTYPES = {
+    "fp32": torch.float32,
+    "bf16": torch.bfloat16,
+    "fp16": torch.float16,
+    "fp8 e5m2": torch.float8_e5m2,
+    "fp8 e4m3": torch.float8_e4m3fn,
+}
+
+
+def formats() -> dict[str, tuple[float, float, float]]:
+    """Returns each format's largest number, smallest normal number and eps."""
+    infos = {name: torch.finfo(dtype) for name, dtype in DTYPES.items()}
+    return {name: (info.max, info.smallest_normal, info.eps) for name, info in infos.items()} | {"fp4 e2m1": E2M1}
+
+
+def superscript(number: int) -> str:
+    """Returns the number in raised characters."""
+    return str(number).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
+
+
+@figure(
+    "formats-range-and-spacing",
+    caption="Six formats. Exponent bits decide how far a format reaches, fraction bits how fine it is: "
+    "[bf16](claim:precision-bf16) reaches as far as fp32, [fp16](claim:precision-fp16) has eight times as many numbers "
+    "between 1 and 1.5.",
+    description="Left, a bar per format on a logarithmic axis from 1e-45 to 1e38. fp32 and bf16 fill the axis. fp16 "
+    "reaches from 6e-8 to 65,504, fp8 e5m2 nearly as far, fp8 e4m3 from 0.002 to 448, fp4 e2m1 from 0.5 to 6. The part "
+    "below the smallest normal number is lighter. Right, a tick for each number from 1 to 1.5: solid for fp32 and "
+    "fp16, 65 ticks for bf16, 3 for e5m2, 5 for e4m3, 2 for e2m1.",
+)
+def formats_range_and_spacing() -> Figure:
+    drawing, (reach, grid) = style.new_figure(2.9, columns=2, width_ratios=(1.9, 1))
+    for place, (largest, normal, eps) in enumerate(formats().values()):
+        reach.barh(place, largest - normal, 0.5, left=normal, color=style.BLUE)
+        reach.barh(place, normal - normal * eps, 0.5, left=normal * eps, color=style.SKY)
+        if largest < 1e9:
+            reach.text(largest * 4, place, f"{largest:,.0f}", va="center", fontsize=9)
+        if eps < 1e-3:  # closer than a line is wide
+            grid.barh(place, 0.5, 0.5, left=1, color=style.BLUE)
+        else:
+            numbers = [1 + step * eps for step in range(int(0.5 / eps) + 1)]
+            grid.vlines(numbers, place - 0.25, place + 0.25, color=style.BLUE, linewidth=1 if eps < 0.05 else 2)
+    reach.text(1e-6, -0.52, "normal", color=style.BLUE, ha="center", fontsize=9)
+    reach.text(10**-41.6, -0.52, "subnormal", color=style.MUTED, ha="center", fontsize=9)
+    reach.set_xscale("log")
+    reach.set(xlim=(10.0**-46, 10.0**40), title="Range", xlabel="magnitude")
+    powers = (-40, -30, -20, -10, 0, 10, 20, 30)
+    reach.set_xticks([10.0**power for power in powers], [f"10{superscript(power)}" for power in powers])
+    reach.minorticks_off()
+    reach.set_yticks(range(6), formats())
+    grid.set(xlim=(0.985, 1.515), title="Numbers from 1 to 1.5", xlabel="value", xticks=(1, 1.25, 1.5))
+    grid.set_yticks([])
+    for axes in (reach, grid):
+        axes.set_ylim(5.6, -0.85)
+        axes.tick_params(axis="y", length=0)
+        axes.spines["left"].set_visible(False)
+    return drawing
+
+
+@figure(
+    "running-sums",
+    caption="The sum 1 + 1/2 + 1/3 + … added term by term. In bf16 the sum stops at "
+    "[5.06 after 64 terms](claim:precision-sum-of-fractions), in fp16 at "
+    "[7.09 after 512](claim:precision-sum-of-fractions), because each further term is below half of the spacing.",
+    description="Three lines of the running sum over the number of terms, from 1 to 4,096 on a logarithmic axis. All "
+    "rise together. The bf16 line becomes flat at 5.06 after 64 terms, the fp16 line at 7.09 after 512 terms. The fp32 "
+    "line goes on rising to 8.9.",
+)
+def running_sums() -> Figure:
+    drawing, axes = style.new_figure(2.9)
+    draw_lines(axes, measured_chart("precision-sum-of-fractions"), colors={"fp32": style.BLUE, "fp16": style.ORANGE})
+    axes.set_xticks([1, 4, 16, 64, 256, 1024, 4096])
+    axes.set(ylabel="running sum of 1/k")
+    return drawing
+
+
+def draw_gradients(axes: Axes, scale: int) -> None:
+    """Draws the histogram of Lab 03's gradients times 2^scale over fp16's range."""
+    _, line = next(iter(measured_chart("precision-below-the-normal-numbers").lines.items()))
+    powers, shares = [float(point[0]) + scale for point in line], [point[1] for point in line]
+    colors = [style.ORANGE if power < -14 else style.BLUE for power in powers]
+    axes.bar(powers, shares, 0.9, align="edge", color=colors)
+    axes.axvspan(-24, -14, color=style.ORANGE, alpha=0.1, linewidth=0)
+    axes.axvspan(-14, 16, color=style.BLUE, alpha=0.08, linewidth=0)
+    axes.set(xlim=(-34, 22), ylim=(0, 21), ylabel="% of gradients")
+
+
+@figure(
+    "gradients-and-the-loss-scale",
+    caption="Gradients of Lab 03's first batch. Without a scale, "
+    "[17 %](claim:precision-below-the-normal-numbers) are below fp16's smallest normal number, 2⁻¹⁴, and lose digits. "
+    "A loss scale of 2¹⁶ moves nearly all of them into the normal range, and the largest stay far below 65,504.",
+    description="Two histograms of gradients by power of two over fp16's range: 0 below 2 to the power -24, subnormal "
+    "up to -14, normal up to 16, inf above. Above, without a scale: the histogram peaks near 2 to the power -9, with "
+    "a tail through the subnormal range. Below, with a scale of 2 to the 16: the same histogram 16 powers to the "
+    "right, nearly all of it in the normal range.",
+)
+def gradients_and_the_loss_scale() -> Figure:
+    drawing, (plain, scaled) = style.new_figure(3.9, rows=2, sharex=True)
+    for axes, scale, title in ((plain, 0, "Gradients"), (scaled, 16, "Gradients × 65,536")):
+        draw_gradients(axes, scale)
+        axes.set_title(title)
+        for middle, text, color in (
+            (-29, "becomes 0", style.MUTED),
+            (-19, "subnormal", style.ORANGE),
+            (4 if scale == 0 else -9, "normal", style.BLUE),
+            (19, "inf", style.MUTED),
+        ):
+            axes.text(middle, 20, text, color=color, ha="center", va="top")
+    powers = (-32, -24, -14, -8, 0, 8, 16)
+    scaled.set_xticks(powers, [f"2{superscript(power)}" for power in powers])
+    scaled.set_xlabel("magnitude")
+    return drawing
