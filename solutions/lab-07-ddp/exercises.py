@@ -119,7 +119,7 @@ def make_buckets(parameters: Iterable[nn.Parameter], cap: int) -> list[list[nn.P
 
     Returns the closed buckets in the order in which they were closed, then the open ones in the order in which they
     were opened. This is DDP's rule for parameters on one device.
-    Read: handbook/distributed-data-parallel.md, "How DDP hides it"
+    Read: handbook/distributed-data-parallel.md, "How DDP hides the cost"
     """
     ### BEGIN SOLUTION
     closed: list[list[nn.Parameter]] = []
@@ -140,7 +140,7 @@ def reduce_bucket(bucket: Sequence[nn.Parameter]) -> Callable[[], None]:
     in the order of the bucket, with zeros for a gradient that is None. The returned function, which is called once,
     leaves in every `p.grad` the mean over the ranks, in the shape of `p`.
 
-    Read: handbook/distributed-data-parallel.md, "How DDP hides it"
+    Read: handbook/distributed-data-parallel.md, "How DDP hides the cost"
     """
     ### BEGIN SOLUTION
     flat = torch.cat([(torch.zeros_like(p) if p.grad is None else p.grad).flatten() for p in bucket])
@@ -171,7 +171,7 @@ def overlap(model: nn.Module, cap: int) -> Callable[[], None]:
 
     A parameter that no rank has used ends with a gradient of zeros, where `data_parallel`, DDP and `fully_shard` leave
     None: AdamW's weight decay then moves it. DDP avoids this with one more all-reduce, of a flag per parameter.
-    Read: handbook/distributed-data-parallel.md, "How DDP hides it"
+    Read: handbook/distributed-data-parallel.md, "How DDP hides the cost"
     """
     ### BEGIN SOLUTION
     buckets = make_buckets(model.parameters(), cap)
@@ -209,7 +209,7 @@ def shard(
     at its end are left out. Nothing is sent: each rank computes its own share.
 
     These are the indices of torch.utils.data.DistributedSampler, whose set_epoch(epoch) sets the epoch.
-    Read: handbook/distributed-data-parallel.md, "To each rank its own data and its own dice"
+    Read: handbook/distributed-data-parallel.md, "Data and random seeds"
     """
     ### BEGIN SOLUTION
     order = list(range(length))
@@ -237,7 +237,7 @@ def accumulate(ddp: DistributedDataParallel, x: Tensor, y: Tensor, k: int) -> fl
 
     Leaves in each `p.grad` the gradient of the mean loss over all ranks' counted tokens, and returns that mean, a
     Python float in nats, the same on every rank.
-    Read: handbook/distributed-data-parallel.md, "How DDP hides it"
+    Read: handbook/distributed-data-parallel.md, "How DDP hides the cost"
     """
     ### BEGIN SOLUTION
     ranks, tokens = dist.get_world_size(), (y != -100).sum()

@@ -576,7 +576,7 @@ def data_parallel(model):
     KnownWrong(
         "averages_not_waited_for",
         fails=("data_parallel/calls", "data_parallel/special"),
-        read="handbook/distributed-data-parallel.md#how-ddp-hides-it",
+        read="handbook/distributed-data-parallel.md#how-ddp-hides-the-cost",
         explanation="""The all-reduces are started with async_op=True, and nobody waits for them. p.grad is divided, or
         the optimizer reads it, while its sum is still on the way: on a quiet machine mostly in time, and otherwise not.
         Call wait() of what `all_reduce` returns, or leave async_op out.""",
@@ -600,7 +600,7 @@ def data_parallel(model):
     KnownWrong(
         "cap_as_a_maximum",
         fails=("make_buckets/buckets",),
-        read="handbook/distributed-data-parallel.md#how-ddp-hides-it",
+        read="handbook/distributed-data-parallel.md#how-ddp-hides-the-cost",
         explanation="""A bucket is closed before a parameter would take it over the cap. DDP closes it after: the cap is
         reached, not kept. So a bucket can be larger than the cap by almost one parameter, and two frameworks with the
         same cap send different sizes.""",
@@ -617,7 +617,7 @@ def data_parallel(model):
     KnownWrong(
         "closed_above_the_cap",
         fails=("make_buckets/buckets",),
-        read="handbook/distributed-data-parallel.md#how-ddp-hides-it",
+        read="handbook/distributed-data-parallel.md#how-ddp-hides-the-cost",
         explanation="""A bucket that holds exactly `cap` bytes stays open, and takes one parameter more. It is closed as
         soon as it *reaches* the cap: with `cap` bytes or more.""",
         change="""
@@ -628,7 +628,7 @@ def data_parallel(model):
     KnownWrong(
         "open_in_the_order_of_dtypes",
         fails=("make_buckets/buckets",),
-        read="handbook/distributed-data-parallel.md#how-ddp-hides-it",
+        read="handbook/distributed-data-parallel.md#how-ddp-hides-the-cost",
         explanation="""The open buckets come in the order in which their *dtypes* were first seen. A bucket that was
         opened after another bucket of its dtype had been closed is a new one: it comes after all that were open
         then.""",
@@ -643,7 +643,7 @@ def data_parallel(model):
     KnownWrong(
         "first_layer_first",
         fails=("make_buckets/buckets",),
-        read="handbook/distributed-data-parallel.md#how-ddp-hides-it",
+        read="handbook/distributed-data-parallel.md#how-ddp-hides-the-cost",
         explanation="""The buckets are filled in the order of the model. Backward completes the last layer first: the
         first bucket is then full only at the very end, the others wait for it, and nothing overlaps.""",
         change="""
@@ -654,7 +654,7 @@ def data_parallel(model):
     KnownWrong(
         "frozen_in_a_bucket",
         fails=("make_buckets/buckets",),
-        read="handbook/distributed-data-parallel.md#how-ddp-hides-it",
+        read="handbook/distributed-data-parallel.md#how-ddp-hides-the-cost",
         explanation="""Frozen parameters are in the buckets. Backward never completes their gradients, so a bucket that
         holds one is never full, and waits until finish().""",
         change="""
@@ -665,7 +665,7 @@ def data_parallel(model):
     KnownWrong(
         "numbers_not_bytes",
         fails=("make_buckets/buckets",),
-        read="handbook/distributed-data-parallel.md#how-ddp-hides-it",
+        read="handbook/distributed-data-parallel.md#how-ddp-hides-the-cost",
         explanation="""The cap is in bytes, and numbers are counted. A float32 has 4 bytes, a bfloat16 has 2: the
         buckets become that much larger, and there are fewer of them to overlap.""",
         change="""
@@ -676,7 +676,7 @@ def data_parallel(model):
     KnownWrong(
         "dtypes_in_one_bucket",
         fails=("make_buckets/buckets",),
-        read="handbook/distributed-data-parallel.md#how-ddp-hides-it",
+        read="handbook/distributed-data-parallel.md#how-ddp-hides-the-cost",
         explanation="""Parameters of different dtypes share a bucket. A bucket travels as one tensor, which has one
         dtype: either the all-reduce is of a larger dtype than some gradients need, or it fails. DDP keeps an open
         bucket for each dtype.""",
@@ -691,7 +691,7 @@ def data_parallel(model):
     KnownWrong(
         "closed_where_the_dtype_changes",
         fails=("make_buckets/buckets",),
-        read="handbook/distributed-data-parallel.md#how-ddp-hides-it",
+        read="handbook/distributed-data-parallel.md#how-ddp-hides-the-cost",
         explanation="""A bucket is closed as soon as a parameter of another dtype follows. Where norms in fp32 stand
         between weights in bfloat16, every bucket holds a parameter or two, and there is an all-reduce for each. DDP
         leaves the bucket open and opens one beside it for the other dtype.""",
@@ -704,7 +704,7 @@ def data_parallel(model):
     KnownWrong(
         "bucket_not_divided",
         fails=("reduce_bucket/mean",),
-        read="handbook/distributed-data-parallel.md#how-ddp-hides-it",
+        read="handbook/distributed-data-parallel.md#how-ddp-hides-the-cost",
         explanation="""The gradients are sums over the ranks: nothing divides by K. With SGD each step is K times as
         long.""",
         change="""
@@ -715,7 +715,7 @@ def data_parallel(model):
     KnownWrong(
         "means_not_handed_back",
         fails=("reduce_bucket/mean",),
-        read="handbook/distributed-data-parallel.md#how-ddp-hides-it",
+        read="handbook/distributed-data-parallel.md#how-ddp-hides-the-cost",
         explanation="""The parameters keep their own gradients. `torch.cat` copies: what the all-reduce does to the flat
         tensor, no `p.grad` sees. Write the parts back.""",
         change="""
@@ -726,7 +726,7 @@ def data_parallel(model):
     KnownWrong(
         "a_reduction_each",
         fails=("reduce_bucket/once",),
-        read="handbook/distributed-data-parallel.md#how-ddp-hides-it",
+        read="handbook/distributed-data-parallel.md#how-ddp-hides-the-cost",
         explanation="""There is one all-reduce per parameter, and the bucket has no effect. Each all-reduce has a cost
         of its own before its first byte arrives; a model has many small parameters, and their all-reduces take longer
         to start than to run. Lay the gradients end to end and send them together.""",
@@ -746,7 +746,7 @@ def reduce_bucket(bucket):
     KnownWrong(
         "started_when_finished",
         fails=("reduce_bucket/once",),
-        read="handbook/distributed-data-parallel.md#how-ddp-hides-it",
+        read="handbook/distributed-data-parallel.md#how-ddp-hides-the-cost",
         explanation="""The all-reduce is started in the returned function. It then runs when backward is over: the
         network is idle while there is something to compute, and the processor after. Start it first, and wait for it
         later.""",
@@ -761,7 +761,7 @@ def reduce_bucket(bucket):
     KnownWrong(
         "never_waits",
         fails=("reduce_bucket/waits",),
-        read="handbook/distributed-data-parallel.md#how-ddp-hides-it",
+        read="handbook/distributed-data-parallel.md#how-ddp-hides-the-cost",
         explanation="""The flat tensor is read without waiting for its all-reduce. What is there then depends on who was
         faster: on a quiet machine mostly the sum, with a late rank this rank's own gradient. It shows as a loss that
         cannot be repeated.""",
@@ -787,7 +787,7 @@ def reduce_bucket(bucket):
     KnownWrong(
         "unfinished_gradients",
         fails=("overlap/gradient",),
-        read="handbook/distributed-data-parallel.md#how-ddp-hides-it",
+        read="handbook/distributed-data-parallel.md#how-ddp-hides-the-cost",
         explanation="""Each rank keeps its own gradients: the all-reduces are started, and nothing writes their results
         into `p.grad`. finish() must wait for every bucket and hand the means back.""",
         change="""
@@ -798,7 +798,7 @@ def reduce_bucket(bucket):
     KnownWrong(
         "counts_not_set_back",
         fails=("overlap/gradient", "overlap/calls"),
-        read="handbook/distributed-data-parallel.md#how-ddp-hides-it",
+        read="handbook/distributed-data-parallel.md#how-ddp-hides-the-cost",
         explanation="""From the second step on, buckets are started at the wrong time: too early, with zeros for
         gradients that backward has not computed yet, or only in finish(). The counts of missing gradients have to start
         again at each finish().""",
@@ -822,7 +822,7 @@ def reduce_bucket(bucket):
     KnownWrong(
         "one_each",
         fails=("overlap/calls",),
-        read="handbook/distributed-data-parallel.md#how-ddp-hides-it",
+        read="handbook/distributed-data-parallel.md#how-ddp-hides-the-cost",
         explanation="""There is one all-reduce per parameter, and the cap has no effect. Each all-reduce has a cost of
         its own before its first byte arrives; a model has many small parameters, and their all-reduces take longer to
         start than to run. Send a bucket at once.""",
@@ -834,7 +834,7 @@ def reduce_bucket(bucket):
     KnownWrong(
         "order_of_filling",
         fails=("overlap/calls", "overlap/uneven"),
-        read="handbook/distributed-data-parallel.md#how-ddp-hides-it",
+        read="handbook/distributed-data-parallel.md#how-ddp-hides-the-cost",
         explanation="""A bucket is sent as soon as it is full, in whatever order they fill. Where ranks use different
         layers, the first all-reduce of one rank meets another bucket of the other rank. With equal sizes the wrong
         gradients are added up, without an error; with unequal ones the run hangs or dies. Send in one order on every
@@ -875,7 +875,7 @@ def reduce_bucket(bucket):
     KnownWrong(
         "waits_for_the_last",
         fails=("overlap/waits",),
-        read="handbook/distributed-data-parallel.md#how-ddp-hides-it",
+        read="handbook/distributed-data-parallel.md#how-ddp-hides-the-cost",
         explanation="""finish() waits for the bucket that was started last, as if those before it had to be done by
         then. All-reduces that run in the background may end in any order: gloo has several threads for them. Wait for
         each.""",
@@ -914,7 +914,7 @@ def overlap(model, cap):
     KnownWrong(
         "unfilled_buckets_forgotten",
         fails=("overlap/uneven",),
-        read="handbook/distributed-data-parallel.md#how-ddp-hides-it",
+        read="handbook/distributed-data-parallel.md#how-ddp-hides-the-cost",
         explanation="""The buckets that backward did not fill are not averaged. Where a layer is unused, its bucket, and
         all after it, stay each rank's own: each rank follows its own gradient there. finish() must start the rest, with
         zeros for what is missing.""",
@@ -927,7 +927,7 @@ def overlap(model, cap):
     KnownWrong(
         "neighbors_together",
         fails=("shard/each",),
-        read="handbook/distributed-data-parallel.md#to-each-rank-its-own-data-and-its-own-dice",
+        read="handbook/distributed-data-parallel.md#data-and-random-seeds",
         explanation="""Each rank takes one contiguous part. That divides the data too, but it is not what torch's
         sampler does: with K ranks, rank r reads order[r], order[r + K], and so on. A checkpoint's position, or a
         comparison with one process, then means other samples.""",
@@ -939,7 +939,7 @@ def overlap(model, cap):
     KnownWrong(
         "torchs_sampler",
         fails=("shard/each",),
-        read="handbook/distributed-data-parallel.md#to-each-rank-its-own-data-and-its-own-dice",
+        read="handbook/distributed-data-parallel.md#data-and-random-seeds",
         explanation="""DistributedSampler computes this, and is what this exercise builds: an order that all ranks
         share, made longer or shorter, and every K-th of it. Write these steps yourself.""",
         definitions="""
@@ -955,7 +955,7 @@ def shard(length, rank, ranks, *, epoch, seed=0, shuffle=True, drop_last=False):
     KnownWrong(
         "epoch_forgotten",
         fails=("shard/shuffle",),
-        read="handbook/distributed-data-parallel.md#to-each-rank-its-own-data-and-its-own-dice",
+        read="handbook/distributed-data-parallel.md#data-and-random-seeds",
         explanation="""The epoch is not in the seed: every epoch has the order of the first. That is what happens to
         torch's DistributedSampler when nobody calls `set_epoch`. The run looks healthy, and the same samples meet in
         the same batches each time.""",
@@ -967,7 +967,7 @@ def shard(length, rank, ranks, *, epoch, seed=0, shuffle=True, drop_last=False):
     KnownWrong(
         "global_generator",
         fails=("shard/shuffle",),
-        read="handbook/distributed-data-parallel.md#to-each-rank-its-own-data-and-its-own-dice",
+        read="handbook/distributed-data-parallel.md#data-and-random-seeds",
         explanation="""torch's global generator is seeded or used. The order is right, and everything else that
         draws random numbers, dropout above all, is changed by it: seeded at each epoch, dropout repeats. Give the
         shuffle a generator of its own.""",
@@ -980,7 +980,7 @@ def shard(length, rank, ranks, *, epoch, seed=0, shuffle=True, drop_last=False):
     KnownWrong(
         "rank_in_the_seed",
         fails=("shard/shuffle",),
-        read="handbook/distributed-data-parallel.md#to-each-rank-its-own-data-and-its-own-dice",
+        read="handbook/distributed-data-parallel.md#data-and-random-seeds",
         explanation="""Each rank shuffles with a seed of its own. Then the ranks take their K-th parts of different
         orders: some samples are read by several ranks, and others by none.""",
         change="""
@@ -991,7 +991,7 @@ def shard(length, rank, ranks, *, epoch, seed=0, shuffle=True, drop_last=False):
     KnownWrong(
         "last_sample_repeated",
         fails=("shard/padding",),
-        read="handbook/distributed-data-parallel.md#to-each-rank-its-own-data-and-its-own-dice",
+        read="handbook/distributed-data-parallel.md#data-and-random-seeds",
         explanation="""The last sample is repeated until the ranks have equally many. The usual padding starts again at
         the beginning of the order, so that no single sample counts K times in the last step.""",
         change="""
@@ -1003,7 +1003,7 @@ def shard(length, rank, ranks, *, epoch, seed=0, shuffle=True, drop_last=False):
     KnownWrong(
         "padded_from_the_end",
         fails=("shard/padding",),
-        read="handbook/distributed-data-parallel.md#to-each-rank-its-own-data-and-its-own-dice",
+        read="handbook/distributed-data-parallel.md#data-and-random-seeds",
         explanation="""The last samples of the order are repeated until the ranks have equally many. The usual
         padding starts again at the beginning of the order; a run that goes on in torch's sampler would read other
         samples.""",
@@ -1017,7 +1017,7 @@ def shard(length, rank, ranks, *, epoch, seed=0, shuffle=True, drop_last=False):
     KnownWrong(
         "own_share_repeated",
         fails=("shard/padding",),
-        read="handbook/distributed-data-parallel.md#to-each-rank-its-own-data-and-its-own-dice",
+        read="handbook/distributed-data-parallel.md#data-and-random-seeds",
         explanation="""Each rank fills up its own share with its own first sample. The padding belongs to the order,
         before it is cut up: it repeats the order's first samples, whichever rank they fall to.""",
         change="""
@@ -1033,7 +1033,7 @@ def shard(length, rank, ranks, *, epoch, seed=0, shuffle=True, drop_last=False):
     KnownWrong(
         "padded_once",
         fails=("shard/padding",),
-        read="handbook/distributed-data-parallel.md#to-each-rank-its-own-data-and-its-own-dice",
+        read="handbook/distributed-data-parallel.md#data-and-random-seeds",
         explanation="""The order is padded once from its beginning. With fewer samples than half the ranks once is not
         enough, and the last ranks get nothing. It is rare, and then the run hangs.""",
         change="""
@@ -1045,7 +1045,7 @@ def shard(length, rank, ranks, *, epoch, seed=0, shuffle=True, drop_last=False):
     KnownWrong(
         "ragged_ranks",
         fails=("shard/padding",),
-        read="handbook/distributed-data-parallel.md#to-each-rank-its-own-data-and-its-own-dice",
+        read="handbook/distributed-data-parallel.md#data-and-random-seeds",
         explanation="""Nothing is padded: some ranks get one sample more than others. In the last step they wait in an
         all-reduce for ranks that have left the loop, until the time limit.""",
         change="""
@@ -1056,7 +1056,7 @@ def shard(length, rank, ranks, *, epoch, seed=0, shuffle=True, drop_last=False):
     KnownWrong(
         "drop_last_ignored",
         fails=("shard/drop_last",),
-        read="handbook/distributed-data-parallel.md#to-each-rank-its-own-data-and-its-own-dice",
+        read="handbook/distributed-data-parallel.md#data-and-random-seeds",
         explanation="""`drop_last` is not looked at: the order is padded in any case. Padding repeats samples, which is
         harmless in training and wrong where each must count once.""",
         change="""
@@ -1067,7 +1067,7 @@ def shard(length, rank, ranks, *, epoch, seed=0, shuffle=True, drop_last=False):
     KnownWrong(
         "divided_by_the_ranks_twice",
         fails=("accumulate/gradient",),
-        read="handbook/distributed-data-parallel.md#how-ddp-hides-it",
+        read="handbook/distributed-data-parallel.md#how-ddp-hides-the-cost",
         explanation="""The gradient is a K-th of what it should be. The sum of the losses over all ranks' tokens is
         divided by their number, and then DDP divides by K once more, because it averages over the ranks.""",
         change="""
@@ -1078,7 +1078,7 @@ def shard(length, rank, ranks, *, epoch, seed=0, shuffle=True, drop_last=False):
     KnownWrong(
         "mean_of_means",
         fails=("accumulate/gradient", "accumulate/loss"),
-        read="handbook/distributed-data-parallel.md#how-ddp-hides-it",
+        read="handbook/distributed-data-parallel.md#how-ddp-hides-the-cost",
         explanation="""Each micro-batch's mean counts as much as any other's, however many tokens it has. A token beside
         many ignored ones then weighs more than a token of a full row. Divide the sum of the losses by the number of
         counted tokens of all ranks.""",
@@ -1095,7 +1095,7 @@ def shard(length, rank, ranks, *, epoch, seed=0, shuffle=True, drop_last=False):
     KnownWrong(
         "mean_of_the_ranks_means",
         fails=("accumulate/gradient", "accumulate/loss"),
-        read="handbook/distributed-data-parallel.md#how-ddp-hides-it",
+        read="handbook/distributed-data-parallel.md#how-ddp-hides-the-cost",
         explanation="""Each rank's mean counts as much as any other's, however many tokens that rank has. A token of a
         rank with few then weighs more than a token of a rank with many. The number of counted tokens has to be added up
         over the ranks before it divides a loss.""",
@@ -1112,7 +1112,7 @@ def shard(length, rank, ranks, *, epoch, seed=0, shuffle=True, drop_last=False):
     KnownWrong(
         "ignored_tokens_counted",
         fails=("accumulate/gradient", "accumulate/loss"),
-        read="handbook/distributed-data-parallel.md#how-ddp-hides-it",
+        read="handbook/distributed-data-parallel.md#how-ddp-hides-the-cost",
         explanation="""The loss is divided by the number of all tokens, the ignored ones too. The gradient is too small,
         by another factor in every batch: padding changes the learning rate. Count the targets that are not -100.""",
         change="""
@@ -1123,7 +1123,7 @@ def shard(length, rank, ranks, *, epoch, seed=0, shuffle=True, drop_last=False):
     KnownWrong(
         "first_one_sent",
         fails=("accumulate/gradient", "accumulate/quiet"),
-        read="handbook/distributed-data-parallel.md#how-ddp-hides-it",
+        read="handbook/distributed-data-parallel.md#how-ddp-hides-the-cost",
         explanation="""The first micro-batch is sent, and the others are not. What the first all-reduce averaged, the
         next micro-batches add their own gradients to, different ones on each rank. Send after the last one.""",
         change="""
@@ -1175,7 +1175,7 @@ def shard(length, rank, ranks, *, epoch, seed=0, shuffle=True, drop_last=False):
     KnownWrong(
         "never_sent",
         fails=("accumulate/gradient", "accumulate/quiet"),
-        read="handbook/distributed-data-parallel.md#how-ddp-hides-it",
+        read="handbook/distributed-data-parallel.md#how-ddp-hides-the-cost",
         explanation="""No micro-batch's gradients are sent, not the last one's either. K models train on a K-th of the
         data each, and drift apart. The last forward and backward belong outside of `no_sync()`.""",
         change="""
@@ -1216,7 +1216,7 @@ def shard(length, rank, ranks, *, epoch, seed=0, shuffle=True, drop_last=False):
     KnownWrong(
         "whole_share_at_once",
         fails=("accumulate/quiet",),
-        read="handbook/distributed-data-parallel.md#how-ddp-hides-it",
+        read="handbook/distributed-data-parallel.md#how-ddp-hides-the-cost",
         explanation="""The rank's rows go through the model at once. The gradient is the same, and so is the traffic,
         but the activations of all of them are held: k has no effect.""",
         change="""
@@ -1229,7 +1229,7 @@ def shard(length, rank, ranks, *, epoch, seed=0, shuffle=True, drop_last=False):
     KnownWrong(
         "losses_of_all_ranks_added_up",
         fails=("accumulate/loss",),
-        read="handbook/distributed-data-parallel.md#how-ddp-hides-it",
+        read="handbook/distributed-data-parallel.md#how-ddp-hides-the-cost",
         explanation="""The function returns K times the mean loss: what is logged grows with the number of ranks.""",
         change="""
 -    return total.item()
@@ -1252,7 +1252,7 @@ def shard(length, rank, ranks, *, epoch, seed=0, shuffle=True, drop_last=False):
     KnownWrong(
         "never_cleared",
         fails=("accumulate/stale",),
-        read="handbook/distributed-data-parallel.md#how-ddp-hides-it",
+        read="handbook/distributed-data-parallel.md#how-ddp-hides-the-cost",
         explanation="""Nothing clears the gradients first. What an earlier step left is added to the batch's gradient,
         and averaged with it.""",
         change="""

@@ -28,7 +28,7 @@ EXPECTED = {
     "how do I resume a run": "handbook/learning-rate-and-schedules.html#resume-extend-restart",
     "torch.compile": "handbook/engineering-tips.html",
     "fully_shard": "handbook/sharding-and-zero.html#fully-shard",
-    "bucket_cap_mb": "handbook/distributed-data-parallel.html#how-ddp-hides-it",
+    "bucket_cap_mb": "handbook/distributed-data-parallel.html#how-ddp-hides-the-cost",
     "bf16": "handbook/memory.html",
     "GradScaler": "handbook/precision.html",
     "warm-up": "handbook/learning-rate-and-schedules.html#the-purpose-of-warm-up",

@@ -99,8 +99,8 @@ def buckets_of_two_steps() -> list[list[float]]:
 
 @claim(
     "bucket-sizes",
-    "33 gradients of 4 MiB travel in one bucket of {expected[step 1, bucket 0]} MiB at first, then in 4, 28, 28, 28, "
-    "28 and {expected[step 2, bucket 5]} MiB.",
+    "33 gradients of 4 MiB are sent in one bucket of {expected[step 1, bucket 0]} MiB in the first step, then in "
+    "buckets of 4, 28, 28, 28, 28 and {expected[step 2, bucket 5]} MiB.",
     expected={
         "step 1, bucket 0": 132,
         **{f"step 2, bucket {i}": size for i, size in enumerate((4, 28, 28, 28, 28, 16))},
@@ -111,6 +111,52 @@ def bucket_sizes() -> Mapping[str, float]:
     """Wraps 33 matrices with DDP's defaults on one rank, and has a communication hook note each bucket."""
     (steps,) = run_world(buckets_of_two_steps, 1)
     return {f"step {s}, bucket {i}": size for s, sizes in enumerate(steps, 1) for i, size in enumerate(sizes)}
+
+
+class MixedChain(nn.Module):
+    """Four small layers in a row, of which two are in bf16."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        dtypes = (torch.float32, torch.bfloat16, torch.bfloat16, torch.float32)
+        self.layers = nn.ModuleList(nn.Linear(8, 8, bias=False, dtype=dtype) for dtype in dtypes)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x [1, 8]."""
+        for layer in self.layers:
+            x = layer(x.to(next(layer.parameters()).dtype))
+        return x
+
+
+def dtypes_of_buckets() -> list[set[torch.dtype]]:
+    """For each bucket of the second step, the dtypes of its gradients. Nothing is sent."""
+    wrapped = DistributedDataParallel(MixedChain(), init_sync=False)
+    buckets: list[set[torch.dtype]] = []
+
+    def note(state: None, bucket: GradBucket) -> torch.futures.Future[Tensor]:
+        buckets.append({gradient.dtype for gradient in bucket.gradients()})
+        done: torch.futures.Future[Tensor] = torch.futures.Future()
+        done.set_result(bucket.buffer())
+        return done
+
+    wrapped.register_comm_hook(None, note)
+    for _ in range(2):
+        buckets.clear()
+        wrapped(torch.ones(1, 8)).sum().backward()
+    return buckets
+
+
+@claim(
+    "ddp-buckets-by-dtype",
+    "Four small layers, of which two are in bf16, need {expected[buckets]} buckets, though all fit into one: no bucket "
+    "has two dtypes.",
+    expected={"buckets": 2, "most dtypes in a bucket": 1},
+    unit="buckets, or dtypes",
+)
+def buckets_by_dtype() -> Mapping[str, float]:
+    """Wraps four layers with DDP's defaults on one rank, and has a communication hook note each bucket's dtypes."""
+    (buckets,) = run_world(dtypes_of_buckets, 1)
+    return {"buckets": len(buckets), "most dtypes in a bucket": max(len(dtypes) for dtypes in buckets)}
 
 
 def calls_with(options: Mapping[str, Any]) -> int:
@@ -127,14 +173,14 @@ def calls_with(options: Mapping[str, Any]) -> int:
 
 @claim(
     "calls-with-buckets",
-    "Lab 02's model needs {expected[default]} all-reduces a step with DDP's buckets, and "
-    "{expected[a bucket a tensor]}, one a tensor, with buckets of nothing.",
-    expected={"default": 2, "a bucket a tensor": 27},
+    "Lab 02's model needs {expected[default]} all-reduces per step with DDP's buckets, and "
+    "{expected[a bucket per tensor]}, one per tensor, with a cap below the smallest tensor.",
+    expected={"default": 2, "a bucket per tensor": 27},
     unit="all-reduces",
 )
 def calls_with_buckets() -> Mapping[str, float]:
     """Counts in the third step, with the default cap and with one below the smallest tensor."""
-    caps: dict[str, dict[str, Any]] = {"default": {}, "a bucket a tensor": {"bucket_cap_mb": 1e-6}}
+    caps: dict[str, dict[str, Any]] = {"default": {}, "a bucket per tensor": {"bucket_cap_mb": 1e-6}}
     return run_world(lambda: {name: calls_with(options) for name, options in caps.items()}, 2)[0]
 
 
@@ -166,7 +212,7 @@ def gradients_missing_at_each_bucket() -> list[int]:
 
 @claim(
     "buckets-leave-early",
-    "Three buckets of two layers each leave while {expected[bucket 0]}, {expected[bucket 1]} and "
+    "Three buckets of two layers each are sent while {expected[bucket 0]}, {expected[bucket 1]} and "
     "{expected[bucket 2]} of 6 gradients are still to be computed.",
     expected={"bucket 0": 4, "bucket 1": 2, "bucket 2": 0},
     unit="gradients to come",
@@ -197,8 +243,8 @@ def accumulated(quiet: str) -> tuple[int, Tensor]:
 
 @claim(
     "no-sync-once",
-    "For 8 micro-batches no_sync sends {expected[around both]} gradient instead of 8, the same one; around backward "
-    "alone it does nothing.",
+    "For 8 micro-batches, no_sync around forward and backward sends the gradient {expected[around both]} time instead "
+    "of 8 times, with the same result; around backward alone it changes nothing.",
     expected={"without": 8, "around both": 1, "around backward": 8, "gradients differ": 0},
     tolerance=1e-12,
     unit="all-reduces, or times the gradient's length",
@@ -206,10 +252,10 @@ def accumulated(quiet: str) -> tuple[int, Tensor]:
 def no_sync_once() -> Mapping[str, float]:
     """Accumulates 8 micro-batches of a small GPT on 2 ranks in three ways, counts, and compares the gradients."""
     ways = ("without", "around both", "around backward")
-    found = run_world(lambda: {way: accumulated(way) for way in ways}, 2)[0]
-    right = found["without"][1]
-    differ = max(off_by(accumulated_gradient, right) for _, accumulated_gradient in found.values())
-    return {**{way: calls for way, (calls, _) in found.items()}, "gradients differ": differ}
+    answers = run_world(lambda: {way: accumulated(way) for way in ways}, 2)[0]
+    expected_gradient = answers["without"][1]
+    differ = max(off_by(gradient, expected_gradient) for _, gradient in answers.values())
+    return {**{way: calls for way, (calls, _) in answers.items()}, "gradients differ": differ}
 
 
 class OneOfTwo(nn.Module):
@@ -239,7 +285,7 @@ def steps_with_unused(options: Mapping[str, Any]) -> int:
 
 @claim(
     "unused-parameters",
-    "A layer that takes no part stops DDP in its second step; find_unused_parameters or static_graph lets all 3 pass.",
+    "A layer that forward does not use stops DDP in its second step; find_unused_parameters or static_graph allows it.",
     expected={"default": 1, "find_unused_parameters": 3, "static_graph": 3},
     unit="of 3 steps",
 )

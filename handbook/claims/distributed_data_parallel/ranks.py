@@ -1,6 +1,5 @@
-"""Claims of handbook/distributed-data-parallel.md on what ranks share and what not: data, seeds, pace, calls."""
+"""Claims of handbook/distributed-data-parallel.md on data, random seeds and pace of the ranks."""
 
-import datetime
 from collections.abc import Mapping
 from typing import Any
 
@@ -8,22 +7,20 @@ import torch
 import torch.distributed as dist
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch._C._distributed_c10d import DebugLevel, get_debug_level, set_debug_level
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim import SGD
 from torch.utils.data import TensorDataset
 from torch.utils.data.distributed import DistributedSampler
 
 from rankzero.claims.claim import claim
-from rankzero.learn.distributed.world import WorldError, run_world
+from rankzero.learn.distributed.world import run_world
 
 from .ddp import gathered
 
 
-# ------------------------------------------------------------------------------------------------- data, seeds, pace
 @claim(
     "set-epoch-forgotten",
-    "Without set_epoch a DistributedSampler hands out the same order in every epoch; with it, {expected[with]} % of "
+    "Without set_epoch a DistributedSampler gives the same order in every epoch; with it, {expected[with]} % of "
     "places agree.",
     expected={"without": 100, "with": 1},
     tolerance=1,
@@ -90,8 +87,8 @@ def leads(exchange: bool) -> list[int]:
 
 @claim(
     "nobody-runs-ahead",
-    "Behind an all-reduce a fast rank is never a step ahead of a slow one; without it, it finishes all "
-    "{expected[without]} alone.",
+    "With an all-reduce in each step, a fast rank is never a step ahead of a slow rank; without it, the fast rank "
+    "finishes all {expected[without]} steps alone.",
     expected={"with an all-reduce": 0, "without": 10},
     unit="steps ahead, at most",
 )
@@ -120,68 +117,11 @@ def skips_after_overflow() -> bool:
 
 @claim(
     "inf-reaches-every-rank",
-    "If one of 4 ranks overflows, the average is inf on all, and all 4 loss scalers skip the step.",
+    "If the gradient of one of 4 ranks overflows, the average is inf on all ranks, and all 4 loss scalers skip the "
+    "step.",
     expected=4,
     unit="ranks skip",
 )
 def inf_reaches_every_rank() -> int:
     """Gives rank 0 an input of inf, takes a scaled step with DDP, and counts the ranks whose weights did not move."""
     return sum(run_world(skips_after_overflow, 4))
-
-
-# ------------------------------------------------------------------------------------------------------------- failures
-def outcome(kind: str, detail: bool) -> str:
-    """Returns the end of this rank when the ranks do not call the same thing: "ok", or the error's text."""
-    level = get_debug_level()
-    dist.barrier()  # so that the limit is for the calls, not for ranks that are late to the group
-    set_debug_level(DebugLevel.DETAIL if detail else DebugLevel.OFF)
-    group = dist.new_group(timeout=datetime.timedelta(seconds=0.5))
-    set_debug_level(level)
-    x = torch.ones(3 + (kind == "shape") * dist.get_rank())
-    said = "ok"
-    try:
-        if kind == "operation" and dist.get_rank():
-            dist.broadcast(x, 0, group=group)
-        else:
-            dist.all_reduce(x, group=group)
-    except RuntimeError as error:
-        said = str(error)
-    dist.barrier()
-    return said
-
-
-@claim(
-    "ranks-that-notice",
-    "If 3 numbers meet 4 in an all-reduce, both ranks raise under DETAIL; without it rank 0 goes on, none the wiser.",
-    expected={"shape, DETAIL": 2, "shape": 1, "operation, DETAIL": 2, "operation": 2},
-    unit="of 2 ranks raise",
-)
-def ranks_that_notice() -> Mapping[str, float]:
-    """Lets two ranks all-reduce different shapes, or one of them broadcast; counts errors, with a limit of 0.5 s."""
-    cases = [(kind, detail) for kind in ("shape", "operation") for detail in (True, False)]
-    ranks = run_world(lambda: [outcome(*case) != "ok" for case in cases], 2)
-    return {f"{kind}{', DETAIL' * detail}": sum(raised) for (kind, detail), *raised in zip(cases, *ranks, strict=True)}
-
-
-def wraps() -> None:
-    """Makes a module data parallel."""
-    DistributedDataParallel(nn.Linear(2, 2))
-
-
-@claim(
-    "ddp-under-detail",
-    "On the CPU DDP of PyTorch 2.13 ends its process by a segmentation fault if DETAIL is on, and not otherwise.",
-    expected={"DETAIL": True, "off": False},
-    unit="killed by SIGSEGV",
-)
-def ddp_under_detail() -> Mapping[str, bool]:
-    """Wraps a layer on 2 ranks in a world that compares calls, and in one that does not."""
-    measured = {}
-    for name, debug in (("DETAIL", True), ("off", False)):
-        cause = ""
-        try:
-            run_world(wraps, 2, debug=debug)
-        except WorldError as error:
-            cause = error.cause
-        measured[name] = "SIGSEGV" in cause
-    return measured

@@ -54,12 +54,12 @@ def unequal_gradient(weighted: bool) -> Tensor:
     """DDP's gradient where rank 0 has 24 of 32 sequences; weighted, each loss counts by its part of the tokens."""
     model, tokens = seeded_gpt(TINY)
     wrapped = DistributedDataParallel(model)
-    mine = tokens[:24] if dist.get_rank() == 0 else tokens[24:]
-    count = torch.tensor(float(mine[:, 1:].numel()))
+    part = tokens[:24] if dist.get_rank() == 0 else tokens[24:]
+    count = torch.tensor(float(part[:, 1:].numel()))
     total = count.clone()
     dist.all_reduce(total)
     factor = (dist.get_world_size() * count / total).item() if weighted else 1.0
-    return gradient(wrapped, lambda: next_token_loss(wrapped, mine) * factor)
+    return gradient(wrapped, lambda: next_token_loss(wrapped, part) * factor)
 
 
 @claim(
@@ -86,7 +86,7 @@ def normed_net() -> tuple[nn.Module, Tensor, Tensor]:
 
 
 def normed_gradient() -> Tensor:
-    """DDP's gradient of it, each rank with its part."""
+    """DDP's gradient of the classifier, each rank with its part of the inputs."""
     model, x, y = normed_net()
     wrapped = DistributedDataParallel(model)
     return gradient(wrapped, lambda: F.cross_entropy(wrapped(own_part(x)), own_part(y)))
@@ -108,7 +108,7 @@ def batch_norm_by_rank() -> float:
 
 # ------------------------------------------------------------------------------------------------------------ the ring
 def ring_all_reduce(x: Tensor) -> None:
-    """Sums `x` over all ranks, in place, by handing chunks to the right neighbor. Its length divides by the ranks."""
+    """Sums `x` over all ranks, in place, by sending chunks to the right neighbor. Its length divides by the ranks."""
     rank, K = dist.get_rank(), dist.get_world_size()
     chunks, arrived = x.chunk(K), torch.empty_like(x[: len(x) // K])
     for step in range(2 * (K - 1)):
@@ -175,7 +175,7 @@ def all_reduce_on_the_wire() -> float:
 
 @claim(
     "all-reduce-on-the-wire",
-    "torch's own all-reduce (gloo) puts 2(K − 1)/K of the vector on the wire too: 1, {expected[K = 3]:.2f} and "
+    "PyTorch's own all-reduce over gloo sends 2(K − 1)/K of the vector too: 1, {expected[K = 3]:.2f} and "
     "{expected[K = 4]} of it.",
     expected={"K = 2": 1, "K = 3": 4 / 3, "K = 4": 1.5},
     tolerance=0.01,
@@ -248,19 +248,20 @@ def split_layer() -> tuple[dict[str, float], float]:
         return x
 
     weights = [q, k, v, out, up, down]
-    mine = [w.chunk(ranks, dim=dim)[rank] for w, dim in zip(weights, (1, 1, 1, 0, 1, 0), strict=True)]
+    shards = [w.chunk(ranks, dim=dim)[rank] for w, dim in zip(weights, (1, 1, 1, 0, 1, 0), strict=True)]
     (whole,) = torch.autograd.grad(layer(x, heads, weights, same, same).square().sum(), x)
     with CollectiveCounter() as counted:
-        (split,) = torch.autograd.grad(layer(x, heads // ranks, mine, Copy.apply, Sum.apply).square().sum(), x)
+        (split,) = torch.autograd.grad(layer(x, heads // ranks, shards, Copy.apply, Sum.apply).square().sum(), x)
     sent = {"calls": counted.calls["all_reduce"], "tensors": counted.bytes["all_reduce"] / x.nbytes}
     return sent, off_by(split, whole)
 
 
 @claim(
     "tensor-parallel-layer",
-    "A layer split by heads and hidden units all-reduces its [B, T, C] activations 4 times: twice forward, twice back.",
+    "A layer split by heads and hidden units all-reduces its [B, T, C] activations 4 times: twice in forward and twice "
+    "in backward.",
     expected={"all-reduces": 4, "activations summed": 4},
-    unit="a layer",
+    unit="per layer",
     source="[Shoeybi et al.](https://arxiv.org/abs/1909.08053), section 3",
 )
 def tensor_parallel_layer() -> Mapping[str, float]:
@@ -271,7 +272,7 @@ def tensor_parallel_layer() -> Mapping[str, float]:
 
 
 def gradient_bytes(recipe: str) -> float:
-    """Bytes a parameter that DDP all-reduces in a step."""
+    """Bytes per parameter that DDP all-reduces in a step."""
     torch.manual_seed(0)
     model = GPT(TINY)
     wrapped = DistributedDataParallel(model.bfloat16() if recipe == "bf16 weights" else model)
@@ -287,9 +288,9 @@ def gradient_bytes(recipe: str) -> float:
 
 @claim(
     "gradients-on-the-wire-dtype",
-    "DDP sends gradients in the weights' dtype: 4 bytes a parameter under autocast, 2 if weights are bf16.",
+    "DDP sends gradients in the weights' dtype: 4 bytes per parameter under autocast, 2 if weights are bf16.",
     expected={"fp32": 4, "autocast": 4, "bf16 weights": 2, "autocast, fp16 hook": 2},
-    unit="B a parameter",
+    unit="B per parameter",
 )
 def gradients_on_the_wire() -> Mapping[str, float]:
     """Takes one step of a small GPT on two ranks, and counts what is all-reduced."""
