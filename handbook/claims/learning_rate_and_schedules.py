@@ -12,16 +12,17 @@ from torch import Tensor, nn
 from torch.optim import SGD, Adam, AdamW, Optimizer
 from torch.optim.lr_scheduler import CosineAnnealingLR, LambdaLR, LinearLR, OneCycleLR, StepLR
 
+from rankzero.claims.chart import Chart, Charted
 from rankzero.claims.claim import claim
 from rankzero.claims.toolkit.counting_gpt import STEPS, excess, tiny_gpt
 from rankzero.claims.toolkit.lab_model import next_token_loss
 from rankzero.claims.toolkit.starters import starter
-from rankzero.learn.data.synthetic_text import synthetic_batches
+from rankzero.learn.data.synthetic_text import LOWEST_LOSS, synthetic_batches
 
 Shape = Callable[[int], float]
 
 
-# ---------------------------------------------------------------------------------------------------------- the edge
+# ------------------------------------------------------------------------------------------- the largest stable rate
 def _largest_stable(**options: Any) -> float:
     """Largest curvature, at rate 1, at which 2,000 steps down curvature · w² / 2 end closer to 0 than they began."""
     curvature = torch.arange(0.001, 4.0, 0.001, dtype=torch.float64)
@@ -54,7 +55,7 @@ def largest_stable_rate() -> Mapping[str, float]:
 
 
 def _floor(make: Callable[[list[Tensor]], Optimizer], batch_size: int = 1, steps: int = 2000) -> float:
-    """Mean square distance from the minimum of w²/2, at rest, when slopes carry noise of variance 1 / batch_size."""
+    """Mean square distance from the minimum of w²/2, at rest, when gradients carry noise of variance 1 / batch_size."""
     generator = torch.Generator().manual_seed(0)
     walkers = torch.zeros(2000, dtype=torch.float64, requires_grad=True)
     optimizer = make([walkers])
@@ -70,17 +71,17 @@ def _floor(make: Callable[[list[Tensor]], Optimizer], batch_size: int = 1, steps
 
 @claim(
     "noise-floor-of-a-rate",
-    "With noisy slopes SGD does not arrive: it stays at a mean square distance of η/(2 - η) from the minimum, 0.25, "
-    "{expected[0.2]:.3f}, {expected[0.1]:.3f} and {expected[0.05]:.3f} for rates 0.4, 0.2, 0.1 and 0.05. Momentum "
-    "0.9 at 0.05 makes it 0.25.",
+    "With noisy gradients SGD does not reach the minimum: it stays at a mean square distance of η/(2 - η) from "
+    "the minimum, 0.25, {expected[0.2]:.3f}, {expected[0.1]:.3f} and {expected[0.05]:.3f} for rates 0.4, 0.2, 0.1 "
+    "and 0.05. Momentum 0.9 at 0.05 makes it 0.25.",
     expected={"0.4": 0.25, "0.2": 0.1111, "0.1": 0.0526, "0.05": 0.0256, "0.05, momentum 0.9": 0.253},
     tolerance=0.005,
     unit="",
 )
 def noise_floor() -> Mapping[str, float]:
     """Lets 2,000 weights walk 400 steps each on w²/2 with noise of variance 1 and averages the squares at rest."""
-    found = {str(rate): _floor(lambda p, r=rate: SGD(p, lr=r), steps=400) for rate in (0.4, 0.2, 0.1, 0.05)}  # type: ignore[misc]
-    return found | {"0.05, momentum 0.9": _floor(lambda p: SGD(p, lr=0.05, momentum=0.9), steps=1000)}
+    distances = {str(rate): _floor(lambda p, r=rate: SGD(p, lr=r), steps=400) for rate in (0.4, 0.2, 0.1, 0.05)}  # type: ignore[misc]
+    return distances | {"0.05, momentum 0.9": _floor(lambda p: SGD(p, lr=0.05, momentum=0.9), steps=1000)}
 
 
 @claim(
@@ -114,7 +115,7 @@ def rate_and_batch() -> Mapping[str, float]:
 def _rates_used(
     make: Callable[[SGD], Any], updates: int, order: str = "optimizer scheduler", calls: int = 1
 ) -> tuple[list[float], list[str]]:
-    """The rate of each update under a torch scheduler, stepped `calls` times an update; and torch's warnings."""
+    """The rate of each update under a torch scheduler, stepped `calls` times per update; and torch's warnings."""
     optimizer = SGD([nn.Parameter(torch.ones(1))], lr=1.0)
     scheduler = make(optimizer)
     rates = []
@@ -172,7 +173,7 @@ def _cosine(peak: float, horizon: int = STEPS) -> Shape:
     "averages, do as much: {expected[0.04, ten at 0]:.2f}. At 0.01 warm-up gains nothing.",
     expected={"0.04": 0.141, "0.04, 20 steps": 0.068, "0.04, ten at 0": 0.078, "0.01": 0.1, "0.01, 20 steps": 0.13},
     tolerance=0.02,
-    unit="nats a token above the floor",
+    unit="nats per token above the floor",
 )
 def warm_up_and_rate() -> Mapping[str, float]:
     """Means over two seeds (at 0.01: one) of 100 steps with a cosine to 0, in float64."""
@@ -198,7 +199,7 @@ def warm_up_and_rate() -> Mapping[str, float]:
     "{expected[for 400]:.2f} with one meant for 400; constant with a decay over the last 20: {expected[last 20]:.2f}.",
     expected={"constant": 0.150, "cosine": 0.068, "for 200": 0.124, "for 400": 0.144, "last 20": 0.092},
     tolerance=0.01,
-    unit="nats a token above the floor",
+    unit="nats per token above the floor",
 )
 def horizon() -> Mapping[str, float]:
     """Trains a tiny GPT in float64 with ten steps of warm-up and each shape after it; scores it on new text."""
@@ -217,7 +218,7 @@ def horizon() -> Mapping[str, float]:
 
 @claim(
     "cosine-comes-back-up",
-    "CosineAnnealingLR past its T_max climbs: at 2 T_max it is back at the peak. Stepped four times an update, it is "
+    "CosineAnnealingLR past its T_max climbs: at 2 T_max it is back at the peak. Stepped four times per update, it is "
     "at 0 after a quarter of the run and at the peak again after half.",
     expected={"at 100": 0, "at 150": 0.5, "at 200": 1, "4 calls, at 25": 0, "4 calls, at 50": 1},
     tolerance=1e-9,
@@ -343,9 +344,9 @@ def longer_run() -> Mapping[str, float]:
     "0.01, 0.03 and 0.1, 0.03 ends lowest.",
     expected={"lowest loss at": 0.03, "0.003": 0.69, "0.01": 0.11, "0.03": 0.07, "0.1": 0.08},
     tolerance=0.015,
-    unit="rate, or nats a token above the floor",
+    unit="rate, or nats per token above the floor",
 )
-def range_test() -> Mapping[str, float]:
+def range_test() -> Charted:
     """Raises the rate from 1e-4 to 1 by a factor each step; takes the middle of the 7 steps with the lowest mean loss.
 
     Then trains from scratch with each rate for 100 steps, ten of warm-up, in float64.
@@ -362,8 +363,32 @@ def range_test() -> Mapping[str, float]:
         optimizer.step()
         losses.append(loss.item())
     smooth = [statistics.mean(losses[i - 3 : i + 4]) for i in range(3, 97)]
-    found = {"lowest loss at": rates[3 + smooth.index(min(smooth))]}
+    ends: dict[str, float] = {"lowest loss at": rates[3 + smooth.index(min(smooth))]}
     for peak in (0.003, 0.01, 0.03, 0.1):
         whole = _cosine(peak)
-        found[str(peak)] = excess(lambda step, w=whole: min(1, (step + 1) / 10) * w(step))  # type: ignore[misc]
-    return found
+        ends[str(peak)] = excess(lambda step, w=whole: min(1, (step + 1) / 10) * w(step))  # type: ignore[misc]
+    lines = {
+        "range test": [(rates[3 + i], mean, mean, mean) for i, mean in enumerate(smooth)],
+        "floor": [(rate, LOWEST_LOSS, LOWEST_LOSS, LOWEST_LOSS) for rate in (rates[0], rates[-1])],
+    }
+    return Charted(ends, Chart("Range test of a tiny GPT", "learning rate", "loss, nats per token", lines, log="x"))
+
+
+# ----------------------------------------------------------------------------------------------------------- problems
+@claim(
+    "learning-rate-problem-answers",
+    "At 95 % of the largest stable rate for curvatures 50 and 0.5, the gentle direction needs {expected[steps]} steps "
+    "to 1 %. A noise floor of 0.01 needs a rate of {expected[rate]:.4f}. A cosine to 0 spends "
+    "{expected[below a fifth]:.1f} % of the run below a fifth of its peak.",
+    expected={"steps": 241, "rate": 0.0198, "below a fifth": 29.52},
+    tolerance=0.01,
+    unit="as named",
+)
+def problem_answers() -> Mapping[str, float]:
+    """Computes the answers from the formulas of the chapter."""
+    rate = 0.95 * 2 / 50
+    return {
+        "steps": next(n for n in range(10_000) if (1 - rate * 0.5) ** n <= 0.01),
+        "rate": 2 * 0.01 / 1.01,
+        "below a fifth": 100 * (1 - math.acos(2 * 0.2 - 1) / math.pi),
+    }
