@@ -56,7 +56,7 @@ def sent_in_a_ring(payload: float, n: int) -> float:
     "A ring all-reduce of n ranks sends 2(n-1)/n times the payload: {expected[7e9 gradients of 2 B, 8 ranks]} GB for "
     "the 14 GB of a 7B model in 16 bits.",
     expected={"7e9 gradients of 2 B, 8 ranks": 24.5, "350e6 of 4 B, 4 ranks": 2.1},
-    unit="GB a rank",
+    unit="GB per rank",
     source="[NCCL tests](https://github.com/NVIDIA/nccl-tests/blob/master/doc/PERFORMANCE.md)",
 )
 def ring_all_reduce_bytes() -> Mapping[str, float]:
@@ -100,6 +100,34 @@ def zero_at_64_ranks() -> Mapping[str, float]:
     return {
         f"ZeRO-{stage}, {ranks} ranks": whole / bytes_of_rank_0(stage, ranks) for ranks in (64, 4) for stage in (1, 2)
     }
+
+
+@claim(
+    "errata-7b-on-8-ranks",
+    "ZeRO-1 divides the 84 GB of a 7B model's optimizer state by 8. A rank holds {expected[ZeRO-1]} GB all the same, "
+    "because weights and gradients stay whole.",
+    expected={"ZeRO-1": 38.5, "ZeRO-2": 26.25},
+    unit="GB per rank",
+    tolerance=0.01,
+    source="[ZeRO](https://arxiv.org/abs/1910.02054)",
+)
+def seven_billion_on_8_ranks() -> Mapping[str, float]:
+    """Shards the state of Lab 02's model over 8 ranks, counts the tensors of a rank per parameter, times 7e9."""
+    parameters = sum(parameter.numel() for parameter in GPT(SHAPE).parameters())
+    return {f"ZeRO-{stage}": 7e9 * bytes_of_rank_0(stage, 8) / parameters / GB for stage in (1, 2)}
+
+
+@claim(
+    "errata-bytes-per-work",
+    "From 8 to 64 ranks a ring sends {expected[same global batch]} times the bytes per FLOP if the global batch stays, "
+    "and {expected[same batch per rank]} times if the batch per rank stays.",
+    expected={"same global batch": 9, "same batch per rank": 1.125},
+    unit="times the bytes per FLOP",
+)
+def bytes_per_work() -> Mapping[str, float]:
+    """Counts the bytes that a rank sends in rings of 8 and 64, over the share of the work that a rank computes."""
+    few, many = sent_in_a_ring(1, 8), sent_in_a_ring(1, 64)
+    return {"same global batch": (many * 64) / (few * 8), "same batch per rank": many / few}
 
 
 @claim(

@@ -7,14 +7,16 @@ from collections.abc import Mapping
 
 import torch
 from torch import Tensor, nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.optim import SGD, AdamW
+from torch.optim.lr_scheduler import OneCycleLR
 
 from rankzero.claims.claim import claim
 from rankzero.claims.toolkit.gpt2 import GPT_2
 from rankzero.claims.toolkit.gpu import gpu, pick
 from rankzero.claims.toolkit.gradients import flat, gradient, gradient_of, off_by
 from rankzero.claims.toolkit.lab_model import SHAPE, TINY, next_token_loss, seeded_gpt
-from rankzero.claims.toolkit.op_counter import raises
+from rankzero.claims.toolkit.op_counter import calls_of, raises
 from rankzero.learn.models.gpt import GPT, GPTConfig
 from rankzero.learn.models.llama import Llama, LlamaConfig
 
@@ -104,13 +106,96 @@ def clipped_norms() -> Mapping[str, float]:
 
 
 @claim(
+    "errata-gradient-norms",
+    "The gradient of Lab 02's first step is {expected[1 sequence]} long on one sequence and "
+    "{expected[12 sequences]} on 12.",
+    expected={"1 sequence": 4.79, "12 sequences": 1.37},
+    unit="length of the gradient",
+    tolerance=0.01,
+)
+def gradient_norms() -> Mapping[str, float]:
+    """Takes the gradient's length for two batches of random tokens on the same untrained model."""
+    model, tokens = seeded_gpt(SHAPE, double=False)
+    batches = {"1 sequence": tokens[:1], "12 sequences": tokens[:12]}
+    return {
+        name: float(gradient(model, lambda batch=batch: next_token_loss(model, batch)).norm())  # type: ignore[misc]
+        for name, batch in batches.items()
+    }
+
+
+@claim(
+    "errata-one-cycle",
+    "OneCycleLR is no triangle: its peak comes after {expected[peak]:.0f} % of the steps, a quarter of the rise "
+    "reaches {expected[quarter of the rise]:.0f} % of the peak, and it ends at 4 millionths of the peak.",
+    expected={"peak": 29.8, "quarter of the rise": 18.1, "last": 0.0004},
+    unit="% of the steps or of the peak rate",
+    tolerance=0.05,
+)
+def one_cycle() -> Mapping[str, float]:
+    """Runs PyTorch's schedule with its defaults for 430 steps, of which the first 128 rise."""
+    optimizer = SGD([nn.Parameter(torch.ones(1))], lr=1)
+    scheduler = OneCycleLR(optimizer, max_lr=1, total_steps=430)
+    rates = []
+    for _ in range(430):
+        rates.append(optimizer.param_groups[0]["lr"])
+        optimizer.step()
+        if len(rates) < 430:
+            scheduler.step()
+    top = rates.index(max(rates))
+    return {"peak": 100 * top / 429, "quarter of the rise": 100 * rates[top // 4], "last": 100 * rates[-1]}
+
+
+@claim(
+    "errata-hidden-softmax",
+    "A GPT of 4 layers computes {expected} softmaxes before its last layer, one in the attention of each block.",
+    expected=4,
+    unit="softmaxes",
+)
+def hidden_softmax() -> int:
+    """Runs Lab 02's model with attention by the formula and counts the calls of softmax."""
+    model, tokens = seeded_gpt(SHAPE, double=False)
+    with sdpa_kernel(SDPBackend.MATH):
+        calls = calls_of(lambda: model(tokens[:2, :-1]))
+    return sum(count for name, count in calls.by_name.items() if "softmax" in name)
+
+
+@claim(
+    "errata-sharpness-rescaled",
+    "The same outputs, {expected[sharpness]:.0f} times the sharpness: a ReLU network's first layer times 10, its "
+    "second divided by 10.",
+    expected={"sharpness": 95.1, "difference of outputs": 0},
+    unit="times",
+    tolerance=0.1,
+    source="[Dinh et al.](https://arxiv.org/abs/1703.04933)",
+)
+def sharpness_rescaled() -> Mapping[str, float]:
+    """Compares outputs, and the largest eigenvalue of the loss's Hessian, of 4 inputs, 8 ReLUs and 1 output in fp64."""
+    torch.manual_seed(0)
+    x, y = torch.randn(64, 4).double(), torch.randn(64, 1).double()
+    first, second = torch.randn(8, 4).double() / 2, torch.randn(1, 8).double() / 3
+
+    def output(weights: Tensor) -> Tensor:
+        return (x @ weights[:32].view(8, 4).T).relu() @ weights[32:].view(1, 8).T
+
+    def sharpness(weights: Tensor) -> float:
+        hessian = torch.func.hessian(lambda w: (output(w) - y).square().mean())(weights)
+        return float(torch.linalg.eigvalsh(hessian).max())
+
+    plain, scaled = flat([first, second]), flat([10 * first, second / 10])
+    return {
+        "sharpness": sharpness(scaled) / sharpness(plain),
+        "difference of outputs": float((output(plain) - output(scaled)).abs().max()),
+    }
+
+
+@claim(
     "errata-no-decay-names",
     'A filter for "LayerNorm.weight" finds none of the norms of our GPT or Llama; p.dim() < 2 finds them all.',
     expected={"GPT, by name": 0, "GPT, by dimension": 9, "Llama, by name": 0, "Llama, by dimension": 9},
     unit="of 9 norms",
 )
 def no_decay_names() -> Mapping[str, float]:
-    """Filters the parameters of two models of 4 layers, two norms a layer and one at the end."""
+    """Filters the parameters of two models of 4 layers, two norms per layer and one at the end."""
     llama = Llama(LlamaConfig(vocab_size=96, n_layer=4, n_head=4, n_kv_head=2, hidden_dim=64, ffn_dim=128))
     measured = {}
     for name, model in (("GPT", GPT(SHAPE)), ("Llama", llama)):
@@ -176,7 +261,7 @@ def weight_gradient() -> bool:
 
 @claim(
     "errata-first-loss",
-    "The first loss of Lab 02's model is ln 96 = {expected:.2f} nats a token.",
+    "The first loss of Lab 02's model is ln 96 = {expected:.2f} nats per token.",
     expected=math.log(96),
     unit="nats",
     tolerance=0.1,

@@ -5,14 +5,16 @@ from collections.abc import Mapping
 import torch
 from torch import nn
 from torch.optim import AdamW
+from torch.utils.flop_counter import FlopCounterMode
 
 from rankzero.claims.claim import claim
 from rankzero.claims.toolkit.gpt2 import attention_by_formula, fused_attention, gpt2_flops
 from rankzero.claims.toolkit.kept_bytes import kept_tensors
 from rankzero.claims.toolkit.lab_model import SHAPE
+from rankzero.learn.models.gpt import GPT
 from rankzero.learn.profiling.memory import tensor_bytes
 from rankzero.ledger.ledger import Kind
-from rankzero.ledger.measure import measure, storage_bytes
+from rankzero.ledger.measure import SavedTensors, measure, storage_bytes
 from rankzero.ledger.models import PRESETS, parameter_count
 from rankzero.ledger.recipes import OPTIMIZERS, RECIPES
 
@@ -28,9 +30,9 @@ def lab_02_states(recipe: str) -> dict[str, float]:
 @claim(
     "errata-bytes-per-parameter",
     "Weights, gradients and AdamW's state by recipe; weights and master weights alone are "
-    "{expected[mixed, weights and masters]} bytes a parameter.",
+    "{expected[mixed, weights and masters]} bytes per parameter.",
     expected={"fp32": 16, "mixed": 16, "fp32 gradients": 18, "fp32 sums": 20, "mixed, weights and masters": 6},
-    unit="B a parameter",
+    unit="B per parameter",
     source="[ZeRO](https://arxiv.org/abs/1910.02054)",
 )
 def bytes_per_parameter() -> Mapping[str, float]:
@@ -49,7 +51,7 @@ def bytes_per_parameter() -> Mapping[str, float]:
     tolerance=0.05,
 )
 def seven_billion_in_fp32() -> Mapping[str, float]:
-    """Lab 02's measured bytes a parameter times 7e9; and a step of Llama-2-7B itself on fake tensors, counted."""
+    """Lab 02's measured bytes per parameter times 7e9; and a step of Llama-2-7B itself on fake tensors, counted."""
     llama = PRESETS["llama-2-7b"]
     ledger = measure(llama, RECIPES["fp32"], OPTIMIZERS["adamw"], batch_size=1, seq_len=8, device="fake", peaks=False)
     return {
@@ -79,7 +81,7 @@ def seven_billion_adam_state() -> Mapping[str, float]:
     "errata-adam-state-dtype",
     "AdamW's averages have the dtype of the parameters: in a bf16 model they are bf16.",
     expected={"fp32 model": 8, "bf16 model": 4},
-    unit="B a parameter",
+    unit="B per parameter",
 )
 def adam_state_dtype() -> Mapping[str, float]:
     """Steps AdamW on a layer of each dtype and counts the bytes of exp_avg and exp_avg_sq."""
@@ -136,16 +138,25 @@ def activation_share() -> Mapping[str, float]:
 
 @claim(
     "errata-kept-by-relu-and-batchnorm",
-    "ReLU keeps its output and BatchNorm its input, 4 bytes an element: neither a mask nor two statistics.",
-    expected={"ReLU": 4, "BatchNorm": 4},
-    unit="B an element",
+    "In eager mode ReLU keeps its output and BatchNorm its input, 4 bytes per element. Between two linear layers ReLU "
+    "adds {expected[ReLU before a linear layer]}: the next layer keeps the same tensor.",
+    expected={"ReLU": 4, "BatchNorm": 4, "ReLU before a linear layer": 0},
+    unit="B per element",
     tolerance=0.02,
 )
 def kept_by_relu_and_batchnorm() -> Mapping[str, float]:
     """Counts the bytes that autograd keeps of 1,024 rows of 256; BatchNorm's statistics are the second decimal."""
     x = torch.randn(1024, 256, requires_grad=True)
-    layers = {"ReLU": nn.ReLU(), "BatchNorm": nn.BatchNorm1d(256)}
-    return {name: tensor_bytes(kept_tensors(layer, x)) / x.numel() for name, layer in layers.items()}
+
+    def kept(*layers: nn.Module) -> float:
+        return tensor_bytes(kept_tensors(nn.Sequential(*layers), x)) / x.numel()
+
+    first, last = nn.Linear(256, 256), nn.Linear(256, 256)
+    return {
+        "ReLU": kept(nn.ReLU()),
+        "BatchNorm": kept(nn.BatchNorm1d(256)),
+        "ReLU before a linear layer": kept(first, nn.ReLU(), last) - kept(first, last),
+    }
 
 
 @claim(
@@ -169,4 +180,28 @@ def attention_doubling() -> Mapping[str, float]:
         "softmax kept by the formula": square[1] / square[0],
         "kept by the fused kernel": fused[1] / fused[0],
         "forward FLOPs of GPT-2": flops[1] / flops[0],
+    }
+
+
+@claim(
+    "errata-no-grad",
+    "no_grad saves the {expected[MiB kept with autograd]:.2f} MiB that a forward pass keeps for backward, and no FLOP.",
+    expected={"MiB kept with autograd": 4.14, "MiB kept under no_grad": 0, "% of FLOPs saved": 0},
+    unit="",
+    tolerance=0.01,
+)
+def no_grad() -> Mapping[str, float]:
+    """Runs Lab 02's model on 2 sequences of 64 tokens with and without autograd; counts FLOPs and kept tensors."""
+    model, tokens = GPT(SHAPE), torch.zeros(2, 64, dtype=torch.int64)
+    flops, kept = [], []
+    for enabled in (True, False):
+        saved = SavedTensors(model)
+        with torch.set_grad_enabled(enabled), FlopCounterMode(display=False) as counter, saved.active():
+            model(tokens)
+        flops.append(counter.get_total_flops())
+        kept.append(sum(saved.by_module.values()) / 2**20)
+    return {
+        "MiB kept with autograd": kept[0],
+        "MiB kept under no_grad": kept[1],
+        "% of FLOPs saved": 100 * (1 - flops[1] / flops[0]),
     }

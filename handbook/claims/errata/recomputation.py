@@ -71,8 +71,8 @@ def checkpointing_memory() -> Mapping[str, float]:
     tolerance=3,
 )
 def square_root_segments() -> Mapping[str, float]:
-    """Runs the blocks and counts live bytes. Expected: the inputs of segments, 16 for each block of the one at work
-    (and a remainder), and about 10 for slopes on their way: 4 before and 4 after the GELU, 2 around the block."""
+    """Runs the blocks and counts live bytes. Expected: the inputs of segments, 16 for each block of the segment that is
+    recomputed, and about 10 for gradients inside a block: 4 before and 4 after the GELU, 2 around the block."""
     n, config = 16, GPTConfig(vocab_size=1, block_size=256, n_head=1, hidden_dim=64)
     measured = {}
     for name, size in (("nothing recomputed", n), ("4 segments", 4), ("16 segments", 1)):
@@ -86,6 +86,29 @@ def square_root_segments() -> Mapping[str, float]:
             model(x).sum().backward()
         measured[name] = live.peak / x.nbytes
     return measured
+
+
+@claim(
+    "errata-unequal-segments",
+    "Of 64 blocks, {expected[equal segments]} units are the least peak that equal segments reach. Unequal segments, "
+    "the long ones first, reach {expected[unequal segments]}.",
+    expected={"8 segments of 8": 136, "equal segments": 64, "unequal segments": 54},
+    unit="B·T·C",
+)
+def unequal_segments() -> Mapping[str, float]:
+    """Searches segment lengths. While backward is in segment j, j inputs are alive and 16 units per block of it."""
+
+    def peak(lengths: list[int]) -> int:
+        return max(j + 16 * length for j, length in enumerate(lengths, start=1))
+
+    def longest(limit: int) -> int:
+        return sum((limit - j) // 16 for j in range(1, limit))  # blocks that fit below a peak of `limit`
+
+    return {
+        "8 segments of 8": peak([8] * 8),
+        "equal segments": min(peak([64 // n] * n) for n in (1, 2, 4, 8, 16, 32, 64)),
+        "unequal segments": next(limit for limit in range(17, 200) if longest(limit) >= 64),
+    }
 
 
 @claim(
