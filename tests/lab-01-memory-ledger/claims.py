@@ -16,9 +16,9 @@ STATES = (Kind.WEIGHTS, Kind.GRADIENTS, Kind.OPTIMIZER)
 
 @claim(
     "lab-01-bytes-per-parameter",
-    "Weights, gradients and AdamW's state take 16 bytes a parameter in fp32, and in bf16 with fp32 master weights.",
+    "Weights, gradients and AdamW's state take 16 bytes per parameter in fp32, and in bf16 with fp32 master weights.",
     expected={"fp32": 16.0, "mixed": 16.0},
-    unit="B a parameter",
+    unit="B per parameter",
     tolerance=0.001,
     source="[ZeRO, section 3.1](https://arxiv.org/abs/1910.02054)",
 )
@@ -82,7 +82,7 @@ def micro_batch() -> dict[str, float]:
     unit="B",
 )
 def difference() -> int:
-    """Predicts and measures the first run's step, and adds up how far apart they are, kind by kind."""
+    """Predicts and measures the first run's step, and adds up the differences of all kinds."""
     step = PRESETS["gpt2"], RECIPES["fp32"], ADAMW
     predicted = predict(*step, batch_size=4, seq_len=1024)
     measured = measure(*step, batch_size=4, seq_len=1024, device="fake")
@@ -100,7 +100,7 @@ def difference() -> int:
 def llama_peak() -> dict[str, float]:
     """Counts the whole model on fake tensors. Its temporary buffers: PyTorch's tracker on 2 of the 32 blocks.
 
-    In the update, 4 bytes are added for each parameter of the other 30 blocks: their gradients are converted as well.
+    For the update, 4 bytes per parameter of the other 30 blocks are added: their gradients are converted as well.
     """
     step, config = {"batch_size": 1, "seq_len": 4096, "device": "fake"}, PRESETS["llama-2-7b"]
     small = dataclasses.replace(config, n_layer=2)
@@ -114,7 +114,7 @@ def llama_peak() -> dict[str, float]:
 
 @claim(
     "lab-01-kv-cache",
-    "Llama-2-7B keeps 2 GiB of keys and values for 4,096 tokens in 2 bytes a number.",
+    "Llama-2-7B keeps 2 GiB of keys and values for 4,096 tokens in 2 bytes per number.",
     expected=2.0,
     unit="GiB",
 )
