@@ -44,7 +44,7 @@ def repeatable(function: Callable[..., Any], inputs: tuple[Any, ...]) -> Callabl
     - raises RuntimeError instead if a tensor among the inputs was overwritten in place since `repeatable` was called:
       every in-place operation adds 1 to the tensor's `_version`.
 
-    Read: handbook/memory.md, "What the second run needs"
+    Read: handbook/recomputation.md, "What the second run needs"
     """
     raise NotImplementedError("repeatable is not written yet. A hint: rankzero hint 05 repeatable")
 
@@ -63,7 +63,7 @@ def checkpoint(function: Callable[..., Any], *inputs: Any) -> Any:
     what comes back for the tensor. A second run hands the same tensors to its own hooks in the same order. Keep them
     there detached, and only until backward has taken them: after backward nothing of them exists, nor of the inputs
     that nobody else holds. Use your `repeatable`. Without torch.utils.checkpoint: that is PyTorch's answer to this
-    exercise. Read: handbook/memory.md, "What the second run needs"
+    exercise. Read: handbook/recomputation.md, "What the second run needs"
     """
     raise NotImplementedError("checkpoint is not written yet. A hint: rankzero hint 05 checkpoint")
 
@@ -108,8 +108,8 @@ def keep_or_reuse(function: Callable[..., Any], keep: Collection[Any]) -> Callab
     `keep` holds operators as a `TorchDispatchMode` sees them, such as `torch.ops.aten.mm.default`, a matrix product.
     Each returns one tensor and draws no random numbers. In a mode's `__torch_dispatch__`, `func(*args, **kwargs)` runs
     the operation, and what you return is what the program gets. Autograd writes the graph of the first run on that
-    tensor: keep `output.detach()`, or the kept tensors and the graph hold each other. Read: handbook/memory.md,
-    "Recompute what, and when"
+    tensor: keep `output.detach()`, or the kept tensors and the graph hold each other. Read:
+    handbook/recomputation.md, "Keep what is expensive to recompute"
     """
     raise NotImplementedError("keep_or_reuse is not written yet. A hint: rankzero hint 05 keep_or_reuse")
 

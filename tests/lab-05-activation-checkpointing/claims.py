@@ -52,8 +52,8 @@ def kept_and_peak(policy: str, **changes: Any) -> tuple[int, int]:
 
 @claim(
     "lab-05-equal-in-every-bit",
-    "Of the loss and its 453,824 gradients, with dropout, under each policy 0 numbers differ from those of a step that "
-    "recomputes nothing.",
+    "With dropout, under each policy, 0 of the loss and its 453,824 gradients differ in any bit from those of a step "
+    "that recomputes nothing.",
     expected={"blocks": 0, "sqrt": 0, "selective": 0},
     unit="numbers that differ",
 )
@@ -65,8 +65,8 @@ def equal_in_every_bit() -> Mapping[str, float]:
 
 @claim(
     "lab-05-kept-by-policy",
-    "After the forward pass the starter's model keeps {expected[none]} MiB, {expected[blocks]} with each block "
-    "recomputed, {expected[sqrt]} in √n segments, {expected[selective]} with attention alone recomputed.",
+    "After the forward pass the starter's model keeps {expected[none]} MiB of activations; {expected[blocks]} with "
+    "each block recomputed, {expected[sqrt]} in √n segments, {expected[selective]} with only attention recomputed.",
     expected={"none": 51.59, "blocks": 2.55, "sqrt": 1.42, "selective": 24.59},
     unit="MiB",
     tolerance=0.005,
@@ -78,8 +78,8 @@ def kept_by_policy() -> Mapping[str, float]:
 
 @claim(
     "lab-05-peak-by-policy",
-    "At the fullest moment it keeps {expected[none]} MiB, {expected[blocks]} with each block recomputed, "
-    "{expected[sqrt]} in √n segments, {expected[selective]} with attention alone recomputed.",
+    "At the fullest moment the starter's model keeps {expected[none]} MiB of activations; {expected[blocks]} with "
+    "each block recomputed, {expected[sqrt]} in √n segments, {expected[selective]} with only attention recomputed.",
     expected={"none": 51.59, "blocks": 7.33, "sqrt": 17.48, "selective": 24.67},
     unit="MiB",
     tolerance=0.005,
@@ -91,10 +91,10 @@ def peak_by_policy() -> Mapping[str, float]:
 
 @claim(
     "lab-05-one-input-a-block",
-    "A recomputed block keeps one tensor [B, T, C] of {expected[recomputed]} bytes; one that is not keeps "
-    "{expected[kept]:.0f} times as much.",
+    "A recomputed block keeps one tensor [B, T, C] of {expected[recomputed]} bytes; a block that is not recomputed "
+    "keeps {expected[kept]:.0f} times as much.",
     expected={"recomputed": 12 * 64 * 64 * 4, "kept": 30.1},
-    unit="B, and times that",
+    unit="B, and times as much",
     tolerance=0.05,
 )
 def one_input_a_block() -> Mapping[str, float]:
@@ -176,7 +176,7 @@ def broken(**methods: Any) -> Iterator[None]:
 
 
 def forgets_the_state(ctx: Any, *gradients: Tensor) -> Any:
-    """The starter's backward without the three lines that restore the random generator."""
+    """The starter's backward without the three lines that set the random generator."""
     x = ctx.saved_tensors[0].detach().requires_grad_()
     with torch.enable_grad():
         y = ctx.run(x)
@@ -186,14 +186,14 @@ def forgets_the_state(ctx: Any, *gradients: Tensor) -> Any:
 
 @claim(
     "lab-05-another-mask",
-    "With another mask in the second run, dropout 0.5, the loss is the same in every bit and the gradient off by "
-    "{expected[gradient off by]} of its length.",
+    "If dropout 0.5 draws another mask in the second run, the loss is the same in every bit, and the gradient is off "
+    "by {expected[gradient off by]} of its length.",
     expected={"loss differs by": 0, "gradient off by": 0.62},
     unit="nats, and lengths of the gradient",
     tolerance=0.1,  # one draw of the masks
 )
 def another_mask() -> Mapping[str, float]:
-    """Replaces the starter's backward by one that leaves the generator alone, and compares with the plain step."""
+    """Replaces the starter's backward by one that does not restore the generator, and compares with the plain step."""
     found = []
     for policy, methods in (("none", {}), ("blocks", {"backward": forgets_the_state})):
         with broken(**methods):
@@ -207,13 +207,13 @@ def another_mask() -> Mapping[str, float]:
 
 @claim(
     "lab-05-nobody-asks",
-    "Behind frozen embeddings, and without an input that asks, {expected[without]} of 54 weights of the nine blocks "
-    "get a gradient; with one, all 54.",
+    "After frozen embeddings {expected[without]} of the 54 weights of nine recomputed blocks get a gradient if no "
+    "input of the node requires a gradient; if one does, all 54 get a gradient.",
     expected={"without": 0, "with": 54},
     unit="weights with a gradient",
 )
 def nobody_asks() -> Mapping[str, float]:
-    """Freezes both embeddings, replaces the tensor that asks by one that does not, and counts gradients."""
+    """Freezes both embeddings, gives the node an empty tensor that does or does not require a gradient, and counts."""
     found = {}
     for name, asks in (("without", False), ("with", True)):
         model, module = make_model("blocks"), starter("05")
@@ -233,7 +233,7 @@ def nobody_asks() -> Mapping[str, float]:
 
 @claim(
     "lab-05-time-against-memory",
-    "On a GPU, GPT-2 with each block recomputed takes longer a step and less memory at its peak.",
+    "On a GPU, GPT-2 with each block recomputed takes longer per step and less memory at its peak.",
     expected={"longer": True, "less memory": True},
     unit="",
     needs=("cuda",),
