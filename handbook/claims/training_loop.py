@@ -2,6 +2,7 @@
 
 import io
 import itertools
+import math
 from collections.abc import Mapping
 
 import torch
@@ -9,8 +10,10 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.optim import SGD, AdamW
 from torch.utils.flop_counter import FlopCounterMode
 
+from rankzero.claims.chart import Chart, Charted
 from rankzero.claims.claim import claim
 from rankzero.claims.toolkit.lab_model import CPU, bytes_by_phase, make_batch, make_model, token_loss
+from rankzero.learn.data.corpus import load_corpus
 from rankzero.learn.models.gpt import GPT, GPTConfig
 from rankzero.learn.profiling.memory import PhaseMemory
 from rankzero.ledger.ledger import Kind
@@ -22,18 +25,19 @@ PALM = "[PaLM](https://arxiv.org/abs/2204.02311), appendix B"
 
 
 # --------------------------------------------------------------------------------------------------------- the order
-def _fit_one_batch(order: tuple[str, ...], steps: int) -> tuple[float, float]:
-    """Loss of a small float64 GPT on one batch, before and after `steps` rounds of the three calls in that order."""
+def _fit_one_batch(order: tuple[str, ...], steps: int) -> list[float]:
+    """Losses of a small float64 GPT on one batch: before the first of `steps` rounds of the calls, and after each."""
     torch.manual_seed(0)
     model = GPT(GPTConfig(24, block_size=8, n_layer=1, n_head=2, hidden_dim=32)).double()
     optimizer = AdamW(model.parameters(), lr=1e-2)
     x, y = torch.randint(24, (2, 4, 8))
-    first = token_loss(model, x, y).item()
+    losses = []
     for _ in range(steps):
         loss = token_loss(model, x, y)
+        losses.append(loss.item())
         for call in order:
             {"zero": optimizer.zero_grad, "backward": loss.backward, "step": optimizer.step}[call]()
-    return first, token_loss(model, x, y).item()
+    return [*losses, token_loss(model, x, y).item()]
 
 
 @claim(
@@ -48,7 +52,7 @@ def six_orders() -> Mapping[str, float]:
 
     def outcome(order: tuple[str, ...]) -> str:
         try:
-            before, after = _fit_one_batch(order, steps=5)
+            before, *_, after = _fit_one_batch(order, steps=5)
         except RuntimeError:
             return "raise"
         return "train" if after < before else "change nothing" if after == before else "climb"
@@ -63,18 +67,54 @@ def six_orders() -> Mapping[str, float]:
     expected=True,
     unit="",
 )
-def never_clearing() -> bool:
-    """Fits one batch for 60 steps of backward and update alone, and compares the last loss with the first."""
-    before, after = _fit_one_batch(("backward", "step"), steps=60)
-    return after > before
+def never_clearing() -> Charted:
+    """Fits one batch for 60 steps of backward and update alone, and compares the last loss with the first.
+
+    The chart has the losses of this loop, of the right order and of two orders that train nothing, every 3 steps.
+    """
+    orders = {
+        "right order": ("zero", "backward", "step"),
+        "clear too late": ("backward", "zero", "step"),
+        "update first": ("zero", "step", "backward"),
+        "never clear": ("backward", "step"),
+    }
+    losses = {name: _fit_one_batch(order, steps=60) for name, order in orders.items()}
+    lines = {
+        name: [(step, line[step], line[step], line[step]) for step in range(0, 61, 3)] for name, line in losses.items()
+    }
+    chart = Chart("one batch, four orders of the calls", "step", "loss, nats per token", lines)
+    return Charted(losses["never clear"][-1] > losses["never clear"][0], chart)
+
+
+@claim(
+    "losses-of-counting-tables",
+    "On Lab 02's validation text, a table of character frequencies has a loss of {expected[one character]} nats per "
+    "token, and a table of what follows each character {expected[pairs]}.",
+    expected={"one character": 3.28, "pairs": 2.6},
+    tolerance=0.05,
+    unit="nats per token",
+)
+def counting_tables() -> Mapping[str, float]:
+    """Counts characters and pairs in the training text, adds 1 to each count, and scores the validation text.
+
+    The tolerance leaves room for the text, which differs a little between Python versions.
+    """
+    corpus = load_corpus("embedded")
+    size, train, val = corpus.vocab_size, corpus.train, corpus.val
+    singles = torch.bincount(train, minlength=size) + 1.0
+    pairs = torch.bincount(train[:-1] * size + train[1:], minlength=size**2).view(size, size) + 1.0
+    return {
+        "one character": -(singles / singles.sum()).log()[val].mean().item(),
+        "pairs": -(pairs / pairs.sum(1, keepdim=True)).log()[val[:-1], val[1:]].mean().item(),
+    }
 
 
 # ------------------------------------------------------------------------------------------------------ what is held
 @claim(
     "adamw-state-8-bytes",
-    "AdamW's two averages take {expected} bytes a parameter in fp32.",
+    "AdamW's two averages take {expected} bytes per parameter in fp32.",
     expected=8,
-    unit="B a parameter",
+    unit="B per parameter",
 )
 def adamw_state() -> float:
     """Takes one step on Lab 02's GPT and counts the bytes of exp_avg and exp_avg_sq over its parameters."""
@@ -88,9 +128,9 @@ def adamw_state() -> float:
 
 @claim(
     "adamw-step-count-4-bytes",
-    "AdamW's step count takes {expected} bytes a tensor.",
+    "AdamW's step count takes {expected} bytes per tensor.",
     expected=4,
-    unit="B a tensor",
+    unit="B per tensor",
 )
 def adamw_step_count() -> float:
     """Takes one step on Lab 02's GPT and counts the bytes of `step` over the model's 27 parameter tensors."""
@@ -114,10 +154,10 @@ def adamw_state_appears() -> Mapping[str, float]:
 
 @claim(
     "fp32-adamw-16-bytes",
-    "fp32 training with AdamW takes {expected} bytes a parameter before the first activation: 4 of weights, 4 of "
+    "fp32 training with AdamW takes {expected} bytes per parameter before the first activation: 4 of weights, 4 of "
     "gradients, 8 of averages.",
     expected=16,
-    unit="B a parameter",
+    unit="B per parameter",
 )
 def fp32_adamw() -> float:
     """Runs a step of Lab 02's GPT and adds up weights, gradients and optimizer state, the step counts left out."""
@@ -131,9 +171,9 @@ def fp32_adamw() -> float:
 @claim(
     "mixed-adamw-16-bytes",
     "16-bit weights and gradients with an fp32 master copy and two fp32 averages take 2 + 2 + "
-    "{expected[optimizer state]} = 16 bytes a parameter too.",
+    "{expected[optimizer state]} = 16 bytes per parameter too.",
     expected={"weights": 2, "gradients": 2, "optimizer state": 12},
-    unit="B a parameter",
+    unit="B per parameter",
     source=ZERO,
 )
 def mixed_adamw() -> Mapping[str, float]:
@@ -151,14 +191,14 @@ def mixed_adamw() -> Mapping[str, float]:
 
 @claim(
     "between-steps-12-bytes",
-    "What fp32 AdamW carries from step to step, and a checkpoint has to hold, is {expected} bytes a parameter.",
+    "fp32 AdamW keeps {expected} bytes per parameter from step to step, and a checkpoint must hold them.",
     expected=12,
-    unit="B a parameter",
+    unit="B per parameter",
 )
 def between_steps() -> float:
     """Takes a step on Lab 02's GPT, clears the gradients, and counts all that the model and AdamW still hold.
 
-    The step counts, 4 bytes a tensor, are left out.
+    The step counts, 4 bytes per tensor, are left out.
     """
     model = make_model()
     optimizer = AdamW(model.parameters())
@@ -191,7 +231,7 @@ def _gradient(parts: int, divide_by: int) -> torch.Tensor:
 def four_parts() -> float:
     """Computes both in float64 for a small GPT and takes the largest difference between two numbers.
 
-    The tolerance is rounding: every slope is below 1, and float64 has 16 digits.
+    The tolerance is rounding: every gradient is below 1, and float64 has 16 digits.
     """
     return (_gradient(parts=4, divide_by=4) - _gradient(parts=1, divide_by=1)).abs().max().item()
 
@@ -207,7 +247,7 @@ def four_parts() -> float:
 def undivided_parts() -> Mapping[str, float]:
     """Divides lengths: of the gradient, and of the first step that each optimizer takes along it.
 
-    The tolerance leaves room for AdamW's epsilon, which matters where a slope is tiny.
+    The tolerance leaves room for AdamW's epsilon, which matters where a gradient is tiny.
     """
     gradients = {"whole": _gradient(parts=1, divide_by=1), "undivided": _gradient(parts=4, divide_by=1)}
 
@@ -284,18 +324,51 @@ def averages_left_out() -> Mapping[str, float]:
 # ------------------------------------------------------------------------------------------------------------- speed
 @claim(
     "palm-formula-against-counted",
-    "PaLM's formula gives Lab 02's GPT {expected[formula]} FLOPs a token, forward and backward; counted are "
-    "{expected[counted]}.",
+    "PaLM's formula gives Lab 02's GPT {expected[formula]} FLOPs per token, forward and backward; PyTorch's "
+    "counter finds {expected[counted]}.",
     expected={"formula": 6 * 799_872 + 12 * 4 * 128 * 64, "counted": 6 * (799_872 - 9 * 128) + 12 * 4 * 128 * 64},
-    unit="FLOPs a token",
+    unit="FLOPs per token",
     source=PALM,
 )
 def palm_formula() -> Mapping[str, float]:
     """Computes the formula, and counts the matrix products of a step with PyTorch's counter, attention unfused.
 
-    What the formula has more are 6 FLOPs for each of the norms' 9 · 128 weights, which are in no matrix product.
+    The formula is larger by 6 FLOPs for each of the norms' 9 · 128 weights, which are in no matrix product.
     """
     model, (x, y) = make_model(), make_batch()
     with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:
         token_loss(model, x, y).backward()
     return {"formula": model.flops_per_token(), "counted": counter.get_total_flops() // x.numel()}
+
+
+# ---------------------------------------------------------------------------------------------------------- problems
+@claim(
+    "training-loop-problem-answers",
+    "A step of Lab 02 takes at least {expected[Lab 02's step, µs]:.1f} µs at 312 TFLOP/s; 10 billion tokens through "
+    "GPT-2 take {expected[GPT-2, hours]:.1f} hours at 40 % of that; never clearing gives a period of "
+    "{expected[period, steps]:.1f} steps at ηλ = 0.01; Lab 02 peaks at {expected[whole batch, MB]:.1f} MB with the "
+    "whole batch and {expected[two halves, MB]:.1f} MB with two halves.",
+    expected={
+        "Lab 02's step, µs": 12.78,
+        "GPT-2, hours": 19.03,
+        "period, steps": 62.81,
+        "whole batch, MB": 36.06,
+        "two halves, MB": 26.11,
+    },
+    tolerance=0.01,
+    unit="as named",
+)
+def problem_answers() -> Mapping[str, float]:
+    """Computes the worked number of the box and the answers of problems 1, 2 and 4; step counts are left out."""
+    lab, held = make_model(), bytes_by_phase(steps=2)
+    with torch.device("meta"):
+        gpt2 = GPT(GPTConfig(50_257, block_size=1024, n_layer=12, n_head=12, hidden_dim=768))
+    states = 4 * lab.parameter_count()
+    activations = held["activations"]["forward"]
+    return {
+        "Lab 02's step, µs": lab.flops_per_token() * 768 / 312e12 * 1e6,
+        "GPT-2, hours": gpt2.flops_per_token() * 10e9 / (0.4 * 312e12) / 3600,
+        "period, steps": 2 * math.pi / math.acos(1 - 0.01 / 2),
+        "whole batch, MB": (3 * states + activations) / 1e6,
+        "two halves, MB": (4 * states + activations / 2) / 1e6,
+    }
