@@ -1,6 +1,6 @@
 """Claims of handbook/sharding-and-zero.md about `fully_shard`, counted as one of several fake ranks."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -13,6 +13,7 @@ from torch.distributed.tensor.debug import CommDebugMode
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 from torch.optim import AdamW
 
+from rankzero.claims.chart import Chart, Charted, Point
 from rankzero.claims.claim import claim
 from rankzero.claims.toolkit.fake_ranks import one_of, order
 from rankzero.claims.toolkit.gpt2 import GPT_2
@@ -57,7 +58,7 @@ def root_only(model: nn.Sequential, mesh: DeviceMesh) -> None:
 
 @claim(
     "prefetch-order",
-    "Backward asks for the weights of the next layer before it sends off the gradients of this one.",
+    "Backward issues the gather of the next layer before the reduce-scatter of this layer's gradients.",
     expected={
         "all-gathers forward": 4,
         "all-gathers before the first reduce-scatter": 6,
@@ -104,33 +105,85 @@ def root_is_forgotten() -> Mapping[str, float]:
     return measured
 
 
-def peak_in_layers(wrap: Callable[[nn.Sequential, DeviceMesh], None]) -> float:
-    """Most bytes alive in a step of eight layers on one of 4 ranks, in layers."""
+class StepTrace(LiveBytes):
+    """Follows the bytes alive over a step, and notes the most since the layer before at each layer's product."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__(model.parameters())
+        self.moments: list[float] = []  # in layers: one value per layer of forward, then one per layer of backward
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        out = super().__torch_dispatch__(func, types, args, kwargs)
+        in_forward = len(self.moments) < LAYERS
+        if func is torch.ops.aten.mm.default and (in_forward or out.shape == (WIDTH, WIDTH)):  # a gradient in backward
+            self.moments.append(self.peak / LAYER_BYTES)
+            self.peak = 0
+        return out
+
+
+def moments_in_layers(wrap: Callable[[nn.Sequential, DeviceMesh], None]) -> list[float]:
+    """Most bytes alive at each layer of a step of eight layers on one of 4 ranks, in layers."""
     with one_of(4) as mesh:
         model = layers()
         wrap(model, mesh)
-        with LiveBytes(model.parameters()) as live:
+        with StepTrace(model) as trace:
             step(model)
-    return live.peak / LAYER_BYTES
+    *moments, last = trace.moments
+    return [*moments, max(last, trace.peak / LAYER_BYTES)]  # what follows the last product belongs to it
+
+
+def unsharded(model: nn.Sequential, mesh: DeviceMesh) -> None:
+    """Every rank keeps all layers, as with DDP."""
 
 
 @claim(
     "peak-by-wrapping",
     "Of eight layers on 4 ranks a step holds {expected[each a group]} if each is a group, "
     "{expected[each, kept whole]} if they stay whole, {expected[one group]} if the model is one.",
-    expected={"each a group": 7.5, "each, kept whole": 12, "one group": 18},
-    tolerance=0.1,  # the row that goes through, and its slope
+    expected={"each a group": 7.5, "each, kept whole": 12, "one group": 18, "not sharded": 16},
+    tolerance=0.1,  # the row that goes through, and its gradient
     unit="layers",
 )
-def peak_by_wrapping() -> Mapping[str, float]:
+def peak_by_wrapping() -> Charted:
     """Follows every storage through forward and backward; 2 of the layers are the shards, up to 2 their gradients."""
-    ways = {"each a group": blocks_and_root, "each, kept whole": kept_whole, "one group": root_only}
-    return {name: peak_in_layers(wrap) for name, wrap in ways.items()}
+    ways = {
+        "each a group": blocks_and_root,
+        "each, kept whole": kept_whole,
+        "one group": root_only,
+        "not sharded": unsharded,
+    }
+    moments = {name: moments_in_layers(wrap) for name, wrap in ways.items()}
+    lines: Mapping[str, Sequence[Point]] = {
+        name: [(place, size, size, size) for place, size in enumerate(sizes, 1)] for name, sizes in moments.items()
+    }
+    chart = Chart("Memory of a step by groups", "product of the step", "weights and gradients, in layers", lines)
+    return Charted({name: max(sizes) for name, sizes in moments.items()}, chart)
+
+
+@claim(
+    "smaller-groups-lower-peak",
+    "A module of four matrices is whole at once as one group, and a step on 64 ranks holds {expected[one group]} "
+    "matrices; with a group per matrix it holds {expected[four groups]}.",
+    expected={"one group": 8.1, "four groups": 4.1},
+    tolerance=0.05,
+    unit="matrices",
+)
+def smaller_groups() -> Mapping[str, float]:
+    """Follows every storage through a step of four layers of 256 by 256 on one of 64 fake ranks, sharded both ways."""
+    measured = {}
+    for name, wrap in (("one group", root_only), ("four groups", blocks_and_root)):
+        with one_of(64) as mesh:
+            model = layers(4)
+            wrap(model, mesh)
+            with LiveBytes(model.parameters()) as live:
+                step(model)
+        measured[name] = live.peak / LAYER_BYTES
+    return measured
 
 
 @claim(
     "policy-bytes",
-    "With weights gathered in bf16 and gradients reduced in fp32 a step moves 8 bytes a parameter; in fp32 12.",
+    "With weights gathered in bf16 and gradients reduced in fp32 a step moves 8 bytes per parameter; in fp32 12.",
     expected={
         "fp32: gathered": 8,
         "fp32: reduced": 4,
@@ -140,7 +193,7 @@ def peak_by_wrapping() -> Mapping[str, float]:
         "bf16, reduced in fp32: reduced": 4,
         "weights and gradients kept": 8,
     },
-    unit="B a parameter",
+    unit="B per parameter",
 )
 def policy_bytes() -> Mapping[str, float]:
     """Counts the bytes of the collectives under three policies, and what the rank keeps, times 4 ranks."""
@@ -245,7 +298,7 @@ def optimizer_before_sharding() -> Mapping[str, float]:
     unit="collectives",
 )
 def frozen_layers() -> Mapping[str, float]:
-    """Freezes none, the first or the last four of eight layers and counts; a prefetch gathers one layer in vain."""
+    """Freezes none, the first or the last four of eight layers and counts; one prefetched layer is not used."""
     measured: dict[str, float] = {}
     for name, frozen in (("none", slice(0)), ("first half", slice(4)), ("second half", slice(4, 8))):
         with one_of(4) as mesh:
@@ -359,7 +412,7 @@ def rows_of_a_rank() -> Mapping[str, float]:
 
 @claim(
     "compiler-sees-no-collective",
-    "Compiled after sharding, a GPT falls into {expected[graphs, sharded]} graphs without one collective, and "
+    "Compiled after sharding, a GPT splits into {expected[graphs, sharded]} graphs without a collective, and "
     "fullgraph refuses.",
     expected={
         "graphs, unsharded": 1,
@@ -411,7 +464,7 @@ def compiler_sees_no_collective() -> Mapping[str, float]:
 
 
 class Pair(nn.Module):
-    """Widen, bend, narrow: what an MLP is, and attention too for this count."""
+    """An MLP without bias; attention has the same two products for this count."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -424,9 +477,9 @@ class Pair(nn.Module):
 
 @claim(
     "tensor-parallel-four-all-reduces",
-    "Tensor parallelism all-reduces activations 4 times a layer and step; sequence parallelism halves each.",
+    "Tensor parallelism all-reduces activations 4 times per layer and step; sequence parallelism halves each.",
     expected={"tensor: all-reduces": 4, "sequence: all-gathers": 4, "sequence: reduce-scatters": 4},
-    unit="collectives a layer",
+    unit="collectives per layer",
     source="[Korthikanti et al.](https://arxiv.org/abs/2205.05198)",
 )
 def tensor_parallel_all_reduces() -> Mapping[str, float]:

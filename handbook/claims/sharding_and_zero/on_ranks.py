@@ -123,7 +123,7 @@ class Zero:
 
 
 def all_stages(steps: int) -> tuple[list[float], list[Tensor], list[dict[str, float]]]:
-    """On each rank: bytes a parameter, weights, and bytes a parameter in the collectives of one step, by stage."""
+    """On each rank: bytes per parameter, weights, and bytes per parameter in the collectives of one step, by stage."""
     held, weights, sent = [], [], []
     for stage in range(4):
         zero = Zero(stage)
@@ -171,6 +171,14 @@ def ring_volumes() -> dict[str, float]:
         sent = 2 * counter.bytes["all_reduce"] + counter.bytes["all_gather"] + counter.bytes["reduce_scatter"]
         volumes[strategy] = sent / (LAYERS * LAYER_BYTES)
     return volumes
+
+
+def reduced_under_autocast() -> float:
+    """On each rank: bytes per parameter that DDP hands to its all-reduces, if forward runs under autocast to bf16."""
+    network = DistributedDataParallel(layers())
+    with CollectiveCounter() as counter, torch.autocast("cpu", torch.bfloat16):
+        step(network)
+    return counter.bytes["all_reduce"] / (LAYERS * WIDTH**2)
 
 
 def shares() -> list[float]:

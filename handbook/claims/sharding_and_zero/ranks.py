@@ -20,6 +20,7 @@ from .on_ranks import (
     drop_another_layer,
     load,
     norms,
+    reduced_under_autocast,
     redundancy_optimizer,
     ring_volumes,
     save,
@@ -43,7 +44,7 @@ def stages_on(ranks: int) -> list[tuple[list[float], list[Tensor], list[dict[str
 @claim(
     "zero-held-on-real-ranks",
     "ZeRO 0 to 3 hold 16, {expected[2 ranks, stage 1]}, {expected[2 ranks, stage 2]} and "
-    "{expected[2 ranks, stage 3]} bytes a parameter on each of 2 ranks, and 16, {expected[4 ranks, stage 1]}, "
+    "{expected[2 ranks, stage 3]} bytes per parameter on each of 2 ranks, and 16, {expected[4 ranks, stage 1]}, "
     "{expected[4 ranks, stage 2]} and 4 on each of 4.",
     expected={
         "2 ranks, stage 0": 16,
@@ -55,7 +56,7 @@ def stages_on(ranks: int) -> list[tuple[list[float], list[Tensor], list[dict[str
         "4 ranks, stage 2": 5.5,
         "4 ranks, stage 3": 4,
     },
-    unit="B a parameter",
+    unit="B per parameter",
     source=ZERO_PAPER,
 )
 def held_on_real_ranks() -> Mapping[str, float]:
@@ -82,7 +83,7 @@ def stages_agree() -> int:
 
 @claim(
     "zero-bytes-in-collectives",
-    "ZeRO-1 and 2 reduce-scatter 2 bytes a parameter and all-gather 2, where plain data parallelism all-reduces 2.",
+    "ZeRO-1 and 2 reduce-scatter 2 bytes per parameter and all-gather 2, where plain data parallelism all-reduces 2.",
     expected={
         "stage 0: all_reduce": 2,
         "stage 1: reduce_scatter": 2,
@@ -90,7 +91,7 @@ def stages_agree() -> int:
         "stage 2: reduce_scatter": 2,
         "stage 2: all_gather": 2,
     },
-    unit="B a parameter",
+    unit="B per parameter",
     source=ZERO_PAPER,
 )
 def bytes_in_collectives() -> Mapping[str, float]:
@@ -144,10 +145,21 @@ def three_against_two() -> Mapping[str, float]:
     return run_world(ring_volumes, 2)[0]
 
 
+@claim(
+    "ddp-under-autocast",
+    "Under autocast DDP all-reduces fp32 gradients: {expected} bytes per parameter, which a ring sends twice.",
+    expected=4,
+    unit="B per parameter",
+)
+def ddp_under_autocast() -> float:
+    """Counts the all-reduces of a step of eight layers on 2 real ranks, with forward under autocast to bf16."""
+    return run_world(reduced_under_autocast, 2)[0]
+
+
 # -------------------------------------------------------------------------------------------- fully_shard, for real
 @claim(
     "fully-shard-shares",
-    "fully_shard leaves a rank exactly 4/N bytes of weights, 4/N of gradients and 8/N of averages a parameter.",
+    "fully_shard leaves a rank exactly 4/N bytes of weights, 4/N of gradients and 8/N of averages per parameter.",
     expected={
         "2 ranks: weights": 2,
         "2 ranks: gradients": 2,
@@ -156,7 +168,7 @@ def three_against_two() -> Mapping[str, float]:
         "4 ranks: gradients": 1,
         "4 ranks: averages": 2,
     },
-    unit="B a parameter",
+    unit="B per parameter",
 )
 def fully_shard_shares() -> Mapping[str, float]:
     """Trains Lab 02's GPT for a step in 2 and 4 processes and adds up each rank's storages."""
@@ -208,7 +220,7 @@ def norm_over_shards() -> Mapping[str, float]:
 # --------------------------------------------------------------------------------------------------------- checkpoints
 @functools.cache
 def checkpointed() -> dict[str, float]:
-    """Saves on 2 real ranks, loads on 3, and notes what both claims want to know."""
+    """Saves on 2 real ranks, loads on 3, and returns the numbers of both claims below."""
     with tempfile.TemporaryDirectory() as folder:
         saved = run_world(save, 2, folder)
         names = [path.name for path in Path(folder).iterdir()]
@@ -239,7 +251,7 @@ def saved_on_2_loaded_on_3() -> Mapping[str, float]:
     "full-state-on-rank-0",
     "A full state dict puts all weights on rank 0, the tied matrix twice, and nothing on rank 1.",
     expected={"rank 0": 4, "rank 1": 0},
-    unit="B a parameter",
+    unit="B per parameter",
 )
 def full_state_on_rank_0() -> Mapping[str, float]:
     """Asks for it on 2 ranks and adds up the tensors; the second name of the tied matrix is taken off."""
@@ -250,7 +262,7 @@ def full_state_on_rank_0() -> Mapping[str, float]:
 # ------------------------------------------------------------------------------------------- ZeroRedundancyOptimizer
 @claim(
     "zero-redundancy-optimizer",
-    "ZeroRedundancyOptimizer deals out whole tensors: {expected[largest part]:.2f} of the state to one rank of 4. It "
+    "ZeroRedundancyOptimizer assigns whole tensors: {expected[largest part]:.2f} of the state to one rank of 4. It "
     "broadcasts each of them.",
     expected={"largest part": 6 / 14, "all-reduced by DDP": 1, "broadcast": 1, "broadcasts": 9},
     tolerance=0.01,
@@ -272,7 +284,7 @@ def zero_redundancy_optimizer() -> Mapping[str, float]:
 # ------------------------------------------------------------------------------------------------------------ failures
 @claim(
     "rows-of-another-layer",
-    "Two ranks that each leave out another layer compute with rows of foreign layers, without an error.",
+    "Two ranks that each skip a different layer compute with rows of other layers, without an error.",
     expected={"rank 0": 0.25, "rank 1": 0.25},
     unit="of the rows",
 )
