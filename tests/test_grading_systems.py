@@ -438,7 +438,7 @@ def test_the_guides_commands_run(tmp_path: Path, sandboxed: None) -> None:
 
 def test_every_defense_in_the_guide_names_existing_attacks_and_tests() -> None:
     text = GUIDE.read_text()
-    table = text[text.index("## What is defended") : text.index("## Takeaway")]
+    table = text[text.index("## Defended") : text.index("## Takeaway")]
     named = set(re.findall(r"`([a-z]+(?:_[a-z0-9]+)+|network|daemon|replayed|handlers|escapes|tracer)`", table))
     attacks = {file.stem for file in (ROOT / "tests" / "attacks").rglob("*.py")}
     tests = {name for file in (ROOT / "tests").glob("*.py") for name in re.findall(r"def (test_\w+)", file.read_text())}
