@@ -67,7 +67,7 @@ def apart(dtype: torch.dtype) -> float:
 def ranks_equal() -> Mapping[str, float]:
     """Takes what the starter's train_step hands to the optimizer on each rank, for Lab 02's GPT; the worst rank counts.
 
-    The tolerance is rounding: float64 has 16 digits, and a weight's slope is a sum over 768 tokens.
+    The tolerance is rounding: float64 has 16 digits, and a weight's gradient is a sum over 768 tokens.
     """
     return {f"{ranks} ranks": max(run_world(apart, ranks, torch.float64)) for ranks in (2, 3, 4)}
 
@@ -198,7 +198,7 @@ def ring_sends() -> Mapping[str, float]:
 
 
 def sends_first(numbers: int) -> None:
-    """On one rank: everybody sends, then receives."""
+    """On one rank: every rank sends, then receives."""
     x, ranks = torch.ones(numbers), dist.get_world_size()
     dist.send(x, (dist.get_rank() + 1) % ranks)
     dist.recv(x, (dist.get_rank() - 1) % ranks)
@@ -353,7 +353,7 @@ def forward_reads_the_flag() -> Mapping[str, float]:
     return {name: run_world(sent_with, 2, wrong)[0] for name, wrong in ways.items()}
 
 
-def gradient_with_slopes_hook() -> Tensor:
+def gradient_with_register_hook() -> Tensor:
     """On one rank: the gradient after two micro-batches, of which register_hook averages the last one's."""
     lab, model = starter("07"), make_model(n_layer=1).double()
     exercises("last_slopes_only").accumulate(DistributedDataParallel(model), *lab.my_rows(*make_batch()), 2)
@@ -373,8 +373,8 @@ def last_slopes_only() -> float:
 
     The tokens are random, but come from torch's generator, which may change: hence the tolerance.
     """
-    one, other = run_world(gradient_with_slopes_hook, 2)
-    return degrees_between(one, other)
+    first, other = run_world(gradient_with_register_hook, 2)
+    return degrees_between(first, other)
 
 
 # -------------------------------------------------------------------------------------------------------------- sampler
