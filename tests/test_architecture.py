@@ -16,7 +16,7 @@ ROOMS = sorted(entry.stem for entry in LIBRARY.iterdir() if not entry.name.start
 def allowed_imports() -> dict[str, set[str]]:
     """Returns each room's allowed imports, from the table of ARCHITECTURE.md."""
     text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
-    section = text.split("## What may import what")[1].split("\n## ")[0]
+    section = text.split("## Allowed imports")[1].split("\n## ")[0]
     rows = re.findall(r"^\| `(\w+)` \| .* \| ([\w, ]+) \|$", section, re.MULTILINE)
     listed = {room: set(re.findall(r"\w+", cell)) - {"nothing"} for room, cell in rows}
     return {room: set(listed) - {room} if cell == {"all"} else cell | {"atomic_write"} for room, cell in listed.items()}

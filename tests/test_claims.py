@@ -277,8 +277,8 @@ def test_text_of_a_value() -> None:
     ("text", "figures"),
     [
         ("It takes 112 GB.", ["112 GB"]),
-        ("It takes 16 bytes a parameter, 73 % of it.", ["16 bytes", "73 %"]),
-        ("- 24.5 GB a rank", ["24.5 GB"]),
+        ("It takes 16 bytes per parameter, 73 % of it.", ["16 bytes", "73 %"]),
+        ("- 24.5 GB per rank", ["24.5 GB"]),
         ("| a | b |\n|---|---|\n| x | 3.08 MiB |", ["3.08 MiB"]),
         ("It takes [112 GB](claims.md#x).", []),
         ("It takes [112 GB](https://arxiv.org/abs/1910.02054).", []),

@@ -1,4 +1,4 @@
-# What comes before every attack in the file that is handed in.
+# Helpers that precede every attack in the file that is handed in.
 import sys
 
 TOOLS = {"won", "attempt", "inside", "forge", "forge_answers", "system_call"}

@@ -22,8 +22,8 @@ from rankzero.curriculum import ROOT
 
 NUMBER = r"\d+(?:,\d{3})*(?:\.\d+)?(?:e-?\d+)?"
 UNITS = (
-    r"bytes?|B|[kKMGT]i?B|bits?|%|per ?cent|×(?! ?\d)|[MGTP]?FLOPs?|[MGTP]?FLOP/s|[MGT]i?B/s|tokens/s|tokens a second|"
-    "ns|µs|us|ms|s|seconds?|nats?"
+    r"bytes?|B|[kKMGT]i?B|bits?|%|per ?cent|×(?! ?\d)|[MGTP]?FLOPs?|[MGTP]?FLOP/s|[MGT]i?B/s|tokens/s|"
+    "tokens (?:a|per) second|ns|µs|us|ms|s|seconds?|nats?"
 )
 FIGURE = re.compile(rf"(?<![\w.,^/-])({NUMBER})[ \u00a0]?({UNITS})(?![\w/])")
 # A number by itself: no exponent, and no part of a name or a formula.
