@@ -10,11 +10,12 @@ from rankzero.curriculum import ROOT, all_labs
 from rankzero.publish.site import page_names
 from rankzero.publish.site.views.home import read, topics
 
-README = """<section id="rank-zero"><h1>Rank Zero</h1><p>Labs.</p><p>Run it.</p>
+README = """<section id="rank-zero"><h1>Rank Zero</h1><p>Labs.</p><figure class="drawn"></figure>
+<p>Run it.</p><div class="highlight-text">$ run</div>
 <section id="two-commands"><h2>Two commands</h2></section><section id="more"><h2>More</h2></section>
 <section id="the-labs"><h2>The labs</h2><div class="table-wrapper"><table><tbody>
 <tr><td><p>00 machine</p></td><td><p>rates</p></td></tr><tr><td><p><a href="x">01</a></p></td><td><p>bytes</p></td></tr>
-</tbody></table></div></section><div class="toctree-wrapper"></div></section>"""
+</tbody></table></div></section><div class="toctree-wrapper compound"></div></section>"""
 
 
 @pytest.fixture
@@ -26,7 +27,8 @@ def home(site: Path, page: Page) -> Page:
 
 def test_readme_is_split_into_parts() -> None:
     parts = read(README)
-    assert (parts.title, parts.lead, parts.promise) == ("Rank Zero", "Labs.", "<p>Run it.</p>")
+    promise = '<figure class="drawn"></figure><p>Run it.</p><div class="highlight-text">$ run</div>'
+    assert (parts.title, parts.lead, parts.promise) == ("Rank Zero", "Labs.", promise)
     assert "Two commands" in parts.install
     assert parts.labs.strip() == "<h2>The labs</h2>"
     assert parts.planned == [("00 machine", "rates")]
@@ -35,8 +37,8 @@ def test_readme_is_split_into_parts() -> None:
 
 def test_each_chapter_has_the_topic_that_the_handbooks_map_gives_it() -> None:
     topics_by_page = topics()
-    assert topics_by_page["handbook/training-loop"] == "one training step and what surrounds it"
-    assert topics_by_page["handbook/memory"] == "where memory goes"
+    assert topics_by_page["handbook/training-loop"] == "one training step and the loop around it"
+    assert topics_by_page["handbook/memory"] == "the memory of a step"
     assert {page_names.name_of(file) for file in page_names.chapters()} <= set(topics_by_page)
 
 
