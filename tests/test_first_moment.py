@@ -14,7 +14,8 @@ import warm_process
 from rankzero.claims.registry import all_claims, slugs_in_sources
 from rankzero.cli.plan_command import NAMES
 from rankzero.cli.terminal import START
-from rankzero.curriculum import ROOT
+from rankzero.curriculum import ROOT, find_lab
+from rankzero.exercises.checks.known_wrong import known_wrong
 from rankzero.ledger.hardware import HARDWARE
 from rankzero.ledger.models import PRESETS
 from rankzero.ledger.plan.layout import CHECKPOINTING
@@ -81,6 +82,13 @@ def test_help_doctor_and_readme_begin_at_the_same_place() -> None:
     first = ["`make lab-02`", "`rankzero run 02`", "`rankzero start 02`"]
     assert [begin.index(command) for command in first] == sorted(begin.index(command) for command in first)
     assert all(command in START for command in first)
+
+
+def test_the_mistake_on_readme_is_named_in_the_words_of_the_check() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    screen = " ".join(readme.partition("$ rankzero check 02 train_step")[2].partition("```")[0].split())
+    mistake = known_wrong(find_lab("02"))["never_clear"]
+    assert f"A known mistake: {' '.join(mistake.explanation.split())} Read {mistake.read}" in screen
 
 
 # -------------------------------------------------------------------------------------------------------------- Ctrl-C

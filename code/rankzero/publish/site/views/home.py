@@ -23,7 +23,7 @@ class Readme:
     anchor: str
     title: str
     lead: str  # the first paragraph
-    promise: str  # the other paragraphs before the first heading
+    promise: str  # the other paragraphs, figures and screens before the first heading
     install: str
     labs: str  # the section without its table
     planned: list[tuple[str, str]]  # titles and summaries of the labs that do not exist yet
@@ -38,11 +38,12 @@ def read(body: str) -> Readme:
     planned = [(cells[0].p.decode_contents(), cells[1].p.decode_contents()) for cells in rows if not cells[0].a]
     sections[LABS].select_one(".table-wrapper, table").extract()
     title, lead = readme.h1.extract(), readme.p.extract()
+    between = readme.find_all(["p", "figure", "div"], recursive=False)  # a div is a screen of output
     return Readme(
         anchor=str(readme["id"]),
         title=title.decode_contents(),
         lead=lead.decode_contents(),
-        promise="".join(str(part) for part in readme.find_all("p", recursive=False)),
+        promise="".join(str(part) for part in between if "toctree-wrapper" not in part.get("class", [])),
         install=str(sections.pop(INSTALL)),
         labs=sections.pop(LABS).decode_contents(),
         planned=planned,
