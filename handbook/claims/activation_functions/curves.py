@@ -1,4 +1,4 @@
-"""Claims of handbook/activation-functions.md: curves and their slopes."""
+"""Claims of handbook/activation-functions.md: curves and their derivatives."""
 
 import math
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from .shared import CURVES, _grid, _slope
 
 @claim(
     "two-linears-are-one",
-    "Two linear layers without an activation between them compute what one does.",
+    "Two linear layers without an activation between them compute what one layer computes.",
     expected=0,
     tolerance=1e-13,
     unit="largest difference",
@@ -52,7 +52,7 @@ def exclusive_or() -> Mapping[str, float]:
 
 @claim(
     "curves-steepest-slope",
-    "The steepest slope of a sigmoid is {expected[sigmoid]}, of tanh, ReLU and leaky ReLU 1, of GELU "
+    "The largest derivative of a sigmoid is {expected[sigmoid]}, of tanh, ReLU and leaky ReLU 1, of GELU "
     "{expected[GELU]}, of SiLU {expected[SiLU]:.3f}.",
     expected={"sigmoid": 0.25, "tanh": 1, "ReLU": 1, "leaky ReLU": 1, "GELU": 1.129, "SiLU": 1.1},
     tolerance=5e-4,
@@ -72,21 +72,21 @@ def steepest() -> Mapping[str, float]:
 )
 def lowest() -> Mapping[str, float]:
     """Evaluates both at 160,001 points from -8 to 8."""
-    found, grid = {}, _grid()
+    lowest_points, grid = {}, _grid()
     for name in ("GELU", "SiLU"):
         values = CURVES[name](grid)
-        found[name] = values.min().item()
-        found[f"{name}, at"] = grid[values.argmin()].item()
-    return found
+        lowest_points[name] = values.min().item()
+        lowest_points[f"{name}, at"] = grid[values.argmin()].item()
+    return lowest_points
 
 
 @claim(
     "slopes-at-3",
-    "At 3 a sigmoid's slope is {expected[sigmoid, 3]:.0f} % of its best and a tanh's 1 %; at 5 the sigmoid's is "
-    "{expected[sigmoid, 5]:.1f} %.",
+    "At 3 a sigmoid's derivative is {expected[sigmoid, 3]:.0f} % of its largest and a tanh's 1 %; at 5 the sigmoid's "
+    "is {expected[sigmoid, 5]:.1f} %.",
     expected={"sigmoid, 3": 18.1, "sigmoid, 5": 2.66, "tanh, 3": 0.99},
     tolerance=0.05,
-    unit="% of the slope at 0",
+    unit="% of the derivative at 0",
 )
 def slopes_at_3() -> Mapping[str, float]:
     """Differentiates by autograd."""
@@ -100,8 +100,8 @@ def slopes_at_3() -> Mapping[str, float]:
 
 @claim(
     "ten-layers-of-slopes",
-    "The root mean square of a sigmoid's slopes at standard normal inputs is 0.212, and its tenth power 2e-7, ten to "
-    "the -6.74; tanh passes about as much as GELU.",
+    "The root mean square of a sigmoid's derivatives at standard normal inputs is 0.212, and its tenth power 2e-7, ten "
+    "to the -6.74; tanh passes about as much as GELU.",
     expected={"sigmoid": -6.74, "tanh": -1.67, "ReLU": -1.51, "GELU": -1.71, "SiLU": -2.1},
     tolerance=0.02,
     unit="powers of ten",

@@ -6,6 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from rankzero.claims.chart import Chart, Charted
 from rankzero.claims.claim import claim
 
 from .shared import CURVES, Curve
@@ -50,13 +51,16 @@ class _OneLayer:
 @claim(
     "large-steps-kill-relus",
     "Three steps at a rate of 0.2 leave {expected[after 3 steps]} of 64 ReLUs off for every example; none has a "
-    "gradient or comes back in 100 careful steps. {expected[at birth]} were dead at birth, because the inputs are "
-    "all positive; centered, none is.",
+    "gradient or comes back in 100 small steps. {expected[at birth]} were dead at the start, because the inputs are "
+    "all positive; with centered inputs none is.",
     expected={"at birth": 4, "after 3 steps": 47, "come back": 0, "gradient": 0, "centered": 0},
     unit="units of 64; size",
 )
-def kill_relus() -> Mapping[str, float]:
-    """Trains the page's one-layer network with SGD and counts units off for all 128 examples."""
+def kill_relus() -> Charted:
+    """Trains the page's one-layer network with SGD and counts units off for all 128 examples.
+
+    The chart counts them after each of 20 steps at four rates, on raw and on centered inputs.
+    """
     raw, centered = _OneLayer(F.relu, centered=False), _OneLayer(F.relu, centered=True)
     born = raw.dead()
     _descend(raw.parameters, raw.loss, steps=3, rate=0.2)
@@ -65,19 +69,35 @@ def kill_relus() -> Mapping[str, float]:
     _descend(centered.parameters, centered.loss, steps=3, rate=0.2)
     gradient = raw.up.weight.grad
     assert gradient is not None
-    return {
+    units = {
         "at birth": born.sum().item(),
         "after 3 steps": died.sum().item(),
         "come back": (died & ~raw.dead()).sum().item(),
         "gradient": gradient[died].abs().sum().item(),
         "centered": centered.dead().sum().item(),
     }
+    lines = {
+        f"{'centered' if centers else 'raw'} {rate}": _dead_by_step(rate, centers)
+        for centers in (False, True)
+        for rate in (0.03, 0.1, 0.2, 0.5)
+    }
+    return Charted(units, Chart("Dead ReLUs by step", "step", "dead units of 64", lines))
+
+
+def _dead_by_step(rate: float, centered: bool) -> list[tuple[float, float, float, float]]:
+    """Returns points of dead units before the first of 20 steps and after each."""
+    network, points = _OneLayer(F.relu, centered), []
+    for step in range(21):
+        dead = network.dead().sum().item()
+        points.append((float(step), dead, dead, dead))
+        _descend(network.parameters, network.loss, steps=1, rate=rate)
+    return points
 
 
 @claim(
     "dead-units-come-back-in-depth",
     "In a second layer of 64 ReLUs, {expected[came back]} of {expected[dead after 3 large steps]} dead units come "
-    "back while the first layer goes on learning.",
+    "back while the first layer continues to learn.",
     expected={"dead after 3 large steps": 52, "came back": 18},
     unit="units",
 )
@@ -108,7 +128,7 @@ def come_back() -> Mapping[str, float]:
 
 @claim(
     "leaky-relu-still-learns",
-    "With all 64 units on the flat side a ReLU network gives one answer to all 128 examples, and no unit has a "
+    "With all 64 units off for every example a ReLU network gives one answer to all 128 examples, and no unit has a "
     "gradient; a leaky one gives 128 answers, and all units have one.",
     expected={
         "ReLU: units off": 64,
@@ -122,7 +142,7 @@ def come_back() -> Mapping[str, float]:
 )
 def still_learns() -> Mapping[str, float]:
     """Takes three steps of SGD at a rate of 1 on centered inputs, then one backward pass."""
-    found: dict[str, float] = {}
+    counts: dict[str, float] = {}
     for name in ("ReLU", "leaky ReLU"):
         network = _OneLayer(CURVES[name], centered=True)
         _descend(network.parameters, network.loss, steps=3, rate=1.0)
@@ -130,7 +150,7 @@ def still_learns() -> Mapping[str, float]:
         network.loss().backward()
         gradient = network.up.weight.grad
         assert gradient is not None
-        found[f"{name}: units off"] = network.dead().sum().item()
-        found[f"{name}: answers"] = len(network.output().unique())
-        found[f"{name}: units with a gradient"] = gradient.ne(0).any(dim=1).sum().item()
-    return found
+        counts[f"{name}: units off"] = network.dead().sum().item()
+        counts[f"{name}: answers"] = len(network.output().unique())
+        counts[f"{name}: units with a gradient"] = gradient.ne(0).any(dim=1).sum().item()
+    return counts

@@ -15,7 +15,7 @@ from .shared import Curve
 
 
 def _through(curve: Curve, gain: float, depth: int = 50, width: int = 256) -> tuple[float, float]:
-    """Standard deviation before the activation of the last layer; cosine of two unrelated examples there."""
+    """Returns the standard deviation before the last activation, and the cosine of two unrelated examples there."""
     torch.manual_seed(0)
     x = torch.randn(64, width, dtype=torch.float64)
     before = x

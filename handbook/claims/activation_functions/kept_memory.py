@@ -26,7 +26,7 @@ class _Between(nn.Module):
 
 
 def _kept_units(module: nn.Module) -> float:
-    """Bytes that autograd keeps, parameters left out, in units of the input's."""
+    """Returns the bytes that autograd keeps, parameters left out, in units of the input's."""
     kept: list[Tensor] = []
 
     def pack(tensor: Tensor) -> Tensor:
@@ -42,7 +42,7 @@ def _kept_units(module: nn.Module) -> float:
 
 @claim(
     "kept-between-two-linears",
-    "Between linear layers of C and 4C an MLP keeps 5 inputs' worth with ReLU, sigmoid or tanh, in place or not, 9 "
+    "Between linear layers of C and 4C an MLP keeps 5 times its input with ReLU, sigmoid or tanh, in place or not, 9 "
     "with GELU or SiLU, {expected[GELU by hand]} with GELU's tanh form written out; SwiGLU with h = 8/3 C keeps "
     "{expected[SwiGLU]:.1f}.",
     expected={

@@ -1,4 +1,4 @@
-"""Models, measurements and sources that the claims of handbook/activation-functions.md share."""
+"""Curves and their derivatives, which the claims of handbook/activation-functions.md share."""
 
 import math
 from collections.abc import Callable
@@ -19,14 +19,14 @@ CURVES: dict[str, Curve] = {
 
 
 def _slope(curve: Curve, x: Tensor) -> Tensor:
-    """The curve's slope at each number of `x`, by autograd."""
+    """Returns the curve's derivative at each number of `x`, by autograd."""
     at = x.detach().clone().requires_grad_()
     (slope,) = torch.autograd.grad(curve(at).sum(), at)
     return slope
 
 
 def _grid() -> Tensor:
-    """-8 to 8 in steps of 0.0001, float64."""
+    """Returns -8 to 8 in steps of 0.0001, float64."""
     return torch.linspace(-8, 8, 160_001, dtype=torch.float64)
 
 

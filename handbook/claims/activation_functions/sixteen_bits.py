@@ -13,26 +13,26 @@ from .shared import _gelu_by_hand, _slope
 
 
 def _positive(dtype: torch.dtype) -> Tensor:
-    """Every finite number of a 16-bit type that is at least 0."""
+    """Returns every finite number of a 16-bit type that is at least 0."""
     numbers = torch.arange(2**15, dtype=torch.int32).to(torch.int16).view(dtype)
     return numbers[numbers.isfinite()]
 
 
 @claim(
     "sigmoid-is-one-in-16-bits",
-    "From 6.25 on a sigmoid is 1 and its slope 0 in bf16, from 8.32 on in fp16.",
+    "For inputs from 6.25 a sigmoid is 1 and its derivative 0 in bf16, from 8.32 in fp16.",
     expected={"bf16, is 1": 6.25, "bf16, slope 0": 6.25, "fp16, is 1": 8.32, "fp16, slope 0": 8.32},
     tolerance=0.001,
     unit="input",
 )
 def sigmoid_is_one() -> Mapping[str, float]:
     """Evaluates and differentiates the sigmoid at every positive number of each type and takes the least."""
-    found = {}
+    inputs = {}
     for name, dtype in (("bf16", torch.bfloat16), ("fp16", torch.float16)):
         x = _positive(dtype)
-        found[f"{name}, is 1"] = x[torch.sigmoid(x) == 1].min().item()
-        found[f"{name}, slope 0"] = x[_slope(torch.sigmoid, x) == 0].min().item()
-    return found
+        inputs[f"{name}, is 1"] = x[torch.sigmoid(x) == 1].min().item()
+        inputs[f"{name}, slope 0"] = x[_slope(torch.sigmoid, x) == 0].min().item()
+    return inputs
 
 
 @claim(
