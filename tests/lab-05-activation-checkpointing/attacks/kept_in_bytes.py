@@ -2,7 +2,7 @@
 
 import torch
 
-ON, EARNS = "reference", 43  # all but what needs a second run
+ON, EARNS = "reference", 33  # all but what needs a second run
 
 
 def keep(tensor):
