@@ -83,6 +83,7 @@ def defend(subs: Path, out: Path, count: int, change: Any) -> None:
     assert run(*grade)[0] == 0
     assert earned(out, LAB, expected) == expected
     first = grades_in(out)
+    assert [student for student, graded in first.items() if not graded.gradable] == [], "such a grade is not kept"
     assert {student: graded.late_days for student, graded in first.items() if graded.late_days} == dict.fromkeys(
         late, 1
     )
