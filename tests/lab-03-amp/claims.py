@@ -34,8 +34,8 @@ def scale_changes_no_bit() -> Mapping[str, float]:
 
 @claim(
     "lab-03-scale-brings-back",
-    "Under fp16 autocast the scale changes {expected} % of the gradients: those whose way back led through fp16's "
-    "subnormals.",
+    "Under fp16 autocast the scale changes {expected} % of the gradients: those that depend on subnormal "
+    "numbers of backward.",
     expected=75,
     tolerance=3,
     unit="% of gradients",
@@ -68,7 +68,7 @@ def lost_in_fp16() -> Mapping[str, float]:
 @claim(
     "lab-03-off-by-eps",
     "The gradient is off from fp32's by 0.0044 of its length under bf16 and by 0.00055 under scaled fp16: "
-    "{expected[bf16 over scaled fp16]} times less, as 3 more digits promise; without the scale fp16 is off by "
+    "{expected[bf16 over scaled fp16]} times less, as 3 more bits predict; without the scale fp16 is off by "
     "0.00076.",
     expected={"bf16": 4.4, "fp16, scaled": 0.55, "fp16": 0.76, "bf16 over scaled fp16": 8},
     tolerance=0.5,
@@ -123,7 +123,7 @@ def activations() -> Mapping[str, float]:
     "Under autocast weights, gradients and AdamW's averages stay fp32: 4 + 4 + {expected[averages]} bytes a "
     "parameter, as without.",
     expected={"weights": 4, "gradients": 4, "averages": 8},
-    unit="B a parameter",
+    unit="B per parameter",
 )
 def states_stay_fp32() -> Mapping[str, float]:
     """Takes the starter's step in bf16 on Lab 02's model and counts bytes, the step counts left out."""
@@ -152,7 +152,7 @@ def states_stay_fp32() -> Mapping[str, float]:
     unit="nats",
 )
 def loss_outside_autocast() -> Mapping[str, float]:
-    """Computes cross_entropy of the same logits in the block and after it."""
+    """Computes cross_entropy of the same logits inside the autocast block and after it."""
     model, (x, y) = text_model(), text_batch()
     with torch.autocast("cpu", dtype=torch.bfloat16):
         logits = model(x).flatten(0, 1)
@@ -199,7 +199,7 @@ def scaler_like_torch() -> Mapping[str, float]:
 
 @claim(
     "lab-03-clipped-while-scaled",
-    "A gradient of length 1, clipped to 1 while it carries a scale of 65,536, is 65,536 times too short afterwards. "
+    "A gradient of length 1, clipped to 1 while it carries a scale of 65,536, is 65,536 times too short after unscaling. "
     "SGD's step shrinks as much; AdamW's is 73 % as long at 1e5 parameters and {expected[AdamW, 1e7]:.0f} % at 1e7.",
     expected={"SGD, 1e5": 100 / 65536, "AdamW, 1e5": 72.5, "AdamW, 1e7": 28.7},
     tolerance=0.5,
@@ -254,7 +254,7 @@ def clip_does_not_mend_inf() -> Mapping[str, float]:
     unit="",
 )
 def skip_leaves_no_trace() -> Mapping[str, float]:
-    """Takes one step in fp16 with a scale of 2^60, as the starter does and with the verdict ignored."""
+    """Takes one step in fp16 with a scale of 2^60, as the starter does, and without its test for inf."""
     tiny = GPTConfig(96, block_size=16, n_layer=1, n_head=2, hidden_dim=32)
     x, y = make_batch(4, 16)
 
@@ -281,7 +281,7 @@ def skip_leaves_no_trace() -> Mapping[str, float]:
 @claim(
     "lab-03-resumes-exactly",
     "In fp16, 11 steps and, after a resume, 9 more have the losses of 20 steps, bit for bit, with a scale that doubles "
-    "every 4; with the scaler's state left out of the checkpoint they have not.",
+    "after 4 good steps; without the scaler's state in the checkpoint the losses differ.",
     expected={"with the scaler": 0, "without it, some differ": 1},
     unit="of 20 losses differ",
 )
@@ -332,7 +332,7 @@ def cuda_speed() -> bool:
 
 @claim(
     "lab-03-cuda-memory",
-    "On a GPU the most that torch's allocator hands out in a step is lower under bf16 autocast than in fp32, and by "
+    "On a GPU the peak of torch's allocator in a step is lower under bf16 autocast than in fp32, and by "
     "less than half.",
     expected=True,
     unit="",
