@@ -199,8 +199,9 @@ def scaler_like_torch() -> Mapping[str, float]:
 
 @claim(
     "lab-03-clipped-while-scaled",
-    "A gradient of length 1, clipped to 1 while it carries a scale of 65,536, is 65,536 times too short after unscaling. "
-    "SGD's step shrinks as much; AdamW's is 73 % as long at 1e5 parameters and {expected[AdamW, 1e7]:.0f} % at 1e7.",
+    "A gradient of length 1, clipped to 1 while it carries a scale of 65,536, is 65,536 times too short after "
+    "unscaling. SGD's step shrinks as much; AdamW's is 73 % as long at 1e5 parameters and "
+    "{expected[AdamW, 1e7]:.0f} % at 1e7.",
     expected={"SGD, 1e5": 100 / 65536, "AdamW, 1e5": 72.5, "AdamW, 1e7": 28.7},
     tolerance=0.5,
     unit="% of the right step",
