@@ -100,8 +100,7 @@ def sixteen_bits() -> Charted:
     dtypes = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
     errors = {name: {k: off(dtype, k) for k in (2, 4, 8, 16, 32, 64)} for name, dtype in dtypes.items()}
     lines: dict[str, list[Point]] = {
-        name: [(k, *[by_k[k]] * 3) for k in by_k]  # type: ignore[misc]  # a list of three as three fields
-        for name, by_k in errors.items()
+        name: [(k, error, error, error) for k, error in by_k.items()] for name, by_k in errors.items()
     }
     axes = "micro-batches", "error, % of the gradient's length"
     chart = Chart("Error of a sum of micro-batch gradients", *axes, lines, "xy")
