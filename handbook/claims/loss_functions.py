@@ -1,7 +1,7 @@
 """Claims of handbook/loss-functions.md."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import torch
 import torch.nn.functional as F
@@ -76,8 +76,8 @@ def large_weights() -> Mapping[str, float]:
 # ------------------------------------------------------------------------------------------------------------- logits
 @claim(
     "logits-of-10000",
-    "At a logit of 10,000 cross_entropy gives the loss and its three slopes; exp and sum, or softmax and log, none of "
-    "the four.",
+    "At a logit of 10,000 cross_entropy gives the loss and its three gradients; exp and sum, or softmax and log, none "
+    "of the four.",
     expected={"exp / sum, log": 0, "softmax, log": 0, "cross_entropy": 4},
     unit="finite numbers of 4",
 )
@@ -306,3 +306,57 @@ def bf16_total() -> Mapping[str, float]:
     start = torch.tensor(2048.0, dtype=torch.bfloat16)
     next_one = (start.view(torch.int16) + 1).view(torch.bfloat16)  # the bits, counted up by one
     return {"total of 1,000": total.item(), "next number above it minus it": (next_one - start).item()}
+
+
+# ----------------------------------------------------------------------------------------------- the box and problems
+@claim(
+    "largest-gap-by-route",
+    "In fp32 the loss of a token whose logit is 0 beside a larger one is right up to a gap of "
+    "{expected[exp / sum, log]} by exp and sum, of {expected[softmax, log]} by softmax and log, and at every gap up to "
+    "200 by cross_entropy.",
+    expected={"exp / sum, log": 88, "softmax, log": 103, "cross_entropy": 200},
+    unit="nats between the logits",
+)
+def largest_gap() -> Mapping[str, float]:
+    """Raises one of two logits from 1 to 200 and takes the last gap before the loss is off by more than 1 %."""
+    routes = {
+        "exp / sum, log": lambda z: -(z.exp() / z.exp().sum()).log()[0, 1],
+        "softmax, log": lambda z: -z.softmax(-1).log()[0, 1],
+        "cross_entropy": lambda z: F.cross_entropy(z, torch.tensor([1])),
+    }
+
+    def right(route: Callable[[Tensor], Tensor], gap: int) -> bool:
+        exact = math.log(1 + math.exp(gap))
+        return math.isclose(route(torch.tensor([[float(gap), 0.0]])).item(), exact, rel_tol=0.01)
+
+    return {
+        name: next((gap - 1 for gap in range(1, 201) if not right(route, gap)), 200) for name, route in routes.items()
+    }
+
+
+@claim(
+    "loss-functions-problem-answers",
+    "Losses of 1 and 3 nats have a perplexity of {expected[perplexity of the mean]} by their mean, and a mean "
+    "perplexity of {expected[mean perplexity]}; 2.9 nats per token of 4.2 bytes are {expected[bits per byte, A]} bits "
+    "per byte, 0.75 nats per byte {expected[bits per byte, B]}; label smoothing 0.1 over 96 classes is best at a gap "
+    "of {expected[best gap]} between the logits.",
+    expected={
+        "perplexity of the mean": 7.39,
+        "mean perplexity": 11.4,
+        "bits per byte, A": 0.996,
+        "bits per byte, B": 1.082,
+        "best gap": 6.76,
+    },
+    tolerance=0.005,
+    unit="as named",
+)
+def problem_answers() -> Mapping[str, float]:
+    """Computes the answers of problems 1 to 3 from the numbers that they give."""
+    shared = 0.1 / 96
+    return {
+        "perplexity of the mean": math.exp(2),
+        "mean perplexity": (math.exp(1) + math.exp(3)) / 2,
+        "bits per byte, A": 2.9 / 4.2 / math.log(2),
+        "bits per byte, B": 0.75 / math.log(2),
+        "best gap": math.log((0.9 + shared) / shared),
+    }
