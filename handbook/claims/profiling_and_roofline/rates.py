@@ -18,8 +18,9 @@ from torch.utils._pytree import tree_leaves
 from torch.utils.checkpoint import checkpoint, set_checkpoint_early_stop
 from torch.utils.flop_counter import FlopCounterMode
 
+from rankzero.claims.chart import Chart, Charted
 from rankzero.claims.claim import claim
-from rankzero.claims.toolkit.gpu import gpu, pick, synchronize
+from rankzero.claims.toolkit.gpu import Spread, gpu, pick, synchronize
 from rankzero.claims.toolkit.lab_model import make_batch, make_model, token_loss
 from rankzero.learn.models.gpt import GPT, GPTConfig
 from rankzero.ledger.hardware import HARDWARE
@@ -63,7 +64,7 @@ class Traffic(TorchDispatchMode):
 # ------------------------------------------------------------------------------------------------------- the roofline
 @claim(
     "ridge-points",
-    "Where the roof turns flat: dense bf16 FLOP/s over bytes/s of memory, in FLOPs a byte.",
+    "Ridge of the roofline: dense bf16 FLOP/s over bytes/s of memory.",
     expected={"A100 80 GB": 153, "H100": 295, "H200": 206},
     tolerance=0.5,
     unit="FLOP/B",
@@ -76,7 +77,7 @@ def ridge_points() -> Mapping[str, float]:
 
 @claim(
     "matmul-intensity",
-    "A product of square bf16 matrices of n rows has n/3 FLOPs a byte: 2n³ over three matrices of 2n² bytes.",
+    "A product of square bf16 matrices of n rows has n/3 FLOPs per byte: 2n³ over three matrices of 2n² bytes.",
     expected={"n = 256": 256 / 3, "n = 1024": 1024 / 3, "n = 4096": 4096 / 3},
     tolerance=1e-9,
     unit="FLOP/B",
@@ -94,7 +95,7 @@ def matmul_intensity() -> Mapping[str, float]:
 
 @claim(
     "thin-matmul-intensity",
-    "One row times a matrix [4096, 4096] in bf16 has {expected[1 row]} FLOP a byte; 295 rows, as many as H100's "
+    "One row times a matrix [4096, 4096] in bf16 has {expected[1 row]} FLOP per byte; 295 rows, as many as H100's "
     "ridge, have {expected[295 rows]}.",
     expected={"1 row": 1.0, "295 rows": 258},
     tolerance=0.5,
@@ -154,8 +155,8 @@ def _adamw_traffic() -> float:
 
 @claim(
     "adamw-traffic",
-    "Bytes a parameter that a step of AdamW in fp32 moves: {expected[fused]} if fused, which reads four numbers and "
-    "writes three; more if each operation reads and writes its own.",
+    "Bytes per parameter that a step of AdamW in fp32 moves: {expected[fused]} if fused, which reads four numbers and "
+    "writes three; {expected[loop]} if each operation reads and writes its own tensors.",
     expected={"fused": 28, "loop": 84},
     tolerance=0.2,
     unit="B",
@@ -276,8 +277,8 @@ def _step_flops(layers: int, hidden_dim: int, heads: int, *, again: bool) -> int
 
 @claim(
     "megatron-hfu",
-    "What recomputing attention's core, and only that, adds to the FLOPs of a step of Megatron's models. The published "
-    "HFU is above MFU by about three times as much, 5.3, 2.7, 1.8 and 1.2 %.",
+    "FLOPs that recomputing attention's core alone adds to a step of Megatron's models. The published HFU is above "
+    "MFU by about three times as much, 5.3, 2.7, 1.8 and 1.2 %.",
     expected={"22B": 1.73, "175B": 0.90, "530B": 0.55, "1T": 0.44},
     tolerance=0.005,
     unit="%",
@@ -299,7 +300,7 @@ def megatron_hfu() -> Mapping[str, float]:
 # -------------------------------------------------------------------------------------------------------- by the clock
 @claim(
     "launch-is-not-the-work",
-    "On a GPU, a clock around a large product that nobody waits for shows less than a tenth of the product's time.",
+    "On a GPU, a clock around the call of a large product, without a wait, shows less than a tenth of its time.",
     expected=0,
     tolerance=0.1,
     unit="of the time",
@@ -320,8 +321,11 @@ def launch_time() -> float:
 
 
 # -------------------------------------------------------------------------------------------------------------- depth
-def gradient_ratio(gain: float, *, residual: bool = False, norm: bool = False, depth: int = 30) -> float:
-    """Gradient at the first layer over that at the last, of a stack of tanh layers 64 wide, float64; RMS of each."""
+def gradient_by_depth(gain: float, *, bounded: bool = False, depth: int = 30) -> list[float]:
+    """Gradient at each layer over that at the last, of a stack of tanh layers 64 wide, float64; RMS of each.
+
+    `bounded` gives each layer a residual connection and a norm.
+    """
     torch.manual_seed(0)
     layers = [nn.Linear(64, 64, bias=False).double() for _ in range(depth)]
     norms = [nn.LayerNorm(64).double() for _ in range(depth)]
@@ -329,13 +333,12 @@ def gradient_ratio(gain: float, *, residual: bool = False, norm: bool = False, d
         nn.init.normal_(layer.weight, std=gain / 8)  # 8 = √64: with gain 1 a linear layer keeps the size
     x, seen = torch.randn(128, 64, dtype=torch.float64, requires_grad=True), []
     for layer, normalize in zip(layers, norms, strict=True):
-        out = torch.tanh(layer(normalize(x) if norm else x))
-        x = x + out if residual else out
+        x = x + torch.tanh(layer(normalize(x))) if bounded else torch.tanh(layer(x))
         x.retain_grad()
         seen.append(x)
     x.square().mean().backward()
     sizes = [value.grad.square().mean().sqrt().item() for value in seen if value.grad is not None]
-    return sizes[0] / sizes[-1]
+    return [size / sizes[-1] for size in sizes]
 
 
 @claim(
@@ -344,17 +347,17 @@ def gradient_ratio(gain: float, *, residual: bool = False, norm: bool = False, d
     "it vanishes, with 3 it explodes, and a residual connection with a norm keeps it within about ten times.",
     expected={"0.5": -7.89, "1": -0.10, "3": 3.60, "0.5, residual and norm": 0.38, "3, residual and norm": 1.10},
     tolerance=0.02,
-    unit="",
+    unit="power of ten",
 )
-def gradients_by_depth() -> Mapping[str, float]:
+def gradients_by_depth() -> Charted:
     """Runs one backward through each stack, in float64, and takes the logarithm of the quotient."""
-    return {
-        "0.5": math.log10(gradient_ratio(0.5)),
-        "1": math.log10(gradient_ratio(1.0)),
-        "3": math.log10(gradient_ratio(3.0)),
-        "0.5, residual and norm": math.log10(gradient_ratio(0.5, residual=True, norm=True)),
-        "3, residual and norm": math.log10(gradient_ratio(3.0, residual=True, norm=True)),
+    ratios = {f"{gain:g}": gradient_by_depth(gain) for gain in (0.5, 1.0, 3.0)}
+    ratios |= {f"{gain:g}, residual and norm": gradient_by_depth(gain, bounded=True) for gain in (0.5, 3.0)}
+    lines = {
+        name: [Spread.of([size]).point(layer) for layer, size in enumerate(line, 1)] for name, line in ratios.items()
     }
+    chart = Chart("Gradient by depth", "layer", "gradient, relative to the last layer", lines, "y")
+    return Charted({name: math.log10(line[0]) for name, line in ratios.items()}, chart)
 
 
 @claim(
