@@ -8,7 +8,7 @@ import statistics
 import tempfile
 import time
 from argparse import Namespace
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
 from pathlib import Path
@@ -172,14 +172,14 @@ def tiny_calls() -> Mapping[str, float]:
     }
 
 
-def _time_by_phase(script: str = "") -> Counter[str]:
+def _time_by_phase(script: str = "") -> dict[str, float]:
     """Processor seconds of two warm steps by phase, of the starter or with a patient's code in the loop."""
     code = {"next_batch": starter("06").next_batch, "train_step": starter("06").train_step}
     code |= runpy.run_path(str(find_lab("06").folder / script)) if script else {}
     corpus, options = load_corpus("embedded"), Namespace(batch_size=12, block_size=64, seed=0)
     model = make_model(vocab_size=corpus.vocab_size)
     optimizer = AdamW(model.parameters())
-    spent: Counter[str] = Counter()
+    spent: defaultdict[str, float] = defaultdict(float)
 
     @contextlib.contextmanager
     def phase(name: str) -> Iterator[None]:
@@ -195,7 +195,7 @@ def _time_by_phase(script: str = "") -> Counter[str]:
         with phase("data"):
             x, y = code["next_batch"](corpus, step, options)
         code["train_step"](model, optimizer, x, y, phase)
-    spent["idle"] = time.process_time() - begin - spent.total()
+    spent["idle"] = time.process_time() - begin - sum(spent.values())
     return spent
 
 
@@ -217,11 +217,12 @@ def patients_by_phase() -> Charted:
         torch.set_num_threads(threads)
     healthy = steps["healthy"]
     lines: dict[str, list[Point]] = {
-        phase: [(run, *3 * (spent[phase] / healthy.total(),)) for run, spent in steps.items()] for phase in healthy
+        phase: [(run, *3 * (spent[phase] / sum(healthy.values()),)) for run, spent in steps.items()]
+        for phase in healthy
     }
 
     def share(run: str, *phases: str) -> float:
-        return sum(steps[run][phase] for phase in phases) / steps[run].total()
+        return sum(steps[run][phase] for phase in phases) / sum(steps[run].values())
 
     value = {
         "A: outside": int(share("script A", "idle") > 1 / 6),
