@@ -8,7 +8,8 @@ from rankzero.claims.claim import claim
 
 @claim(
     "activation-problem-answers",
-    "A leaky ReLU of slope 0.2 needs a gain of {expected[gain]}. A sigmoid's derivative is a tenth of its largest at "
+    "A leaky ReLU with derivative 0.2 on the left needs a gain of {expected[gain]}. A "
+    "sigmoid's derivative is a tenth of its largest at "
     "{expected[sigmoid]}, a tanh's at {expected[tanh]}. SwiGLU keeps as much as a GELU MLP at a width of "
     "{expected[width]} C, with {expected[weights]} of its weights.",
     expected={"gain": 1.387, "sigmoid": 3.637, "tanh": 1.818, "width": 2, "weights": 0.75},

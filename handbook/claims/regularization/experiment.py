@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import nn
 from torch.optim import AdamW
 
+from rankzero.claims.chart import Chart, Charted, Point
 from rankzero.claims.claim import claim
 
 from .shared import V, _loss, _model, _score, _source, _write
@@ -36,10 +37,12 @@ class _Run:
         optimizer = AdamW(groups, lr=5e-3)
         self.train: dict[int, float] = {}
         self.val: dict[int, float] = {}
+        self.averaged: dict[int, float] = {}  # validation loss of the average
         for step in range(STEPS + 1):
             batch = text[torch.arange(32 * step, 32 * step + 32) % lines]
             if step % 5 == 0:
                 self.train[step], self.val[step] = _score(model, batch), _score(model, validation)
+                self.averaged[step] = _score(average, validation)
             if step == STEPS:
                 break
             optimizer.zero_grad()
@@ -47,12 +50,20 @@ class _Run:
             self.clipped += nn.utils.clip_grad_norm_(model.parameters(), clip).item() > clip
             optimizer.step()
             for slow, weight in zip(average.parameters(), model.parameters(), strict=True):
-                slow.data.lerp_(weight.data, 0.1)  # an average with β = 0.9, which training does not see
+                slow.data.lerp_(weight.data, 0.1)  # an average with β = 0.9, which training does not use
         self.best, self.end = min(self.val.values()), self.val[STEPS]
-        self.averaged = _score(average, validation)
 
 
-_run = functools.cache(_Run)  # several claims look at the same run
+_run = functools.cache(_Run)  # several claims use the same run
+
+
+def _chart(title: str, **curves: dict[int, float]) -> Chart:
+    """Returns a chart of losses by step; the names of curves have "_" for spaces."""
+    lines: dict[str, list[Point]] = {
+        name.replace("_", " "): [(step, loss, loss, loss) for step, loss in losses.items()]
+        for name, losses in curves.items()
+    }
+    return Chart(title, "step", "loss, nats per letter", lines)
 
 
 @claim(
@@ -72,14 +83,14 @@ _run = functools.cache(_Run)  # several claims look at the same run
     tolerance=0.03,
     unit="nats",
 )
-def two_curves() -> Mapping[str, float]:
+def two_curves() -> Charted:
     """Trains the page's model in float64, and scores 128 new lines every 5 steps, also with the source's own table.
 
     The tolerance is for machines that add in another order: 80 steps amplify that.
     """
     run, new = _run(), _write(128, seed=2)
     guess = F.cross_entropy(torch.zeros(1, V), torch.tensor([0])).item()
-    return {
+    numbers = {
         "parameters": _model().parameter_count(),
         "guessing": guess,
         "source": -_source()[new[:, :-1], new[:, 1:]].log().mean().item(),
@@ -88,6 +99,7 @@ def two_curves() -> Mapping[str, float]:
         "train end": run.train[STEPS],
         "end": run.end,
     }
+    return Charted(numbers, _chart("Two curves", training=run.train, validation=run.val))
 
 
 @claim(
@@ -135,9 +147,9 @@ def the_end() -> Mapping[str, float]:
     tolerance=0.01,
     unit="nats lower",
 )
-def the_best() -> Mapping[str, float]:
+def the_best() -> Charted:
     """Takes the lowest of the scores of each run, one every 5 steps."""
-    best = _run().best
+    plain = _run()
     changed = {
         "decay 5": _run(decay=5.0),
         "dropout 0.2": _run(dropout=0.2),
@@ -145,12 +157,21 @@ def the_best() -> Mapping[str, float]:
         "4 times": _run(lines=128),
         "16 times": _run(lines=512),
     }
-    return {name: best - run.best for name, run in changed.items()}
+    curves = {
+        "nothing": plain.val,
+        "label_smoothing_0.1": changed["smoothing 0.1"].val,
+        "dropout_0.2": changed["dropout 0.2"].val,
+        "weight_decay_5": changed["decay 5"].val,
+        "4_times_the_text": changed["4 times"].val,
+        "16_times_the_text": changed["16 times"].val,
+    }
+    lower = {name: plain.best - run.best for name, run in changed.items()}
+    return Charted(lower, _chart("Validation loss by regularizer", **curves))
 
 
 @claim(
     "clipping-does-not-regularize",
-    "Clipped at 0.05 in each of {expected[clipped steps]} steps, the run ends within 0.1 nats of the one without, "
+    "Clipped at 0.05 in each of {expected[clipped steps]} steps, the run ends within 0.1 nats of the run without, "
     "far above guessing.",
     expected={"clipped steps": 80, "end, clipped": 4.47, "end": 4.55},
     tolerance=0.05,
@@ -164,8 +185,8 @@ def clipping() -> Mapping[str, float]:
 
 @claim(
     "fresh-text-has-no-gap",
-    "With new lines in every step training and validation end within 0.1 nats of each other, and dropout 0.2 raises "
-    "validation by {expected[dropout costs]:.2f}.",
+    "With new lines in every step training and validation loss end within 0.1 nats of each other, and dropout 0.2 "
+    "raises the validation loss by {expected[dropout costs]:.2f}.",
     expected={"gap": -0.06, "dropout costs": 0.013},
     tolerance=0.01,
     unit="nats",
@@ -185,11 +206,22 @@ def fresh_text() -> Mapping[str, float]:
     tolerance=0.02,
     unit="nats",
 )
-def no_cure() -> Mapping[str, float]:
-    """Keeps the average beside both runs and scores it at the end. Less guessing's ln 16 = 2.773 in the second."""
+def no_cure() -> Charted:
+    """Keeps the average beside both runs and scores it at the end; subtracts guessing's ln 16 in the second."""
     fresh, old = _run(lines=32 * (STEPS + 1)), _run()
     guess = F.cross_entropy(torch.zeros(1, V), torch.tensor([0])).item()
-    return {"fresh text": fresh.end - fresh.averaged, "overfitted, above guessing": old.averaged - guess}
+    differences = {
+        "fresh text": fresh.end - fresh.averaged[STEPS],
+        "overfitted, above guessing": old.averaged[STEPS] - guess,
+    }
+    chart = _chart(
+        "Weights and their average",
+        weights_fresh=fresh.val,
+        average_fresh=fresh.averaged,
+        weights_overfitted=old.val,
+        average_overfitted=old.averaged,
+    )
+    return Charted(differences, chart)
 
 
 @claim(

@@ -1,4 +1,4 @@
-"""Models, measurements and sources that the claims of handbook/regularization.md share."""
+"""The text, the model and the losses that the claims of handbook/regularization.md share."""
 
 import torch
 import torch.nn.functional as F
@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 from rankzero.learn.models.gpt import GPT, GPTConfig
 
-V, T = 16, 16  # letters of the source; predictions a line
+V, T = 16, 16  # letters of the source; predictions per line
 
 
 def _source() -> Tensor:
@@ -16,7 +16,7 @@ def _source() -> Tensor:
 
 
 def _write(lines: int, seed: int) -> Tensor:
-    """Lines of T + 1 letters from the source, int64 [lines, T + 1]."""
+    """Returns lines of T + 1 letters from the source, int64 [lines, T + 1]."""
     draws = torch.rand(T + 1, lines, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
     follow, letters = _source(), [(V * draws[0]).long()]
     for draw in draws[1:]:
@@ -30,7 +30,7 @@ def _loss(model: nn.Module, text: Tensor, smoothing: float = 0.0) -> Tensor:
 
 @torch.no_grad()
 def _score(model: nn.Module, text: Tensor) -> float:
-    """The plain loss in eval mode, in nats; the model is left in train mode."""
+    """Returns the plain loss in eval mode, in nats; the model is left in train mode."""
     model.eval()
     loss = _loss(model, text).item()
     model.train()

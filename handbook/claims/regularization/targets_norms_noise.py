@@ -19,15 +19,15 @@ from rankzero.claims.claim import claim
     unit="nats",
 )
 def smoothed_floors() -> Mapping[str, float]:
-    """Takes PyTorch's smoothed loss where its slope is 0, and makes sure that it is: no entry above 1e-9."""
+    """Takes PyTorch's smoothed loss where its gradient is 0, and checks that: no entry above 1e-9."""
     floors = {}
     for classes in (3, 16, 50_257):
         target = torch.full((1, classes), 0.1 / classes, dtype=torch.float64)
         target[0, 0] += 0.9
         logits = target.log().requires_grad_()
         loss = F.cross_entropy(logits, torch.tensor([0]), label_smoothing=0.1)
-        (slope,) = torch.autograd.grad(loss, logits)
-        floors[f"{classes:,}"] = loss.item() if slope.abs().max() < 1e-9 else math.nan
+        (gradient,) = torch.autograd.grad(loss, logits)
+        floors[f"{classes:,}"] = loss.item() if gradient.abs().max() < 1e-9 else math.nan
     return floors
 
 
