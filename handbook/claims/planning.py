@@ -14,6 +14,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.optim import AdamW
 
 from rankzero.claims.claim import claim
+from rankzero.claims.toolkit.kept_bytes import LiveBytes
 from rankzero.learn.distributed.collectives import RING, CollectiveCounter
 from rankzero.learn.distributed.world import run_world
 from rankzero.learn.models.gpt import GPTConfig
@@ -169,7 +170,7 @@ def _buckets() -> list[int]:
 
 @claim(
     "plan-tensor-collectives",
-    "Tensor parallelism all-reduces four times a block and twice at the ends; a block that runs again, five times.",
+    "Tensor parallelism all-reduces four times per block and twice at the ends; a block that runs again, five times.",
     expected={"2 blocks": 10, "2 blocks, run again": 12, "2 blocks, tokens split": 10},
     unit="large all-reduces, or pairs of all-gather and reduce-scatter",
 )
@@ -234,8 +235,8 @@ def held_under_way() -> Mapping[str, float]:
 # ------------------------------------------------------------------------------------------------ where a plan is wrong
 @claim(
     "plan-useless-gathers",
-    "In an interleaved pipeline with sharded weights PyTorch guesses ahead and gathers {expected[left to guess]} "
-    "times where {expected[told]} are needed.",
+    "In an interleaved pipeline with sharded weights PyTorch's own prefetch gathers {expected[left to guess]} "
+    "times; {expected[told]} gathers are needed.",
     expected={"left to guess": 19, "told": 18},
     unit="all-gathers",
 )
@@ -285,6 +286,63 @@ def peak_tracked() -> Mapping[str, float]:
         made = plan(config, Layout(data=64, zero=3), "bf16", 1, seq_len)
         found[f"{name}, {seq_len:,} tokens"] = 100 * (made.ledger.peak()[1] / tracked(made) - 1)
     return found
+
+
+def loss_memory(convert: bool) -> int:
+    """Most bytes alive in a loss on bf16 logits [1, 8192, 128256] and its backward, with logits in fp32 or not."""
+    with FakeTensorMode():
+        logits = torch.empty(8192, 128_256, dtype=torch.bfloat16, requires_grad=True)
+        targets = torch.zeros(8192, dtype=torch.int64)
+        with LiveBytes() as live:
+            F.cross_entropy(logits.float() if convert else logits, targets).backward()
+    return live.peak
+
+
+@claim(
+    "plan-loss-in-fp32",
+    "For 8,192 tokens of Llama-3-8B the loss holds {expected[bf16]} GB beside its bf16 logits, as the plan counts, and "
+    "{expected[fp32]} GB if the logits are converted to fp32 first.",
+    expected={"planned": 6.304, "bf16": 6.304, "fp32": 12.608},
+    unit="GB",
+    tolerance=0.01,
+)
+def loss_in_fp32() -> Mapping[str, float]:
+    """Follows the storages of cross-entropy and its backward, without data; the plan's rows of the loss beside them."""
+    rows = plan(PRESETS["llama-3-8b"], Layout(), "mixed", 1, 8192).ledger.rows
+    planned = sum(row.bytes for row in rows if row.name in ("loss: log-probabilities", "loss: two gradients"))
+    return {"planned": planned / 1e9, "bf16": loss_memory(convert=False) / 1e9, "fp32": loss_memory(convert=True) / 1e9}
+
+
+@claim(
+    "planning-problem-answers",
+    "Of {expected[parameters]:.2f} billion parameters 1,024 replicas hold {expected[GB of states]:.0f} GB of states "
+    "each. A bubble under 10 % of the time takes {expected[micro-batches of 8 stages]} micro-batches on 8 stages.",
+    expected={
+        "parameters": 70.55,
+        "GB of states": 1128.9,
+        "micro-batches of 8 stages": 63,
+        "interleaved twice": 32,
+        "pipeline to tensor, bytes": 0.0089,
+        "MB of a GPT-2 slice on 64": 31.1,
+    },
+    unit="as named",
+    tolerance=0.05,
+)
+def problem_answers() -> Mapping[str, float]:
+    """Computes the answers of the chapter's problems."""
+    parameters = parameter_count(PRESETS["llama-3-70b"])
+
+    def enough(runs: int) -> int:
+        return next(m for m in range(1, 999) if pipeline_schedule.bubble(8, m, runs) <= 0.1)
+
+    return {
+        "parameters": parameters / 1e9,
+        "GB of states": 16 * parameters / 1e9,
+        "micro-batches of 8 stages": enough(1),
+        "interleaved twice": enough(2),
+        "pipeline to tensor, bytes": 2 / (4 * 32 * 2 * 7 / 8),
+        "MB of a GPT-2 slice on 64": 16 * parameter_count(PRESETS["gpt2"]) / 64 / 1e6,
+    }
 
 
 def tracked(made: Plan) -> int:

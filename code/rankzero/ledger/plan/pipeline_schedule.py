@@ -56,7 +56,15 @@ def in_flight(actions: list[Action]) -> list[dict[int, int]]:
 
 
 def replay(orders: list[list[Action]], forward: float = 1.0, backward: float = 2.0) -> float:
-    """Returns the time at which the last rank is done, if a chunk takes `forward` and `backward` and a transfer none.
+    """Returns the time at which the last rank is done; see `begin_times`."""
+    begins = begin_times(orders, forward, backward)
+    return max(
+        b[-1] + (forward if actions[-1].forward else backward) for b, actions in zip(begins, orders, strict=True)
+    )
+
+
+def begin_times(orders: list[list[Action]], forward: float = 1.0, backward: float = 2.0) -> list[list[float]]:
+    """Returns the time at which each action of each rank begins, if a transfer takes no time.
 
     Rank s runs `orders[s]` in order. Chunk c of rank s is the model's run number c * ranks + s: its forward waits
     for the run before, its backward for its own forward and for the backward of the run after.
@@ -64,12 +72,13 @@ def replay(orders: list[list[Action]], forward: float = 1.0, backward: float = 2
     stages = len(orders)
     runs = stages * (1 + max(action.chunk for action in orders[0]))
     done: dict[tuple[bool, int, int], float] = {}
-    clocks, places = [0.0] * stages, [0] * stages
-    while any(place < len(actions) for place, actions in zip(places, orders, strict=True)):
-        before = sum(places)
+    clocks = [0.0] * stages
+    begins: list[list[float]] = [[] for _ in orders]
+    while any(len(begun) < len(actions) for begun, actions in zip(begins, orders, strict=True)):
+        before = len(done)
         for rank, actions in enumerate(orders):
-            while places[rank] < len(actions):
-                action = actions[places[rank]]
+            while len(begins[rank]) < len(actions):
+                action = actions[len(begins[rank])]
                 run = action.chunk * stages + rank
                 needs = (True, action.micro_batch, run - 1) if action.forward else (False, action.micro_batch, run + 1)
                 own = (True, action.micro_batch, run)
@@ -77,13 +86,12 @@ def replay(orders: list[list[Action]], forward: float = 1.0, backward: float = 2
                 waits += [] if action.forward else [own]
                 if any(need not in done for need in waits):
                     break
-                begin = max([clocks[rank], *(done[need] for need in waits)])
-                clocks[rank] = begin + (forward if action.forward else backward)
+                begins[rank].append(max([clocks[rank], *(done[need] for need in waits)]))
+                clocks[rank] = begins[rank][-1] + (forward if action.forward else backward)
                 done[action.forward, action.micro_batch, run] = clocks[rank]
-                places[rank] += 1
-        if sum(places) == before:
+        if len(done) == before:
             raise ValueError("these orders wait for one another: no rank can go on.")
-    return max(clocks)
+    return begins
 
 
 def bubble(stages: int, micro_batches: int, interleave: int = 1) -> float:
