@@ -322,7 +322,7 @@ def test_a_number_in_a_link_must_be_a_number_of_its_claim(tmp_path: Path, text: 
 def test_the_command_shows_how_a_claim_is_measured() -> None:
     result = CliRunner().invoke(app, ["claims", "adamw-state-8-bytes"])
     assert result.exit_code == 0, result.output
-    for part in ("8 bytes a parameter", "How: Takes one step", "def adamw_state", "expected  8 ", "verdict   holds"):
+    for part in ("8 bytes per parameter", "How: Takes one step", "def adamw_state", "expected  8 ", "verdict   holds"):
         assert part in result.output
 
 

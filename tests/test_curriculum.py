@@ -22,6 +22,7 @@ SECTIONS = [
     "Break It",
     "Common Misunderstandings",
     "Interview Explanation",
+    "Additional Intuition",
     "Further Reading",
 ]
 GOOD = """
@@ -54,8 +55,9 @@ def test_a_lab_has_its_files(lab: Lab) -> None:
 @each_lab()
 def test_a_page_has_its_sections_in_order(lab: Lab) -> None:
     has_exercises = (lab.solutions / "exercises.py").exists()
-    wanted = [section for section in SECTIONS if section != "Exercises" or has_exercises]
-    assert re.findall(r"^## (.+)$", lab.page.read_text(encoding="utf-8"), re.MULTILINE) == wanted
+    headings = re.findall(r"^## (.+)$", lab.page.read_text(encoding="utf-8"), re.MULTILINE)
+    left_out = {"Exercises"} if not has_exercises else {"Additional Intuition"} - set(headings)
+    assert headings == [section for section in SECTIONS if section not in left_out]
 
 
 @each_lab()
@@ -68,10 +70,12 @@ def test_a_chapter_opens_with_a_question_and_ends_with_what_to_do(chapter: Path)
     text = chapter.read_text(encoding="utf-8")
     assert re.match(r"# .+\n\n> \*\*[^*]+\?\*\*(?: <!-- given -->)?\n", text)
     headings = re.findall(r"^## (.+)$", text, re.MULTILINE)
-    assert headings[-3:] == ["Takeaway", "Quiz", "Next step"]
-    takeaway, quiz = re.split(r"^## (?:Quiz|Takeaway)\n", text, flags=re.MULTILINE)[-2:]
-    assert re.fullmatch(r"\*\*[^*]*\d[^*]*\*\*", takeaway.strip()), "one bold sentence with a number"
-    assert quiz.count("<details>") == quiz.count("</details>") == 5
+    ending = [heading for heading in headings[headings.index("Takeaway") :] if not heading.startswith("Appendix")]
+    assert ending in (["Takeaway", "Problems", "Quiz", "Next step"], ["Takeaway", "Quiz", "Next step"])
+    sections = dict(re.findall(r"^## (.+)\n((?:(?!## ).*\n)*)", text, re.MULTILINE))
+    assert re.fullmatch(r"\*\*[^*]*\d[^*]*\*\*", sections["Takeaway"].strip()), "one bold sentence with a number"
+    assert sections["Quiz"].count("<details>") == sections["Quiz"].count("</details>") == 5
+    assert sections.get("Problems", "<details>" * 4).count("<details>") in range(4, 7)
 
 
 @pytest.mark.parametrize("name", ["2", "02", "lab-02", "lab-02-single-gpu-training"])

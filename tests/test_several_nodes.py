@@ -347,9 +347,10 @@ def pod(cluster: Cluster, index: int, *, gpus: int) -> "subprocess.Popen[str]":
     variables |= {"MASTER": "localhost", "PORT": str(cluster.port), "GPUS": str(gpus)}
     variables["JOB_COMPLETION_INDEX"] = str(index)
     torchrun = cluster.folder / "bin" / "torchrun"
-    torchrun.parent.mkdir(exist_ok=True)
-    torchrun.write_text(f'#!/bin/sh\nexec {" ".join(TORCHRUN)} "$@"\n')
-    torchrun.chmod(0o755)
+    if not torchrun.exists():  # the other pod may be starting it
+        torchrun.parent.mkdir()
+        torchrun.write_text(f'#!/bin/sh\nexec {" ".join(TORCHRUN)} "$@"\n')
+        torchrun.chmod(0o755)
     command = [*container()["command"], *container()["args"]]
     return cluster.run(command, cwd=cluster.folder, PATH=f"{torchrun.parent}:{os.environ['PATH']}", **variables)
 

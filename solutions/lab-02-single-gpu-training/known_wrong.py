@@ -183,7 +183,7 @@ KNOWN_WRONG = (
         all numbers in it: the root of one sum of squares. A sum of norms is larger, so the limit acts too early.""",
         change="""
 -    norm = math.sqrt(sum(gradient.square().sum().item() for gradient in gradients))
-+    norm = sum(gradient.norm().item() for gradient in gradients)
++    norm = sum(math.sqrt(gradient.square().sum().item()) for gradient in gradients)
 """,
     ),
     KnownWrong(
@@ -1170,7 +1170,9 @@ def learning_rate(step, peak, warmup_steps, total_steps, floor):
         explanation="""The losses are right, and the caller's model has the weights that it had before: a copy was
         trained. The contract asks for training in place.""",
         change="""
-+    model = __import__("copy").deepcopy(model)
++    import copy
++
++    model = copy.deepcopy(model)
      optimizer = torch.optim.AdamW(model.parameters(), lr=lr)
 """,
     ),

@@ -63,7 +63,7 @@ KNOWN_WRONG = (
     KnownWrong(
         "runs_with_gradients_only",
         fails=("runs_per_block/counts",),
-        read="handbook/recomputation.md",
+        read="handbook/recomputation.md#how-many-segments",
         explanation="""Only runs with gradients on count. The first run of a checkpointed block may take place without
         gradients, and so does evaluation: those runs cost as much as any other.""",
         change="""
@@ -74,7 +74,7 @@ KNOWN_WRONG = (
     KnownWrong(
         "backward_counted",
         fails=("runs_per_block/counts",),
-        read="handbook/recomputation.md",
+        read="handbook/recomputation.md#how-many-segments",
         explanation="""The number is that of backward passes. A recomputed block runs forward twice and backward once,
         so this number is the same with and without checkpointing, and the recomputation stays invisible.""",
         change="""
@@ -530,25 +530,6 @@ def checkpoint(function, *inputs):
 @@
 -        remade[len(remade)] = tensor.detach()
 +        remade[id(tensor)] = tensor.detach()
-""",
-    ),
-    KnownWrong(
-        "found_by_shape",
-        fails=("checkpoint/gradients",),
-        read=SECOND_RUN,
-        explanation="""Where two tensors of the second run have the same shape, backward gets one of them for both. Only
-        a number of its own tells each tensor from all others.""",
-        change="""
--        nonlocal count
--        count += 1
--        return count - 1
-+        return tensor.shape
-@@
--        remade[len(remade)] = tensor.detach()
-+        remade[tensor.shape] = tensor.detach()
-@@
--        return remade.pop(number)
-+        return remade[number]
 """,
     ),
     KnownWrong(

@@ -421,9 +421,8 @@ def _without_draws(results: dict[str, Any]) -> dict[str, Any]:
 
 
 def without_dropout(learner: ModuleType, seed: int) -> dict[str, Any]:
-    """Trains through a checkpointed block without dropout, in float64 and in a narrower dtype."""
-    narrow = random.Random(seed).choice([torch.float32, torch.bfloat16])
-    low = _without_draws(_trained(learner, seed, 0.0, narrow))
+    """Trains through a checkpointed block without dropout, in float64 and in bf16."""
+    low = _without_draws(_trained(learner, seed, 0.0, torch.bfloat16))
     results = _without_draws(_trained(learner, seed, dropout=0.0))
     return results | {f"narrow {name}": value for name, value in low.items()}
 

@@ -20,7 +20,7 @@ PHASES = {
 
 
 def recorded_text(name: str) -> str:
-    """What the starter printed in a recorded run."""
+    """Numbers that the starter printed in a recorded run."""
     return (find_lab("06").folder / "recorded" / f"{name}.txt").read_text(encoding="utf-8")
 
 

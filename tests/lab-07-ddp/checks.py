@@ -49,7 +49,7 @@ def nobody_waits_forever(got: Answers, expected: Answers) -> str | None:
     if len(calls) != len(places):
         return "the answers `stuck` and `places` do not have one item per rank."
     if not calls:
-        return None
+        return "the answer `source` has lines although no rank waits." if got["source"] else None
     told = ", ".join(f"rank {rank} {place or 'was busy'}" for rank, place in enumerate(places[:4]))
     if len(set(places)) == 1:
         told = f"every rank {places[0] or 'was busy'}"

@@ -12,8 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from rankzero.exercises.probes.untrusted_values import is_tensor
-
 MOST_BYTES = 2**20  # of an array that is compared
 SENTENCES = {
     "changed": "{0} changed its argument `{1}`, which is the caller's.",
@@ -40,6 +38,8 @@ class _Once(Iterator[Any]):
 
 def _state(value: Any) -> Any:
     """Returns what differs after a change in place: a tensor's version, an array's bytes, a container's items."""
+    from rankzero.exercises.probes.untrusted_values import is_tensor  # imports torch; the checking process has none
+
     if is_tensor(value):
         return None if value.is_inference() else value._version
     if type(value) is np.ndarray and value.dtype != object and value.nbytes <= MOST_BYTES:
