@@ -135,7 +135,7 @@ def chapter(site: Path, page: Page) -> Page:
     return page
 
 
-def badge_of(page: Page, place: int = 3) -> Locator:
+def badge_of(page: Page, place: int = 4) -> Locator:
     badge = page.locator("a.claim").nth(place)
     badge.evaluate("badge => badge.scrollIntoView({block: 'center', behavior: 'instant'})")
     return badge

@@ -26,7 +26,7 @@ EXPECTED = {
     "zero 3": "handbook/sharding-and-zero.html",
     "--resume": "handbook/learning-rate-and-schedules.html#resume-extend-restart",
     "how do I resume a run": "handbook/learning-rate-and-schedules.html#resume-extend-restart",
-    "torch.compile": "handbook/engineering-tips.html",
+    "torch.compile": "handbook/errata.html#compile-and-export",
     "fully_shard": "handbook/sharding-and-zero.html#fully-shard",
     "bucket_cap_mb": "handbook/distributed-data-parallel.html#how-ddp-hides-the-cost",
     "bf16": "handbook/memory.html",
@@ -171,7 +171,7 @@ def test_escape_closes_and_the_focus_returns(site: Path, page: Page) -> None:
 
 def test_a_result_on_the_open_page_does_not_reload_the_page(search: Page) -> None:
     search.evaluate("() => { window.same = true }")
-    results(search, "what a checkpoint must hold optimizers")
+    results(search, "state in a checkpoint optimizers")
     search.locator(".search a[href*='optimizers.html']").first.click()
     expect(dialog(search)).to_be_hidden()
     expect(search.locator(search.evaluate("() => location.hash"))).to_be_in_viewport()
