@@ -29,7 +29,7 @@ EXPECTED = {
     "torch.compile": "handbook/errata.html#compile-and-export",
     "fully_shard": "handbook/sharding-and-zero.html#fully-shard",
     "bucket_cap_mb": "handbook/distributed-data-parallel.html#how-ddp-hides-the-cost",
-    "bf16": "handbook/memory.html",
+    "bf16": "labs/lab-03-amp.html",
     "GradScaler": "handbook/precision.html",
     "warm-up": "handbook/learning-rate-and-schedules.html#the-purpose-of-warm-up",
     "adamw weight decay": "handbook/optimizers.html#adamw-decay-outside-the-gradient",
@@ -42,7 +42,7 @@ EXPECTED = {
     "gradescope": "handbook/for-instructors.html#gradescope",
     "xor-needs-a-bend": "handbook/claims.html#xor-needs-a-bend",
     "train_single_gpu.py": "source/code/lab-02-single-gpu-training/train_single_gpu.py.html",
-    "clip_gradients": "source/code/lab-04-gradient-accumulation/exercises.py.html#L",
+    "clip_gradients": "labs/lab-04-gradient-accumulation.html",
 }
 
 
