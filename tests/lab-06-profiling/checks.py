@@ -77,7 +77,7 @@ UNITS = {100.0: "that is a percentage", 1000.0: "look at the units", 1e-3: "look
 
 
 def common_factor(got: Answers, expected: Answers) -> str:
-    """What the phases' times were divided by, if all fractions are off by the same factor."""
+    """Returns the divisor of the phases' times, if all fractions are off by the same factor."""
     pairs = [(got[phase], expected[phase]) for phase in PHASES if phase != "idle" and expected[phase]]
     if not all(type(mine) is float for mine, _ in pairs):
         return ""
@@ -90,7 +90,7 @@ def common_factor(got: Answers, expected: Answers) -> str:
 
 
 def unit_or_rounding(got: Any, expected: Any) -> str:
-    """What turned the expected number into the other one, if it is a unit or rounding."""
+    """Returns the unit or rounding that turns the expected number into the given one, if one does."""
     if isinstance(got, list) and isinstance(expected, list) and len(got) == len(expected):
         every = [unit_or_rounding(*pair) for pair in zip(got, expected, strict=True) if not equal(*pair, TOLERANCE)]
         return every[0] if every and len({*every}) == 1 else ""

@@ -39,7 +39,7 @@ HEADINGS = (
     *("What to Notice", "Exercises", "Break It", "Common Misunderstandings", "Interview Explanation"),
     *("Additional Intuition", "Further Reading"),
 )
-ADDED_LATER = "Additional Intuition"  # the pages of labs 01 to 08 lack it
+ADDED_LATER = "Additional Intuition"  # the page of lab 08 lacks it
 
 
 @dataclass(frozen=True)
