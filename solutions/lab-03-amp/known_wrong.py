@@ -550,9 +550,9 @@ def share_lost(gradients, scale, dtype):
         "overflows_counted_anew",
         fails=("update_scale/hysteresis",),
         read="labs/lab-03-amp.md#update_scale",
-        explanation="""Once the scale has been halved, the next overflow is borne again, as if the count of overflows
-        had begun anew. Patience comes back with a growth of the scale only: until then each further overflow halves
-        it.""",
+        explanation="""Once the scale has been halved, the next overflow is tolerated again, as if the count of
+        overflows had been reset. Only a growth of the scale resets it: until then each further overflow halves the
+        scale.""",
         change="""
 -        return scale * 0.5 if overflows >= hysteresis else scale, 0, overflows
 +        return (scale * 0.5, 0, 0) if overflows >= hysteresis else (scale, 0, overflows)

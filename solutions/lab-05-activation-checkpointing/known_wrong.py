@@ -436,8 +436,9 @@ KNOWN_WRONG = (
         "numbers_compared",
         fails=("repeatable/overwritten",),
         read=SECOND_RUN,
-        explanation="""Overwriting goes unnoticed where the new numbers equal the old ones. Whoever compares numbers
-        holds a copy of each input, which costs the memory that checkpointing is to save; `_version` is one number.""",
+        explanation="""Overwriting goes unnoticed where the new numbers equal the old ones. To compare
+        numbers, a copy of each input is kept, and that costs the memory which checkpointing saves; `_version` is one
+        number.""",
         change="""
 -    versions = [value._version if isinstance(value, Tensor) else 0 for value in inputs]
 +    versions = [value.clone() if isinstance(value, Tensor) else 0 for value in inputs]

@@ -5,9 +5,9 @@ import re
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from rankzero.curriculum import find_lab
 from rankzero.figures import style
 from rankzero.figures.figure import figure
+from rankzero.figures.recorded_runs import recorded_text
 from rankzero.figures.shapes import arrow, box
 
 PHASES = {
@@ -19,20 +19,15 @@ PHASES = {
 }
 
 
-def recorded_text(name: str) -> str:
-    """Numbers that the starter printed in a recorded run."""
-    return (find_lab("06").folder / "recorded" / f"{name}.txt").read_text(encoding="utf-8")
-
-
 def phase_times(name: str) -> dict[str, float]:
     """Milliseconds per step by phase, from a recorded run."""
-    rows = re.findall(rf"^({'|'.join(PHASES)}) +[\d.]+ +([\d.]+)$", recorded_text(name), re.MULTILINE)
+    rows = re.findall(rf"^({'|'.join(PHASES)}) +[\d.]+ +([\d.]+)$", recorded_text("06", name), re.MULTILINE)
     return {phase: float(milliseconds) for phase, milliseconds in rows}
 
 
 def operation_shares(name: str) -> dict[str, float]:
     """Share of the self time by operation, from a recorded run."""
-    rows = re.findall(r"^aten::(\w+) +[\d.]+ +[\d.]+ +([\d.]+)$", recorded_text(name), re.MULTILINE)
+    rows = re.findall(r"^aten::(\w+) +[\d.]+ +[\d.]+ +([\d.]+)$", recorded_text("06", name), re.MULTILINE)
     return {operation: float(share) for operation, share in rows}
 
 

@@ -5,27 +5,23 @@ import re
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from rankzero.curriculum import find_lab
 from rankzero.figures import style
 from rankzero.figures.figure import figure
-from rankzero.figures.recorded_runs import recorded_run
+from rankzero.figures.recorded_runs import recorded_run, recorded_text
 from rankzero.figures.shapes import arrow, box
-
-
-def recorded_text(name: str) -> str:
-    """Returns what the starter printed in one of its recorded runs."""
-    return (find_lab("07").folder / "recorded" / f"{name}.txt").read_text(encoding="utf-8")
 
 
 def all_reduced(step: int) -> list[int]:
     """Bytes of each all-reduce of gradients that rank 0 of the first run printed for a step; the last is the loss."""
-    (line,) = re.findall(rf"^sent in step {step}, rank 0: .*all_reduce (.*)$", recorded_text("first-run"), re.MULTILINE)
+    (line,) = re.findall(
+        rf"^sent in step {step}, rank 0: .*all_reduce (.*)$", recorded_text("07", "first-run"), re.MULTILINE
+    )
     return [int(size.replace(",", "")) for size in line.split(" + ")][:-1]
 
 
 def difference_in_float64(name: str) -> float:
     """Relative difference of the gradients that the starter printed before a run."""
-    (number,) = re.findall(r"^float64 .* (\S+)$", recorded_text(name), re.MULTILINE)
+    (number,) = re.findall(r"^float64 .* (\S+)$", recorded_text("07", name), re.MULTILINE)
     return float(number)
 
 

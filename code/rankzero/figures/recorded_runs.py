@@ -19,15 +19,21 @@ class RecordedRun:
     memory: dict[str, dict[str, float]]
 
 
+def recorded_text(lab: str, name: str) -> str:
+    """Returns what the lab's starter printed in code/lab-NN-name/recorded/NAME.txt."""
+    return (find_lab(lab).folder / "recorded" / f"{name}.txt").read_text(encoding="utf-8")
+
+
 def recorded_run(lab: str, name: str) -> RecordedRun:
     """Reads code/lab-NN-name/recorded/NAME.txt. UserError if it has no line with a loss."""
-    file = find_lab(lab).folder / "recorded" / f"{name}.txt"
-    text = file.read_text(encoding="utf-8")
+    text = recorded_text(lab, name)
     points: dict[str, list[tuple[int, float]]] = {"loss": [], "validation loss": []}
     for step, kind, loss in _STEP.findall(text):
         points[kind].append((int(step.replace(",", "")), float(loss)))
     if not points["loss"]:
-        raise UserError(f"{file} has no line 'step N/M  loss X': record it again with `make sync ARGS=--record`.")
+        raise UserError(
+            f"recording {name} of lab {lab} has no line with a loss: record it again with `make sync ARGS=--record`."
+        )
     return RecordedRun(points["loss"], points["validation loss"], _memory(text))
 
 

@@ -87,7 +87,7 @@ def all_states(recipe: str) -> float:
 @claim(
     "bytes-per-parameter",
     "With AdamW, weights, gradients and optimizer state take {expected[bf16]} to {expected[mixed-fp32-accum]} bytes "
-    "a parameter, depending on the recipe.",
+    "per parameter, depending on the recipe.",
     expected={
         "bf16": 8,
         "bf16-fp32-accum": 12,
