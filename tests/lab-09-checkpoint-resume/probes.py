@@ -1,0 +1,1271 @@
+"""Lab 09, probes: they call the learner's code on random inputs, kill it, fail it, and return plain values.
+
+A save is watched where it meets the system: calls of os.fsync and of renames are recorded with the file that they
+concern, a limit on the size of files plays a full disk, and forks of this process are killed at every line of a save.
+"""
+
+import functools
+import hashlib
+import io
+import json
+import math
+import os
+import random
+import resource
+import signal
+import stat
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from types import FrameType, ModuleType
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from rankzero.exercises.probes.run_in_fork import run_in_fork
+from rankzero.exercises.probes.untrusted_values import (
+    dict_items,
+    is_tensor,
+    plain_number,
+    plain_numbers,
+    tuple_items,
+    type_name,
+)
+
+MOST_KILLS = 16, 4  # forks that are killed at lines of the learner's file, and at lines of Python's library
+
+
+def plain(value: Any) -> Any:
+    """Returns a state as nested lists: of a tensor its dtype, shape and numbers, of a dict its pairs."""
+    if is_tensor(value):
+        return [str(value.dtype), list(value.shape), Tensor.tolist(value.detach().reshape(-1).double())]
+    if (items := dict_items(value)) is not None:
+        return ["dict", [[plain(key), plain(item)] for key, item in items.items()]]
+    if type(value) in (list, tuple):
+        return [type(value).__name__, [plain(item) for item in value]]
+    if type(value) in (bool, str) or value is None:
+        return value
+    return value if type(value) in (int, float) else f"a {type_name(value)}"
+
+
+def fingerprint(value: Any) -> str:
+    """Returns 16 letters that stand for bytes or for plain values: those of another seed have others."""
+    return hashlib.sha256(value if type(value) is bytes else repr(value).encode()).hexdigest()[:16]
+
+
+def content_of(path: Path) -> str:
+    """Returns the fingerprint of a file's content; 'no file' where there is none."""
+    return fingerprint(path.read_bytes()) if path.exists() else "no file"
+
+
+def failure(action: Callable[[], object]) -> str:
+    """Returns the name of the exception's type that `action` raises; 'no error' if it raises none."""
+    try:
+        action()
+    except NotImplementedError:
+        raise
+    except BaseException as error:
+        return type_name(error)
+    return "no error"
+
+
+def some_bytes(draw: random.Random, low: int = 20_000) -> bytes:
+    """Returns random bytes, more than a file object buffers unless `low` is small."""
+    return draw.randbytes(draw.randrange(low, 3 * low))
+
+
+# -------------------------------------------------------------------------------------------------------- save_durably
+@contextmanager
+def replaced(learner: ModuleType, functions: dict[str, Callable[..., Any]]) -> Iterator[None]:
+    """Replaces functions of `os`, also where the learner's file has imported them by name."""
+    originals = {name: getattr(os, name) for name in functions}
+    names = {id(function): name for name, function in originals.items()}
+    imported = {key: value for key, value in vars(learner).items() if names.get(id(value))}
+    try:
+        for name, function in functions.items():
+            setattr(os, name, function)
+        for key, value in imported.items():
+            setattr(learner, key, functions[names[id(value)]])
+        yield
+    finally:
+        for name, function in originals.items():
+            setattr(os, name, function)
+        for key, value in imported.items():
+            setattr(learner, key, value)
+
+
+def watched(events: list[tuple[str, Any]], folder: Path, size: int) -> dict[str, Callable[..., Any]]:
+    """Returns replacements of the functions that sync and rename; each notes its call in `events`."""
+
+    def syncing(original: Callable[..., Any]) -> Callable[..., Any]:
+        def sync(file: Any) -> None:
+            facts = os.fstat(file if isinstance(file, int) else file.fileno())
+            if _is_folder(file):
+                events.append(("folder", facts.st_ino == folder.stat().st_ino))
+            else:
+                events.append(("file", (facts.st_ino, facts.st_size >= size)))
+            original(file)
+
+        return sync
+
+    def renaming(original: Callable[..., Any]) -> Callable[..., Any]:
+        def rename(source: Any, target: Any, **options: Any) -> None:
+            path = Path(os.fsdecode(source))
+            events.append(("rename", (path.stat().st_ino, path.parent.resolve() == folder.resolve(), path.name)))
+            original(source, target, **options)
+
+        return rename
+
+    originals = {name: getattr(os, name) for name in ("fsync", "fdatasync", "replace", "rename") if hasattr(os, name)}
+    return {name: (syncing if "sync" in name else renaming)(function) for name, function in originals.items()}
+
+
+def open_files() -> int:
+    """Returns the number of this process's open files; 0 where the system does not list them."""
+    return len(os.listdir("/proc/self/fd")) if sys.platform == "linux" else 0
+
+
+def new_file(draw: random.Random) -> str:
+    return f"step-{draw.randrange(10**6)}.{draw.choice(['pt', 'bin', 'ckpt'])}"
+
+
+def saved(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Saves a new file, replaces it by a shorter one and by an empty one; returns what is there, and open files."""
+    draw, contents, left = random.Random(seed), [], []
+    with tempfile.TemporaryDirectory() as name:
+        path = Path(name) / new_file(draw)
+        (Path(name) / "other.pt").write_bytes(b"another file")
+        before = open_files()
+        for data in (some_bytes(draw), some_bytes(draw, 20), b""):
+            learner.save_durably(path, data)
+            contents.append(content_of(path))
+            left.append(sum(1 for _ in Path(name).iterdir()))
+        return {"contents": contents, "files": left, "open": open_files() - before}
+
+
+def order(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Tells which syncs came before and after the rename that made the file; only calls for this file count."""
+    draw = random.Random(seed)
+    events: list[tuple[str, Any]] = []
+    with tempfile.TemporaryDirectory() as name:
+        path, data = Path(name) / new_file(draw), some_bytes(draw, 20)  # so few that Python buffers them
+        path.write_bytes(b"older")
+        with replaced(learner, watched(events, path.parent, len(data))):
+            learner.save_durably(path, data)
+        inode = path.stat().st_ino
+    renames = [place for place, (kind, fact) in enumerate(events) if kind == "rename" and fact[0] == inode]
+    at = renames[-1] if renames else len(events)
+    of_file = [fact[1] for kind, fact in events[:at] if kind == "file" and fact[0] == inode]
+    of_folder = [place > at for place, (kind, fact) in enumerate(events) if kind == "folder" and fact]
+    return {
+        "renames": len(renames),
+        "same folder": all(events[place][1][1] for place in renames),
+        "partial": all(events[place][1][2].endswith(".partial") for place in renames),
+        "file": "synced" if any(of_file) else "synced before all bytes were written" if of_file else "not synced",
+        "folder": "synced" if any(of_folder) else "synced before the rename" if of_folder else "not synced",
+    }
+
+
+def _is_folder(file: Any) -> bool:
+    """Tells whether an open file or its descriptor is that of a folder."""
+    return stat.S_ISDIR(os.fstat(file if isinstance(file, int) else file.fileno()).st_mode)
+
+
+FAILURES = ("full disk", "fsync", "Ctrl-C", "rename", "too many open files", "folder")
+
+
+@contextmanager
+def limited(limit: int, soft: int) -> Iterator[None]:
+    """Sets a soft limit of this process, such as the size of a file or the number of open files."""
+    before, hard = resource.getrlimit(limit)
+    resource.setrlimit(limit, (soft, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(limit, (before, hard))
+
+
+def failing(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Saves on a full disk, and where a call fails or is interrupted; returns what is left, and open files."""
+    draw, ended, contents, left, opened = random.Random(seed), [], [], [], []
+
+    def fail(case: str, original: Callable[..., Any]) -> Callable[..., Any]:
+        def raises(*arguments: Any, **options: Any) -> None:
+            if case == "folder" and not _is_folder(arguments[0]):
+                original(*arguments, **options)
+            else:
+                raise KeyboardInterrupt if case == "Ctrl-C" else OSError(5, "input/output error")
+
+        return raises
+
+    for case in FAILURES:
+        with tempfile.TemporaryDirectory() as name:
+            path, data, older = Path(name) / new_file(draw), some_bytes(draw), some_bytes(draw, 100)
+            path.write_bytes(older)
+            names: tuple[str, ...] = ("replace", "rename") if case == "rename" else ("fsync", "fdatasync")
+            if case in ("full disk", "too many open files"):
+                names = ()
+            functions = {name: fail(case, getattr(os, name)) for name in names if hasattr(os, name)}
+            before = open_files()
+            with ExitStack() as stack:
+                if case == "full disk":
+                    stack.enter_context(limited(resource.RLIMIT_FSIZE, draw.randrange(1, len(data))))
+                if case == "too many open files":
+                    stack.enter_context(limited(resource.RLIMIT_NOFILE, 0))
+                stack.enter_context(replaced(learner, functions))
+                ended.append(failure(lambda: learner.save_durably(path, data)))  # noqa: B023
+            opened.append(open_files() - before)
+            contents.append(content_of(path))
+            left.append(sum(1 for _ in Path(name).iterdir()))
+    return {"ended": ended, "earlier": contents[:-1], "new": contents[-1], "files": left, "open": opened}
+
+
+def killed(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Kills a fork before each line of a save in turn, looks at the file, and saves once more beside the rest."""
+    draw, file = random.Random(seed), str(learner.__file__)
+    found: set[str] = set()
+    ended: set[str] = set()
+    with tempfile.TemporaryDirectory() as name:
+        path, older, data = Path(name) / new_file(draw), some_bytes(draw), some_bytes(draw)
+        path.write_bytes(older)
+        files = _lines_run(lambda: learner.save_durably(path, data), 0)
+        lines: list[int] = []
+        for most, own in zip(MOST_KILLS, (True, False), strict=True):
+            some = [number for number, name in enumerate(files, start=1) if (name == file) is own]
+            lines += draw.sample(some, min(most, len(some)))
+        for line in lines:
+            path.write_bytes(older)
+            if (child := os.fork()) == 0:
+                with suppress(BaseException):
+                    _lines_run(lambda: learner.save_durably(path, data), line)
+                os._exit(0)
+            os.waitpid(child, 0)
+            content = path.read_bytes() if path.exists() else None
+            found.add("missing" if content is None else "whole" if content in (older, data) else "damaged")
+            ended.add(failure(lambda: learner.save_durably(path, data)))
+        return {"found": ", ".join(sorted(found)), "ended": sorted(ended), "again": content_of(path)}
+
+
+def _lines_run(action: Callable[[], object], kill_at: int) -> list[str]:
+    """Returns the file of each line that `action` runs; before line number `kill_at`, kills this process."""
+    files: list[str] = []
+
+    def trace(frame: FrameType, event: str, argument: Any) -> Any:
+        if event == "line":
+            files.append(frame.f_code.co_filename)
+            if len(files) == kill_at:
+                os.kill(os.getpid(), signal.SIGKILL)
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        action()
+    finally:
+        sys.settrace(before)
+    return files
+
+
+# ---------------------------------------------------------------------------------------------------------------- seal
+DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.int64, torch.uint8)
+
+
+def some_state(draw: random.Random) -> dict[str, Any]:
+    """Returns tensors of several dtypes and shapes, and plain values, in nested containers."""
+
+    def tensor(dtype: torch.dtype) -> Tensor:
+        shape = [draw.randrange(1, 6) for _ in range(draw.randrange(1, 4))]
+        return torch.tensor([draw.randrange(100) for _ in range(math.prod(shape))], dtype=dtype).view(shape)
+
+    return {
+        "weights": {f"layer{number}": tensor(dtype) for number, dtype in enumerate(DTYPES)},
+        "numbers": [draw.random(), draw.randrange(10**9), None, True],
+        "pair": (f"text {draw.randrange(100)}", tensor(torch.float32)),
+        "none of it": {},
+    }
+
+
+def bytes_of(state: Any) -> bytes:
+    buffer = io.BytesIO()
+    torch.save(state, buffer)
+    return buffer.getvalue()
+
+
+def sealed_by_hand(content: bytes) -> bytes:
+    return hashlib.sha256(content).digest() + content
+
+
+def seal_and_unseal(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Seals a state and reads it without the learner's unseal; then unseals a file that the learner did not seal."""
+    state = some_state(random.Random(seed))
+    data = learner.seal(state)
+    content = data[32:] if type(data) is bytes else b""
+    read: list[Any] = []
+    with suppress(Exception):
+        read.append(torch.load(io.BytesIO(content), weights_only=True))
+    unsealed: list[Any] = []
+    ended = failure(lambda: unsealed.append(learner.unseal(sealed_by_hand(bytes_of(state)))))
+    return {
+        "type": type_name(data),
+        "digest": type(data) is bytes and data[:32] == hashlib.sha256(content).digest(),
+        "content": fingerprint(plain(read)),
+        "state": fingerprint(plain(state)),
+        "ended": ended,
+        "unsealed": fingerprint(plain(unsealed)),
+    }
+
+
+def flipped_bits(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Unseals files with one bit flipped: in the digest, in the weights, at random places."""
+    draw = random.Random(seed)
+    weights = torch.tensor([draw.random() for _ in range(draw.randrange(40, 200))], dtype=torch.float64)
+    data = sealed_by_hand(bytes_of({"weights": weights, "step": draw.randrange(100)}))
+    start = data.index(weights.numpy().tobytes())
+    inside = [draw.randrange(start, start + 8 * len(weights)) for _ in range(3)]
+    anywhere = [draw.randrange(len(data)) for _ in range(6)]
+    outcomes = []
+    for place in (draw.randrange(32), *inside, *anywhere):
+        damaged = bytearray(data)
+        damaged[place] ^= 1 << draw.randrange(8)
+        outcomes.append(failure(lambda: learner.unseal(bytes(damaged))))  # noqa: B023
+    return {"outcomes": outcomes}
+
+
+def other_lengths(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Unseals files that are cut, too long, or empty."""
+    draw = random.Random(seed)
+    data = sealed_by_hand(bytes_of(some_state(draw)))
+    files = data[: draw.randrange(33, len(data))], data[:32], data[: draw.randrange(1, 32)], b"", data + b"\0", data * 2
+    return {"outcomes": [failure(functools.partial(learner.unseal, file)) for file in files]}
+
+
+def written_on_a_gpu(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Unseals a file whose tensors were on a GPU; returns the state, and where its tensors are."""
+    draw = random.Random(seed)
+    state = {"weights": torch.tensor([draw.random() for _ in range(draw.randrange(3, 9))]), "step": draw.randrange(100)}
+    with patch("torch.serialization.location_tag", lambda _: "cuda:0"):
+        data = sealed_by_hand(bytes_of(state))
+    unsealed: list[Any] = []
+    ended = failure(lambda: unsealed.append(learner.unseal(data)))
+    devices = sorted({str(tensor.device) for tensor in _tensors(unsealed)})
+    return {"ended": ended, "devices": devices, "state": fingerprint(plain(unsealed))}
+
+
+class Trap:
+    """Content of a hostile file: unpickling it makes a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os.mkdir, (str(self.folder),)
+
+
+def foreign(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Unseals files with a right digest that hold no checkpoint, and one that would run code."""
+    draw = random.Random(seed)
+    with tempfile.TemporaryDirectory() as name:
+        sprung = Path(name) / "sprung"
+        content = bytes_of(some_state(draw))
+        files = some_bytes(draw, 50), content[: len(content) // 2], b"", bytes_of(Trap(sprung))
+        outcomes = [failure(functools.partial(learner.unseal, sealed_by_hand(file))) for file in files]
+        return {"outcomes": outcomes, "sprung": sprung.exists()}
+
+
+# ------------------------------------------------------------------------------------------------------- newest_intact
+class Reader:
+    """A `read` that notes the names it is called with, and raises an exception for some of the steps."""
+
+    def __init__(self, raises: dict[str, BaseException]) -> None:
+        self.raises, self.names = raises, []  # type: ignore[var-annotated]
+
+    def __call__(self, path: Path) -> dict[str, str]:
+        self.names.append(Path(path).name)
+        if error := self.raises.get(Path(path).name):
+            raise error
+        return {"read from": str(Path(path).resolve())}
+
+
+def _answer(returned: Any, folder: Path) -> list[Any]:
+    """Returns the step and whether the content is that of the step's file."""
+    pair = tuple_items(returned, 2)
+    if pair is None:
+        return ["None" if returned is None else f"a {type_name(returned)}", False]
+    items = dict_items(pair[1]) or {}
+    number = plain_number(pair[0])
+    return [number, items.get("read from") == str((folder / f"step-{number}.pt").resolve())]
+
+
+def _make_files(folder: Path, names: list[str], draw: random.Random) -> None:
+    """Makes these files in random order; the first has the oldest date, and the second the newest."""
+    dates = {name: 10**9 - 1000 * place + draw.randrange(1000) for place, name in enumerate(names)}
+    dates[names[0]] = 10**8
+    for name in draw.sample(names, len(names)):
+        (folder / name).write_bytes(b"content")
+        os.utime(folder / name, (dates[name], dates[name]))
+
+
+def _steps(draw: random.Random, count: int) -> list[int]:
+    """Returns steps of 1 to 4 digits, the newest first; the last of their texts is a step between 90 and 99."""
+    more = draw.sample([*range(200, 900), *range(1000, 1900)], count - 4)
+    few = draw.randrange(2, 9), draw.randrange(10, 20), draw.randrange(90, 100), draw.randrange(100, 200)
+    return sorted({*few, *more}, reverse=True)
+
+
+def newest(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Asks for the newest of several intact checkpoints, beside partial files and others."""
+    draw = random.Random(seed)
+    with tempfile.TemporaryDirectory() as name:
+        steps, read = _steps(draw, draw.randrange(5, 8)), Reader({})
+        _make_files(Path(name), [f"step-{step}.pt" for step in steps], draw)
+        answer = _answer(learner.newest_intact(Path(name), read), Path(name))
+        left = sorted(file.name for file in Path(name).iterdir()) == sorted(f"step-{step}.pt" for step in steps)
+        pair = tuple_items(learner.newest_intact(Path(name), lambda path: {}), 2) or (None,)
+        return {"answer": answer, "read": read.names[:20], "left": left, "empty": plain_number(pair[0])}
+
+
+def other_names(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Asks for the newest checkpoint beside files with other names."""
+    draw = random.Random(seed)
+    with tempfile.TemporaryDirectory() as name:
+        step, read = draw.randrange(10, 100), Reader({})
+        others = [f"step-{step + 1}.pt.partial", f"step-{step + 2}.txt", "best.pt", f"old-step-{step + 3}.pt"]
+        others += [f"step-{step + 4}-ema.pt", f"step-{step + 5}xpt", "step-.pt", f".step-{step + 6}.pt"]
+        _make_files(Path(name), [f"step-{step}.pt", *others], draw)
+        return {"answer": _answer(learner.newest_intact(Path(name), read), Path(name)), "read": read.names[:20]}
+
+
+def damaged_ones(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Asks for the newest checkpoint where the newest few raise ValueErrors, and where they raise OSErrors."""
+    draw = random.Random(seed)
+    with tempfile.TemporaryDirectory() as name:
+        steps, count = _steps(draw, 6), draw.randrange(2, 4)
+        _make_files(Path(name), [f"step-{step}.pt" for step in steps], draw)
+        ended, answers, reads = [], [], []
+        for errors in ((ValueError("damaged"),), (OSError(5, "unreadable"), FileNotFoundError(2, "gone"))):
+            read = Reader({f"step-{step}.pt": errors[at % len(errors)] for at, step in enumerate(steps[:count])})
+            returned: list[Any] = [None]
+            ended.append(failure(lambda: returned.append(learner.newest_intact(Path(name), read))))  # noqa: B023
+            answers.append(_answer(returned[-1], Path(name)))
+            reads.append(read.names[:20])
+        return {"ended": ended, "answers": answers, "reads": reads}
+
+
+def nothing_intact(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Asks in an empty folder, a missing folder and a folder of damaged files; then with errors of another kind."""
+    draw = random.Random(seed)
+    with tempfile.TemporaryDirectory() as name:
+        empty, missing, damaged = (Path(name) / word for word in ("empty", "missing", "damaged"))
+        empty.mkdir()
+        damaged.mkdir()
+        steps = _steps(draw, 5)
+        names = [f"step-{step}.pt" for step in steps]
+        _make_files(damaged, names, draw)
+        reader = Reader(dict.fromkeys(names, ValueError("damaged")))
+        answers = [_answer(learner.newest_intact(folder, reader), folder)[0] for folder in (empty, missing, damaged)]
+        errors = (MemoryError("too large"), KeyError("a bug"), KeyboardInterrupt())
+        others = []
+        for error in errors:
+            read = Reader({names[0]: error})
+            others.append(failure(lambda: learner.newest_intact(damaged, read)))  # noqa: B023
+        return {"answers": answers, "read": sorted(reader.names[:20]), "others": others}
+
+
+# ----------------------------------------------------------------------------------------------------- steps_to_delete
+def _deletions(learner: ModuleType, cases: list[tuple[dict[int, float], int]]) -> dict[str, Any]:
+    shown = [[[step, repr(loss)] for step, loss in losses.items()] for losses, _ in cases]
+    answers = [plain_numbers(learner.steps_to_delete(losses, keep)) for losses, keep in cases]
+    after = [fingerprint(list(losses.items())) for losses, _ in cases]
+    return {"answers": answers, "after": after, "cases": shown, "keep": [keep for _, keep in cases]}
+
+
+def _losses(draw: random.Random, count: int, best: int) -> dict[int, float]:
+    """Returns random losses in random order; the lowest is at place `best` of the ascending steps."""
+    steps = sorted(draw.sample(range(1, 3000), count))
+    losses = {step: round(draw.uniform(2, 3), 3) for step in draw.sample(steps, count)}
+    losses[steps[best]] = round(draw.uniform(1, 2), 3)
+    return losses
+
+
+def deleted(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Asks with the best loss among the old steps and among the newest."""
+    draw = random.Random(seed)
+    cases = [(_losses(draw, count, best), keep) for count, best, keep in ((7, 1, 3), (6, 5, 2), (9, 0, 1), (5, 3, 2))]
+    return _deletions(learner, cases)
+
+
+def few(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Asks with as many checkpoints as are kept, with fewer, and with none."""
+    draw = random.Random(seed)
+    keep = draw.randrange(2, 6)
+    cases: list[tuple[dict[int, float], int]] = [(_losses(draw, count, 0), keep) for count in (keep, keep - 1)]
+    return _deletions(learner, [*cases, ({}, keep)])
+
+
+def not_a_number(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Asks with losses that are nan: the first, some, and all."""
+    draw = random.Random(seed)
+    first, some, every = (_losses(draw, 8, 2) for _ in range(3))
+    for losses, steps in ((first, 1), (some, 2), (every, 8)):
+        losses.update(dict.fromkeys(sorted(losses)[:steps], math.nan))
+    newest_is_nan = _losses(draw, 5, 1)
+    newest_is_nan[max(newest_is_nan)] = math.nan
+    reordered = dict(sorted(first.items()))  # nan comes first
+    return _deletions(learner, [(losses, 2) for losses in (first, some, every, newest_is_nan, reordered)])
+
+
+def equal_losses(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Asks with two steps that share the lowest loss, in both orders."""
+    draw = random.Random(seed)
+    losses = _losses(draw, 8, 1)
+    losses[sorted(losses)[3]] = losses[sorted(losses)[1]]
+    return _deletions(learner, [(dict(sorted(losses.items(), reverse=back)), 2) for back in (False, True)])
+
+
+# -------------------------------------------------------------------------------------------------------- EpochSampler
+def _sizes(draw: random.Random) -> tuple[int, int]:
+    """Returns n and a batch size that does not divide n."""
+    n = draw.randrange(15, 90)
+    return n, draw.choice([size for size in range(2, 9) if n % size])
+
+
+def _batch(sampler: Any) -> list[Any]:
+    """Returns the numbers of the next batch, or its type where it is no int64 tensor of one dimension."""
+    batch = sampler.next_batch()
+    if is_tensor(batch) and batch.dtype == torch.int64 and batch.dim() == 1:
+        return list(batch.tolist())
+    return [f"a {type_name(batch)}" + (f" of {batch.dtype}, {list(batch.shape)}" if is_tensor(batch) else "")]
+
+
+def _draw(sampler: Any, batches: int) -> list[Any]:
+    return [number for _ in range(batches) for number in _batch(sampler)]
+
+
+def epochs(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Draws three epochs; tells whether each holds every sample once, in another order."""
+    draw = random.Random(seed)
+    n, size = _sizes(draw)
+    sampler, batches = learner.EpochSampler(n, size, seed), 3 * n // size + 1
+    lists = [_batch(sampler) for _ in range(batches)]
+    kinds = sorted({str(number) for numbers in lists for number in numbers if type(number) is not int})
+    flat = [number for numbers in lists for number in numbers]
+    orders = [flat[epoch * n : (epoch + 1) * n] for epoch in range(3)]
+    large = _draw(learner.EpochSampler(3, 7, seed), 3)  # 7 epochs in three batches
+    return {
+        "sizes": [len(numbers) for numbers in lists],
+        "kinds": kinds[:1],
+        "once": [sorted(map(str, order)) == sorted(map(str, range(n))) for order in orders],
+        "shuffled": all(order != sorted(order, key=str) and order != list(range(n)) for order in orders),
+        "other orders": orders[0] != orders[1] != orders[2] != orders[0],
+        "small": all(sorted(map(str, large[3 * k : 3 * k + 3])) == ["0", "1", "2"] for k in range(7)),
+    }
+
+
+def seeds(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Compares the orders of equal seeds, of other seeds, and of (seed, epoch + 1) with (seed + 1, epoch)."""
+    n, _ = _sizes(random.Random(seed))
+    first, same, other = (_draw(learner.EpochSampler(n, n, seed + more), 3) for more in (0, 0, 1))
+    shifted = first[n : 2 * n] != other[:n]
+    one, ten = random.Random(seed).randrange(1, 10), random.Random(seed).randrange(10, 13)
+    late = _draw(learner.EpochSampler(n, n, one), ten + 1)[ten * n :]
+    early = _draw(learner.EpochSampler(n, n, 10 * one + ten // 10), ten % 10 + 1)[ten % 10 * n :]
+    return {"same": first == same, "other": first[:n] != other[:n], "shifted": shifted, "digits": late != early}
+
+
+def resumed(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Saves a sampler's state in mid-epoch and late in an epoch; goes on with a new sampler, across the epoch's end."""
+    draw = random.Random(seed)
+    equal: list[bool] = []
+    n, size = _sizes(draw)
+    for batches in (draw.randrange(1, n // size), n // size, draw.randrange(n // size + 2, 3 * n // size)):
+        sampler = learner.EpochSampler(n, size, seed)
+        _draw(sampler, batches)
+        state = sampler.state_dict()
+        text = json.dumps(state)
+        wanted = _draw(sampler, 2 * n // size)
+        restored = learner.EpochSampler(n, size, seed)
+        _draw(restored, draw.randrange(3) if equal else 3 * n // size)  # first, of a sampler that is ahead of the state
+        restored.load_state_dict(json.loads(text))
+        equal.append(_draw(restored, 2 * n // size) == wanted)
+    return {"equal": equal}
+
+
+def states(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Returns what a state holds, whether it and a state that was loaded stay as they are, and the epoch's samples."""
+    draw = random.Random(seed)
+    n, size = _sizes(draw)
+    sampler = learner.EpochSampler(n, size, seed)
+    drawn = _draw(sampler, n // size // 2)
+    state = sampler.state_dict()
+    items = dict_items(state) or {}
+    before = repr(state)
+    drawn += _draw(sampler, n // size // 2 + 2)
+    kept = repr(state) == before
+    other = learner.EpochSampler(n, size, seed)
+    other.load_state_dict(state)
+    _draw(other, 2)
+    kinds = sorted({type_name(value) for value in items.values()})
+    first = fingerprint([size, sorted(map(str, drawn[:n]))])
+    few = 0 < len(items) < 12
+    return {"kinds": kinds, "few": few, "kept": kept, "not written": repr(state) == before, "first": first}
+
+
+def other_batch_size(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Goes on with another batch size than that of the sampler that was saved."""
+    draw = random.Random(seed)
+    n, size = _sizes(draw)
+    sampler = learner.EpochSampler(n, size, seed)
+    _draw(sampler, draw.randrange(2, n // size + 1))
+    state, equal = json.loads(json.dumps(sampler.state_dict())), []
+    wanted = _draw(sampler, 2 * n // size + 2)
+    for other in (size - 1, size + 1):
+        restored = learner.EpochSampler(n, other, seed)
+        restored.load_state_dict(dict(state))
+        found = _draw(restored, 2 * n // other)
+        equal.append(found == wanted[: len(found)])
+    return {"equal": equal}
+
+
+def _global_state() -> list[Any]:
+    return [random.random(), float(np.random.random()), torch.rand(1).item()]
+
+
+def _seed_all(seed: int) -> None:
+    random.seed(seed)
+    np.random.seed(seed)
+    torch.manual_seed(seed)
+
+
+def global_generators(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Draws batches with differently seeded global generators, and draws from these before and after."""
+    n, size = _sizes(random.Random(seed))
+    orders = []
+    for more in (0, 1):
+        _seed_all(seed + more)
+        sampler = learner.EpochSampler(n, size, seed)
+        orders.append(_draw(sampler, 2 * n // size))
+    _seed_all(seed)
+    wanted = _global_state()
+    _seed_all(seed)
+    sampler = learner.EpochSampler(n, size, seed)
+    _draw(sampler, 2 * n // size)
+    sampler.load_state_dict(sampler.state_dict())
+    found = _global_state()
+    return {"same order": orders[0] == orders[1], "untouched": [a == b for a, b in zip(found, wanted, strict=True)]}
+
+
+# ------------------------------------------------------------------------------------------------------ training_state
+class Sampler:
+    """A sampler whose place is one number."""
+
+    def __init__(self, start: int) -> None:
+        self.place = start
+
+    def next(self) -> int:
+        self.place = (self.place * 7 + 3) % 10007
+        return self.place
+
+    def state_dict(self) -> dict[str, int]:
+        return {"place": self.place}
+
+    def load_state_dict(self, state: dict[str, int]) -> None:
+        self.place = state["place"]
+
+
+class Model(nn.Module):
+    """A network with dropout, averages of BatchNorm, tied weights, a frozen layer and a layer in bfloat16."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.up, self.down = nn.Linear(width, width, bias=False), nn.Linear(width, width, bias=False)
+        self.down.weight = self.up.weight
+        self.norm, self.drop = nn.BatchNorm1d(width), nn.Dropout(0.5)
+        self.frozen = nn.Linear(width, width).requires_grad_(False)
+        self.low = nn.Linear(width, width, dtype=torch.bfloat16)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[B, width] -> [B, width]"""
+        x = self.norm(self.up(x)).relu()
+        x = self.frozen(self.drop(self.down(x)))
+        return self.low(x.bfloat16()).float()
+
+
+class Gpus:
+    """Two generators that torch takes for those of two GPUs, although there may be none."""
+
+    def __init__(self, start: int) -> None:
+        self.generators = tuple(torch.Generator().manual_seed(start + 10**6 * number) for number in (1, 2))
+
+    @contextmanager
+    def visible(self) -> Iterator[None]:
+        """Shows the generators to torch.cuda's functions."""
+        facts: dict[str, Any] = {
+            "is_available": lambda: True,
+            "is_initialized": lambda: True,
+            "_lazy_init": lambda: None,
+        }
+        facts |= {"device_count": lambda: 2, "current_device": lambda: 0, "_lazy_call": lambda call, **_: call()}
+        facts["default_generators"] = self.generators
+        with ExitStack() as stack:
+            for module in (torch.cuda, torch.cuda.random):
+                for name, fact in facts.items():
+                    if hasattr(module, name):
+                        stack.enter_context(patch.object(module, name, fact))
+            yield
+
+    def draws(self) -> list[float]:
+        """Returns the next number of each generator."""
+        return [torch.rand(1, generator=generator).item() for generator in self.generators]
+
+
+class Run:
+    """A small run that depends on everything a state must hold; `seed` decides its kind, `start` its values."""
+
+    def __init__(self, seed: int, start: int) -> None:
+        draw = random.Random(seed)
+        _seed_all(start)
+        self.width = draw.randrange(3, 7)
+        self.model, self.average = Model(self.width), Model(self.width)
+        trained = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
+        groups: list[dict[str, Any]] = [{"params": trained[:1], "weight_decay": 0.1}, {"params": trained[1:]}]
+        if seed % 2:
+            self.optimizer: Any = torch.optim.SGD(groups, lr=0.1, momentum=0.9)
+        else:
+            self.optimizer = torch.optim.AdamW(groups, lr=0.01)
+        self.scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(self.optimizer, T_max=20)
+        self.scaler = torch.amp.GradScaler("cpu", init_scale=64.0, growth_interval=3)
+        self.sampler = Sampler(start % 10007)
+        self.gpus = Gpus(start)
+
+    @property
+    def parts(self) -> tuple[Any, ...]:
+        return self.model, self.optimizer, self.scheduler, self.scaler, self.average, self.sampler
+
+    def step(self) -> float:
+        """Trains one step; returns its loss."""
+        scale, shift = 1 + random.random(), np.random.normal()
+        generator = torch.Generator().manual_seed(self.sampler.next())
+        x = torch.randn(4, self.width, generator=generator) * scale + shift
+        self.optimizer.zero_grad()
+        loss = (self.model(x) - x).square().mean()
+        self.scaler.scale(loss).backward()
+        self.scaler.step(self.optimizer)
+        self.scaler.update()
+        self.scheduler.step()
+        with torch.no_grad():
+            for average, parameter in zip(self.average.parameters(), self.model.parameters(), strict=True):
+                average.lerp_(parameter, 0.2)
+            for copy, buffer in zip(self.average.buffers(), self.model.buffers(), strict=True):
+                copy.copy_(buffer)
+        return loss.item()
+
+    def facts(self) -> dict[str, Any]:
+        """Returns the parts of the run as plain values."""
+        moments = self.optimizer.state_dict()
+        return {
+            "model": plain(self.model.state_dict()),
+            "moments": plain(moments["state"]),
+            "settings": plain(moments["param_groups"]),
+            "scheduler": [self.scheduler.last_epoch, plain_numbers(self.scheduler.get_last_lr())],
+            "scaler": [self.scaler.get_scale(), self.scaler._get_growth_tracker()],
+            "average": plain(self.average.state_dict()),
+            "sampler": self.sampler.place,
+        }
+
+    def later(self, steps: int) -> dict[str, Any]:
+        """Returns what the generators draw next, and the losses of the next steps."""
+        draws = [random.random(), float(np.random.normal()), torch.rand(1).item(), self.gpus.draws()]
+        losses = [self.step() for _ in range(steps)]
+        return {"draws": draws, "losses": losses, "end": [self.scaler.get_scale(), *self.scheduler.get_last_lr()]}
+
+
+STEPS = 5  # before the save: the loss scale has grown once; NumPy keeps the second of a pair of normal numbers
+
+
+def _save_run(learner: ModuleType, path: Path, seed: int) -> dict[str, Any]:
+    run = Run(seed, seed)
+    for _ in range(STEPS):
+        run.step()
+    with run.gpus.visible():
+        state = learner.training_state(1000 + seed % 997, *run.parts)
+    torch.save(state, path)
+    return {f"uninterrupted {name}": value for name, value in (run.facts() | run.later(6)).items()}
+
+
+def _load_run(learner: ModuleType, path: Path, seed: int) -> dict[str, Any]:
+    run = Run(seed, seed + 1)
+    for _ in range(2):
+        run.step()
+    refused = failure(lambda: torch.load(path, weights_only=True))
+    state = torch.load(path, weights_only=refused == "no error")
+    with run.gpus.visible():
+        step = learner.restore_training_state(state, *run.parts)
+    facts = run.facts() | run.later(6)
+    return {"refused": refused != "no error", "step": plain_number(step), "type": type_name(step)} | facts
+
+
+@functools.cache
+def _run(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Saves in one process, which ends, and restores in another."""
+    with tempfile.TemporaryDirectory() as name:
+        path = Path(name) / "state.pt"
+        before = run_in_fork(learner, lambda: _save_run(learner, path, seed))
+        return before | run_in_fork(learner, lambda: _load_run(learner, path, seed))
+
+
+def _parts(learner: ModuleType, seed: int, *names: str) -> dict[str, Any]:
+    """Returns for each part whether it is that of the run that went on."""
+    answers = _run(learner, seed)
+    return {name: answers[name] == answers[f"uninterrupted {name}"] for name in names}
+
+
+def state_of_model(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Tells whether the model, the optimizer's state and its settings are restored; and the step."""
+    answers = _run(learner, seed)
+    return _parts(learner, seed, "model", "moments", "settings") | {"step": answers["step"], "type": answers["type"]}
+
+
+def state_of_others(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Tells whether the scheduler, the scaler and the average are restored; and the sampler's place."""
+    return _parts(learner, seed, "scheduler", "scaler", "average") | {"sampler": _run(learner, seed)["sampler"]}
+
+
+def state_of_generators(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Returns what Python's, NumPy's, torch's and two GPUs' generators draw after restoring."""
+    return dict(zip(("python", "numpy", "torch", "cuda"), _run(learner, seed)["draws"], strict=True))
+
+
+def state_goes_on(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Tells whether later losses, learning rates and loss scales equal those of the run that went on, bit for bit."""
+    return _parts(learner, seed, "losses", "end")
+
+
+def state_is_safe(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Tells whether torch refuses the file with weights_only=True."""
+    return {"refused": _run(learner, seed)["refused"]}
+
+
+def saving_changes_nothing(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Compares a run that makes a state in its middle with a run that makes none."""
+
+    def work() -> dict[str, Any]:
+        ends = []
+        for saves in (False, True):
+            run = Run(seed, seed)
+            run.step()
+            if saves:
+                learner.training_state(1, *run.parts)
+            ends.append(run.facts() | run.later(2) | {"mode": run.model.training})
+        return {"same": [ends[0][name] == ends[1][name] for name in ("model", "moments", "draws", "losses", "mode")]}
+
+    return run_in_fork(learner, work)
+
+
+# --------------------------------------------------------------------------------------------------- run_until_stopped
+class StepError(RuntimeError):
+    """The error of a step or save. An exercise that is not written yet raises another kind of RuntimeError."""
+
+
+class Loop:
+    """Notes the steps and saves of a loop, and sends SIGTERM to this process at a given point."""
+
+    def __init__(self, signals: dict[str, int] | None = None, fails: str = "") -> None:
+        self.signals, self.fails = signals or {}, fails
+        self.events: list[str] = []
+        self.earlier = 0  # signals that the earlier handler got
+        self.installed: Any = None
+
+    def _do(self, name: str) -> None:
+        self.events.append(f"{name} begins")
+        if name == self.fails:
+            raise StepError(name)
+        for _ in range(self.signals.get(name, 0)):
+            os.kill(os.getpid(), signal.SIGTERM)
+        self.events[-1] = name if self.events[-1] == f"{name} begins" else self.events[-1]
+        if self.events[-1] != name:  # something happened in the middle of it
+            self.events.append(f"{name} ends")
+
+    def step(self, number: int) -> None:
+        self._do(f"step {plain_number(number)}")
+
+    def save(self, number: int) -> None:
+        self._do(f"save {plain_number(number)}")
+
+    def run(self, learner: ModuleType, done: int, last: int, every: int) -> Any:
+        """Returns what run_until_stopped returns, or the exception's type; notes the handler that it leaves."""
+        before = signal.signal(signal.SIGTERM, self._earlier)
+        try:
+            return plain_number(learner.run_until_stopped(self.step, self.save, done, last, every))
+        except StepError:
+            return "RuntimeError"
+        finally:
+            self.installed = signal.getsignal(signal.SIGTERM)
+            signal.signal(signal.SIGTERM, before)
+
+    def _earlier(self, number: int, frame: FrameType | None) -> None:
+        self.earlier += 1
+
+    def answers(self, returned: Any) -> list[Any]:
+        return [returned, self.events[:60], self.installed == self._earlier, self.earlier]
+
+
+def _plan(draw: random.Random) -> tuple[int, int, int]:
+    """Returns done, last and every, of which `every` divides neither."""
+    every = draw.randrange(3, 6)
+    done, last = every * draw.randrange(1, 4) + 1, every * draw.randrange(6, 8) + 2
+    return done, last, every
+
+
+def undisturbed(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Runs without a signal: a random plan, one whose last step `every` divides, one save at the end, and no step."""
+    done, last, every = _plan(random.Random(seed))
+    plans = [[done, last, every], [0, 2 * every, every], [0, every - 1, every], [last, last, every], [0, 3, 1]]
+    plans += [[2 * every, 2 * every, every]]
+    return {"plans": plans, "runs": [(loop := Loop()).answers(loop.run(learner, *plan)) for plan in plans]}
+
+
+def stopped_in_a_step(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Sends SIGTERM in a step that no save follows, in one that a save follows, in the last one; once and twice."""
+    draw = random.Random(seed)
+    done, last, every = _plan(draw)
+    multiple = every * (done // every + 2)
+    cases = [[multiple + 1, 1], [multiple, 1], [last, 1], [done + 1, 2]]
+    loops = [Loop({f"step {step}": times}) for step, times in cases]
+    runs = [loop.answers(loop.run(learner, done, last, every)) for loop in loops]
+    return {"plan": [done, last, every], "cases": cases, "runs": runs}
+
+
+def _plan_of(seed: int) -> tuple[int, int, int]:
+    return _plan(random.Random(seed))
+
+
+def stopped_in_a_save(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Sends SIGTERM while a checkpoint is written; then in a step and in the save that follows."""
+    done, last, every = _plan_of(seed)
+    multiple = every * (done // every + 1)
+    loops = [
+        Loop({f"save {multiple}": 1}),
+        Loop({f"step {multiple + 1}": 1, f"save {multiple + 1}": 1}),
+        Loop({f"save {last}": 1}),
+    ]
+    return {"plan": [done, last, every], "runs": [loop.answers(loop.run(learner, done, last, every)) for loop in loops]}
+
+
+def stopped_anywhere(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Sends SIGTERM before each line of the loop in turn; counts runs whose last step is not saved, or saved twice."""
+    done, last, every = 3, 6, 4
+    file, bad, reached, line = str(learner.__file__), 0, True, 0
+    while reached and line < 150:
+        line += 1
+        reached, loop, seen, inside = False, Loop(), 0, False
+
+        def trace(frame: FrameType, event: str, argument: Any) -> Any:
+            nonlocal seen, reached, inside
+            if frame.f_code.co_filename != file:
+                return None
+            if event == "line" and callable(signal.getsignal(signal.SIGTERM)):
+                inside = signal.getsignal(signal.SIGTERM) != loop._earlier  # noqa: B023
+                seen += inside
+                if seen == line and inside and not reached:  # noqa: B023
+                    reached = True
+                    os.kill(os.getpid(), signal.SIGTERM)
+            return trace
+
+        before = sys.gettrace()
+        sys.settrace(trace)
+        try:
+            returned = loop.run(learner, done, last, every)
+        finally:
+            sys.settrace(before)
+        saves = [event for event in loop.events if event.startswith("save")]
+        steps = [event for event in loop.events if event.startswith("step")]
+        wanted = [f"save {returned}"] if steps else []
+        bad += saves[-1:] != wanted or len(saves) != len(set(saves)) or returned != done + len(steps)
+    return {"unsaved": bad}
+
+
+def raising(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Runs with a step that raises an error, and with a save that does; returns events and the handler left behind."""
+    done, last, every = _plan_of(seed)
+    names = f"step {done + 2}", f"save {every * (done // every + 1)}"
+    loops = [Loop(fails=name) for name in names]
+    return {"runs": [loop.answers(loop.run(learner, done, last, every)) for loop in loops]}
+
+
+# ------------------------------------------------------------------------------------------------------------ snapshot
+def _live(draw: random.Random) -> dict[str, Any]:
+    """Returns a state with parameters, tied tensors, a part of a tensor, a transposed one, and an empty one."""
+    rows, columns = draw.randrange(2, 6), draw.randrange(6, 9)
+    big = torch.tensor([draw.random() for _ in range(rows * columns)]).view(rows, columns)
+    weight = nn.Parameter(big)
+    other = [torch.tensor([draw.randrange(50) for _ in range(7)], dtype=dtype) for dtype in DTYPES]
+    made = weight * 2  # has a graph
+    return {
+        "model": {"embedding": weight, "head": weight.detach(), "row": weight.detach()[1], "turned": other[0].double()},
+        "optimizer": {"state": {0: {"exp_avg": other[1], "step": 3}}, "groups": [{"lr": 0.1, "params": [0, 1]}]},
+        "rest": [*other, big.t(), torch.empty(0), torch.tensor(draw.random()), made],
+        "pair": (other[2], "text", None, [draw.random()]),
+    }
+
+
+def _tensors(value: Any) -> Iterator[Tensor]:
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, dict | list | tuple):
+        for part in value.values() if isinstance(value, dict) else value:
+            yield from _tensors(part)
+
+
+def _containers(value: Any) -> Iterator[int]:
+    if isinstance(value, dict | list):
+        yield id(value)
+    if isinstance(value, dict | list | tuple):
+        for part in value.values() if isinstance(value, dict) else value:
+            yield from _containers(part)
+
+
+def copied(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Tells whether the copy has the same numbers, dtypes, shapes, keys and containers; returns its tensors' types."""
+    state = _live(random.Random(seed))
+    before = plain(state)
+    copy = learner.snapshot(state)
+    found = list(_tensors(copy))
+    return {
+        "copy": fingerprint(plain(copy)),
+        "shapes": [list(tensor.shape) for tensor in found],
+        "types": sorted({type_name(tensor) for tensor in found}),
+        "gradients": sum(tensor.requires_grad for tensor in found),
+        "devices": sorted({str(tensor.device) for tensor in found}),
+        "unchanged": plain(state) == before and sum(tensor.requires_grad for tensor in _tensors(state)) == 2,
+    }
+
+
+def changed_afterwards(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Changes every live tensor and container after the copy; tells whether the copy is as before."""
+    state = _live(random.Random(seed))
+    before = plain(state)
+    copy = learner.snapshot(state)
+    shared = set(_containers(state)) & set(_containers(copy))
+    with torch.no_grad():
+        for tensor in _tensors(state):
+            tensor.add_(1)
+    after_tensors = plain(copy) == before
+    state["optimizer"]["groups"][0]["lr"] = 7.0
+    state["pair"][3].append(1)
+    state["model"].clear()
+    return {"tensors": after_tensors, "containers": not shared and plain(copy) == before}
+
+
+def tied(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Returns the number of storages and of bytes in the copy of a state with tied tensors, and what stays tied."""
+    draw = random.Random(seed)
+    model = Model(draw.randrange(3, 9))
+    state = {"model": model.state_dict(), "again": dict(model.named_parameters(remove_duplicate=False))}
+    copy = learner.snapshot(state)
+    storages = {tensor.untyped_storage()._cdata: tensor.untyped_storage().nbytes() for tensor in _tensors(copy)}
+    whole = torch.arange(draw.randrange(20, 40)).float()
+    views = learner.snapshot({"whole": whole, "part": whole[3:9]})
+    views["whole"].zero_()
+    other = learner.snapshot([torch.ones(3), torch.ones(3)])
+    return {
+        "storages": len(storages),
+        "bytes": sum(storages.values()),
+        "weights": copy["model"]["up.weight"].data_ptr() == copy["model"]["down.weight"].data_ptr(),
+        "part": not views["part"].any().item(),
+        "equal but not tied": other[0].data_ptr() != other[1].data_ptr(),
+    }
+
+
+# ----------------------------------------------------------------------------------------------------- BackgroundSaver
+WAIT_S = 2.0  # longer than any right answer waits; only a wrong answer meets this limit
+
+
+def background(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Saves while a gate keeps the write from ending; tells what has happened when save and wait return."""
+
+    def work() -> dict[str, Any]:
+        gate, written, threads = threading.Event(), [], []
+
+        def write(state: Any) -> None:
+            threads.append(threading.get_ident())
+            gate.wait(WAIT_S)
+            written.append(plain(state))
+
+        saver = learner.BackgroundSaver(write)
+        idle = type_name(saver.wait())
+        state = some_state(random.Random(seed))
+        returned = [type_name(saver.save(state))]
+        early = len(written)
+        gate.set()
+        returned.append(type_name(saver.wait()))
+        late = len(written)
+        saver.wait()
+        return {
+            "idle": idle,
+            "returned": returned,
+            "before": early,
+            "after": late,
+            "other thread": bool(threads) and threading.get_ident() not in threads,
+            "written": fingerprint(written),
+        }
+
+    return run_in_fork(learner, work)
+
+
+HOLD_S = 2.0  # in which save returns on a busy machine; a save that waits for a copy by its thread takes as long
+
+
+def consistent(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Changes the live state after save has returned and before the saver's thread runs its first line."""
+
+    def work() -> dict[str, Any]:
+        changed, written, shared = threading.Event(), [], set()
+
+        def write(copy: Any) -> None:
+            changed.wait(WAIT_S)
+            written.append(plain(copy))
+            shared.update({*_containers(state)} & {*_containers(copy)})
+
+        def hold(*event: object) -> None:
+            sys.settrace(None)
+            changed.wait(HOLD_S)
+
+        threading.settrace(hold)  # called in each new thread before its first line
+        saver = learner.BackgroundSaver(write)
+        state = some_state(random.Random(seed))
+        before = plain(state)
+        saver.save(state)
+        for tensor in _tensors(state):
+            tensor.add_(1)
+        state["numbers"].append(5)
+        changed.set()
+        saver.wait()
+        return {"as it was": written == [before], "copy": not shared}
+
+    return run_in_fork(learner, work)
+
+
+SLOW_S = 0.15  # for which a write goes on after the next save was called; the next save of a wrong answer returns
+
+
+def one_at_a_time(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Saves several states in a row; each write ends after the next save was called. Returns order and overlap."""
+
+    def work() -> dict[str, Any]:
+        draw, active, most, order = random.Random(seed), 0, 0, []
+        lock, count = threading.Lock(), draw.randrange(3, 6)
+        called, returned = ([threading.Event() for _ in range(count + 1)] for _ in range(2))
+
+        def write(state: Any) -> None:
+            nonlocal active, most
+            with lock:
+                active += 1
+                most = max(most, active)
+            called[state["number"] + 1].wait(WAIT_S)
+            returned[state["number"] + 1].wait(SLOW_S)
+            with lock:
+                active -= 1
+                order.append(state["number"])
+
+        saver = learner.BackgroundSaver(write)
+        behind = 0  # saves that returned before all earlier writes had ended
+        for number in range(count):
+            called[number].set()
+            saver.save({"number": number, "x": torch.ones(2)})
+            behind += len(order) < number
+            returned[number].set()
+        called[count].set()
+        saver.wait()
+        return {"most": most, "order": order, "count": count, "behind": behind}
+
+    return run_in_fork(learner, work)
+
+
+def errors_of_the_thread(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Fails a write: before a wait, and before the next save; returns which calls raise, and what is written."""
+
+    def work() -> dict[str, Any]:
+        words, written = f"disk {seed % 1000}", []
+
+        def write(state: Any) -> None:
+            if state["fails"]:
+                raise OSError(words)
+            written.append(state["fails"])
+
+        def call(action: Callable[[], object]) -> str:
+            try:
+                action()
+            except OSError as error:
+                return f"OSError: {error}"
+            return "no error"
+
+        good, bad = {"fails": 0}, {"fails": 1}
+        saver = learner.BackgroundSaver(write)
+        at_wait = [call(lambda: saver.save(bad)), call(saver.wait), call(saver.wait)]
+        at_save = [call(lambda: saver.save(bad))]
+        time.sleep(0.03)
+        at_save.append(call(lambda: saver.save(good)))
+        between = len(written)
+        at_save += [call(saver.wait), call(lambda: saver.save(good)), call(saver.wait)]
+        return {"wait": at_wait, "save": at_save, "written": [between, len(written)]}
+
+    before = threading.excepthook
+    threading.excepthook = lambda _: None
+    try:
+        return run_in_fork(learner, work)
+    finally:
+        threading.excepthook = before
+
+
+# ------------------------------------------------------------------------------------------- expected_seconds, interval
+def _seconds(learner: ModuleType, cases: list[list[float]]) -> dict[str, Any]:
+    returned = [learner.expected_seconds(*case) for case in cases]
+    types = sorted({type_name(number) for number in returned})
+    return {"seconds": [plain_number(number) for number in returned], "types": types, "cases": cases}
+
+
+def expected(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Asks for runs with failures from rare to more often than saves; the last segment may be a fraction."""
+    draw = random.Random(seed)
+    cases = []
+    for mean in (10 ** draw.uniform(4, 5), 10 ** draw.uniform(3, 4), draw.uniform(60, 300)):
+        interval = draw.uniform(50, 400)
+        cases.append([draw.uniform(20, 50) * interval, interval, draw.uniform(5, 60), draw.uniform(20, 200), mean])
+    return _seconds(learner, cases)
+
+
+def rare_failures(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Asks for runs that hardly ever fail, and that never do."""
+    draw = random.Random(seed)
+    cases = []
+    for mean in (10 ** draw.uniform(14, 17), 10 ** draw.uniform(17, 18), math.inf):
+        interval = draw.uniform(100, 400)
+        cases.append([draw.uniform(20, 50) * interval, interval, draw.uniform(5, 60), draw.uniform(20, 200), mean])
+    return _seconds(learner, cases)
+
+
+def _intervals(learner: ModuleType, cases: list[list[float]]) -> dict[str, Any]:
+    returned = [learner.best_interval(*case) for case in cases]
+    types = sorted({type_name(number) for number in returned})
+    return {"intervals": [plain_number(number) for number in returned], "types": types, "cases": cases}
+
+
+def best_of_rare(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Asks for the best interval where failures are hundreds to millions of saves apart."""
+    draw = random.Random(seed)
+    saves = [draw.uniform(1, 100) for _ in range(3)]
+    return _intervals(learner, [[save, save * 10 ** draw.uniform(2, 6)] for save in saves])
+
+
+def best_of_frequent(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Asks for the best interval where failures are as frequent as saves, or more so."""
+    draw = random.Random(seed)
+    saves = [draw.uniform(1, 100) for _ in range(3)]
+    return _intervals(learner, [[save, save * factor] for save, factor in zip(saves, (0.3, 1.1, 6.0), strict=True)])

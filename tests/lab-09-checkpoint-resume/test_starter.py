@@ -1,0 +1,461 @@
+"""Starter of Lab 09: kills, full disks, damaged files and signals cost steps, never a finished checkpoint."""
+
+import argparse
+import importlib.util
+import json
+import os
+import re
+import resource
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import psutil
+import pytest
+import torch.distributed as dist
+from starters import TINY, Starter, losses
+
+from rankzero.learn.data.epoch_sampler import EpochSampler, windows_at
+from rankzero.learn.distributed.sharded_checkpoint import finished_folders, read_folder
+from rankzero.learn.resume.log_repair import keep_log_until
+
+LAB09 = Starter("09")
+starter, train, fails = LAB09.module, LAB09.train, LAB09.fails
+SETTINGS = starter.LAB_SETTINGS
+RIGHT_DCP = starter.dcp
+
+
+def go_on(folder: Path, *arguments: str) -> list[tuple[int, float]]:
+    """Starts a tiny run in `folder`, or goes on with it; returns the losses of all steps."""
+    assert starter.main([*TINY, *arguments, "--folder", str(folder)]) == 0
+    return losses(folder)
+
+
+def steps(folder: Path) -> list[int]:
+    return [int(path.name.removeprefix("step-")) for path in finished_folders(folder)]
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An uninterrupted run of 12 steps on two ranks, with checkpoints of steps 4, 8 and 12."""
+    folder = tmp_path_factory.mktemp("whole") / "run"
+    go_on(folder, "--steps", "12", "--eval-every", "4", "--keep", "3")
+    return folder
+
+
+@pytest.fixture
+def eight(whole: Path, tmp_path: Path) -> Path:
+    """The same run as it was after step 8: two checkpoints, and a log that is longer than they are."""
+    folder = tmp_path / "run"
+    subprocess.run(["cp", "-r", whole, folder], check=True)
+    (folder / "step-000012").rename(tmp_path / "later")
+    assert steps(folder) == [8, 4]
+    return folder
+
+
+# --------------------------------------------------------------------------------------------------------------- kills
+@pytest.mark.timeout(3600)  # a restart takes seconds, and there are up to 100
+@pytest.mark.parametrize(
+    ("ranks", "kills", "length"),
+    [
+        ("2", "1", "24"),
+        pytest.param("1", "100", "600", marks=pytest.mark.prove),
+        pytest.param("2", "30", "300", marks=pytest.mark.prove),
+        pytest.param("4", "30", "300", marks=pytest.mark.prove),
+    ],
+)
+def test_kills_at_random_moments_change_no_loss_and_lose_no_checkpoint(
+    ranks: str, kills: str, length: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    every = ("--steps", length, "--eval-every", "4", "--ranks", ranks)
+    code = starter.main([*TINY, *every, "--kills", kills, "--out", str(tmp_path)])
+    out = capfd.readouterr().out
+    assert code == 0, out
+    assert f"equal bit for bit: {length} training losses and {int(length) // 4} validation losses" in out
+    rows = re.findall(r"^ +(\d+) +(\d+) +(\d+) +(\d+)$", out, re.MULTILINE)
+    assert len(rows) == int(kills)
+    assert all(int(at) - int(first) == int(lost) and int(first) % 4 == 0 for _, at, first, lost in rows)
+
+
+@pytest.fixture
+def forgetful(tmp_path: Path) -> Path:
+    """The starter with the bug of the page's "Break It"."""
+    target: Path = tmp_path / LAB09.lab.starter.relative_to(LAB09.lab.root)
+    target.parent.mkdir(parents=True)
+    target.write_text(LAB09.lab.starter.read_text())
+    subprocess.run(["git", "apply", str(LAB09.lab.folder / "position-forgotten.diff")], cwd=tmp_path, check=True)
+    return target
+
+
+def test_a_run_that_forgets_its_position_parts_at_its_first_step(forgetful: Path, whole: Path, tmp_path: Path) -> None:
+    spec = importlib.util.spec_from_file_location("forgetful_starter", forgetful)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    for last in ("4", "8"):
+        assert module.main([*TINY, "--steps", last, "--eval-every", "4", "--folder", str(tmp_path / "run")]) == 0
+    equal = [got == right for got, right in zip(losses(tmp_path / "run"), losses(whole), strict=False)]
+    assert equal[:5] == [True, True, True, True, False]
+
+
+@pytest.mark.prove
+@pytest.mark.timeout(1500)
+def test_the_kill_trial_notices_a_forgotten_position(forgetful: Path, tmp_path: Path) -> None:
+    command = [sys.executable, str(forgetful), *TINY, "--steps", "60", "--eval-every", "4", "--kills", "3"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=1200, check=False)
+    rows = re.findall(r"^ +(\d+) +(\d+) +(\d+) +(\d+)$", done.stdout, re.MULTILINE)
+    assert len(rows) == 3, done.stdout + done.stderr
+    resumed = [int(first) for _, _, first, _ in rows if int(first)]
+    assert resumed, "the seed of the trial decides the moments: the third is after step 12"
+    assert done.returncode == 1
+    assert f"parted at step {resumed[0] + 1}: " in done.stdout
+
+
+def test_the_same_command_goes_on_and_then_has_nothing_to_do(
+    whole: Path, eight: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert go_on(eight, "--steps", "12", "--eval-every", "4") == losses(whole)
+    log = (eight / "log.jsonl").read_text()
+    capfd.readouterr()
+    go_on(eight, "--steps", "12", "--eval-every", "4")
+    assert "step 12 of 12 is saved in" in capfd.readouterr().out
+    assert (eight / "log.jsonl").read_text() == log
+
+
+def test_another_number_of_ranks_goes_on_with_nearly_the_same_losses(tmp_path: Path) -> None:
+    common = ("--dropout", "0", "--batch-size", "12", "--eval-every", "4")
+    expected = go_on(tmp_path / "two", *common, "--steps", "8")
+    go_on(tmp_path / "changed", *common, "--steps", "4", "--ranks", "1")
+    changed = go_on(tmp_path / "changed", *common, "--steps", "8", "--ranks", "3")
+    assert [step for step, _ in changed] == list(range(1, 9))
+    assert [loss for _, loss in changed] == pytest.approx([loss for _, loss in expected], abs=1e-5)
+
+
+# ---------------------------------------------------------------------------------------------------------------- saves
+def test_a_background_save_writes_the_same_bytes_as_a_save_that_is_waited_for(whole: Path, tmp_path: Path) -> None:
+    go_on(tmp_path / "sync", "--steps", "12", "--eval-every", "4", "--sync-save")
+    digests = []
+    for folder in (whole, tmp_path / "sync"):
+        facts = read_folder(folder / "step-000008", settings=SETTINGS)
+        digests.append({name: digest for name, digest in facts["sha256"].items() if name.endswith(".distcp")})
+    assert len(digests[0]) == 2
+    assert digests[0] == digests[1]
+
+
+def test_the_newest_and_the_best_checkpoints_stay(tmp_path: Path) -> None:
+    go_on(tmp_path, "--steps", "12", "--eval-every", "2", "--keep", "1", "--lr", "3")
+    folders = steps(tmp_path)
+    events = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
+    val_losses = {event["step"]: event["val_loss"] for event in events if event["event"] == "eval"}
+    best = min(val_losses, key=lambda step: val_losses[step])
+    assert best != 12, "the rate is so large that training makes the model worse"
+    assert folders == [12, best]
+
+
+def cannot_write_step_8(state: Any, *, checkpoint_id: Path, process_group: Any) -> Any:
+    if dist.get_rank() == 1:
+        hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
+        limit = 1000 if checkpoint_id.name == "step-000008.partial" else resource.RLIM_INFINITY
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
+    return RIGHT_DCP.async_save(state, checkpoint_id=checkpoint_id, process_group=process_group)
+
+
+@pytest.mark.parametrize("length", [12, 8])
+def test_a_save_that_fails_on_one_rank_costs_a_message_and_the_last_one_the_exit_code(
+    length: int, whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    fake = SimpleNamespace(**{name: getattr(RIGHT_DCP, name) for name in ("save", "CheckpointException")})
+    fake.async_save = cannot_write_step_8
+    monkeypatch.setattr(starter, "dcp", fake)
+    arguments = [*TINY, "--steps", str(length), "--eval-every", "4", "--folder", str(tmp_path / "run")]
+    if length == 12:
+        assert starter.main(arguments) == 0
+        assert steps(tmp_path / "run") == [12, 4]
+    else:
+        with pytest.raises(SystemExit) as stopped:
+            starter.main(arguments)
+        assert stopped.value.code == 2
+        assert steps(tmp_path / "run") == [4]
+    output = capfd.readouterr()
+    assert re.search(r"step +8: could not save \(.*File too large", output.out), output.out
+    if length == 8:
+        assert "the last checkpoint was not saved" in output.err
+    assert not list((tmp_path / "run").glob("*.partial"))
+    assert losses(tmp_path / "run") == losses(whole)[:length]
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system with room for two checkpoints of the tiny model, not for three."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(place)], capture_output=True)
+    if mounted.returncode:
+        pytest.skip("mounting a small file system needs root")
+    yield place
+    subprocess.run(["umount", "--lazy", str(place)], check=True)
+
+
+def test_a_full_disk_loses_no_checkpoint_and_the_run_goes_on_when_there_is_room(
+    small_disk: Path, whole: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    folder = small_disk / "run"
+    go_on(folder, "--steps", "4", "--eval-every", "4")
+    used = sum(file.stat().st_blocks * 512 for file in folder.rglob("*") if file.is_file())
+    size = int(used + 0.5 * 2**20 * used / 2**20)  # half a checkpoint is free
+    subprocess.run(["mount", "-o", f"remount,size={size}", str(small_disk)], check=True)
+    with pytest.raises(SystemExit) as stopped:
+        starter.main([*TINY, "--steps", "8", "--eval-every", "4", "--folder", str(folder)])
+    assert stopped.value.code == 2
+    output = capfd.readouterr()
+    assert re.search(r"could not save \(.*; [\d.]+ MiB are free in ", output.out), output.out
+    assert "the last checkpoint was not saved" in output.err
+    assert steps(folder) == [4]
+    read_folder(folder / "step-000004", settings=SETTINGS)
+    subprocess.run(["mount", "-o", "remount,size=8m", str(small_disk)], check=True)
+    assert go_on(folder, "--steps", "12", "--eval-every", "4") == losses(whole)
+
+
+def test_a_folder_that_cannot_be_written_gets_one_sentence_and_keeps_its_checkpoints(
+    small_disk: Path, whole: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    folder = small_disk / "run"
+    go_on(folder, "--steps", "4", "--eval-every", "4")
+    arguments = [*TINY, "--steps", "8", "--eval-every", "4"]
+    capfd.readouterr()
+    subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
+    for target in (folder, small_disk / "new"):
+        error = fails([*arguments, "--folder", str(target)], capfd)
+        assert f"cannot write to {target} (Read-only file system): choose another place with --folder" in error
+    subprocess.run(["mount", "-o", "remount,rw,size=8m", str(small_disk)], check=True)
+    assert steps(folder) == [4]
+    assert go_on(folder, "--steps", "12", "--eval-every", "4") == losses(whole)
+
+
+# --------------------------------------------------------------------------------------------------------------- damage
+DAMAGES = [
+    (file, damage) for file in ("__1_0.distcp", ".metadata", "run.json") for damage in ("torn", "flipped", "gone")
+]
+IN_EACH_TEST = [("__1_0.distcp", "flipped"), (".metadata", "torn"), ("run.json", "gone")]
+
+
+@pytest.mark.parametrize(
+    ("file", "damage"),
+    [pytest.param(*case, marks=() if case in IN_EACH_TEST else pytest.mark.prove) for case in DAMAGES],
+)
+def test_a_damaged_newest_checkpoint_falls_back_to_the_older_one(
+    file: str, damage: str, eight: Path, whole: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    target = eight / "step-000008" / file
+    data = bytearray(target.read_bytes())
+    if damage == "torn":
+        target.write_bytes(data[:-100])
+    elif damage == "flipped":
+        data[len(data) // 2] ^= 1
+        target.write_bytes(data)
+    else:
+        target.unlink()
+    resumed = go_on(eight, "--steps", "12", "--eval-every", "4")
+    out = capfd.readouterr().out
+    assert re.search(r"^note +checkpoint \S+/step-000008 (is damaged|was not written by this lab)", out, re.MULTILINE)
+    assert "It is now step-000008.damaged; the run goes on from step 4." in out
+    assert "run     steps 5 to 12" in out
+    assert resumed == losses(whole)
+    assert steps(eight) == [12, 8]
+
+
+def test_a_run_without_an_intact_checkpoint_does_not_start_over(eight: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    for folder in finished_folders(eight):
+        (folder / "run.json").unlink()
+    error = fails([*TINY, "--steps", "12", "--folder", str(eight)], capfd)
+    assert f"no checkpoint in {eight} is intact" in error
+    assert steps(eight) == [8, 4]
+
+
+def test_the_log_keeps_whole_lines_of_steps_that_were_saved(tmp_path: Path) -> None:
+    log = tmp_path / "log.jsonl"
+    events = [{"event": "run"}, *({"event": "step", "step": step} for step in (1, 2, 3))]
+    log.write_text("".join(json.dumps(event) + "\n" for event in events) + '{"event": "st')
+    assert keep_log_until(log, 2) == 2
+    assert [json.loads(line) for line in log.read_text().splitlines()] == events[:3]
+    assert keep_log_until(tmp_path / "none.jsonl", 2) == 0
+
+
+# -------------------------------------------------------------------------------------------------------------- signals
+@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.prove)])
+def test_a_signal_during_a_save_finishes_the_step_and_saves(number: int, tmp_path: Path) -> None:
+    command = [sys.executable, "-u", str(LAB09.lab.starter), *TINY, "--eval-every", "1", "--print-every", "1"]
+    with subprocess.Popen(
+        [*command, "--steps", "100000", "--folder", "run"],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            if re.match(r"step +3/\d+  saving", line):
+                break
+        descendants = psutil.Process(process.pid).children(recursive=True)
+        process.send_signal(number)  # while step 3 is being written, or just after
+        out, err = process.communicate(timeout=60)
+    assert process.returncode == 128 + number, err
+    stopped = re.search(r"Stopped by (SIGTERM|Ctrl-C) after step (\d+), which is saved", out)
+    assert stopped
+    last = int(stopped[2])
+    assert steps(tmp_path / "run")[0] == last
+    read_folder(tmp_path / "run" / f"step-{last:06d}", settings=SETTINGS)
+    assert [step for step, _ in losses(tmp_path / "run")] == list(range(1, last + 1))
+    psutil.wait_procs(descendants, timeout=5)
+    assert not [child for child in descendants if child.is_running() and child.status() != psutil.STATUS_ZOMBIE]
+
+
+def kills_itself(model: Any, optimizer: Any, x: Any, y: Any) -> Any:
+    if dist.get_rank() == 1 and optimizer.state and next(iter(optimizer.state.values()))["step"] == 11:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return RIGHT_STEP(model, optimizer, x, y)
+
+
+RIGHT_STEP = starter.train_step
+
+
+def test_a_killed_rank_ends_the_run_and_the_same_command_goes_on(
+    whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "run"
+    monkeypatch.setattr(starter, "train_step", kills_itself)
+    assert starter.main([*TINY, "--steps", "12", "--eval-every", "4", "--folder", str(folder)]) == 1
+    assert "was killed by SIGKILL" in capsys.readouterr().err
+    monkeypatch.undo()
+    assert steps(folder) in ([4], [8, 4]), "the save of step 8 may have been under way"
+    assert go_on(folder, "--steps", "12", "--eval-every", "4") == losses(whole)
+
+
+# -------------------------------------------------------------------------------------------------------------- options
+def test_a_folder_has_one_writer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import rankzero.learn.runs.run_folder as run_folder
+    from rankzero.errors import UserError
+
+    monkeypatch.setattr(run_folder, "CLAIM_S", 0.0)
+    monkeypatch.setattr(run_folder, "WAIT_S", 0.0)
+    monkeypatch.setattr(run_folder, "_locks", [])
+    run_folder.wait_for_folder(tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+    run_folder.claim_folder(tmp_path / "run")
+    for action in (run_folder.claim_folder, run_folder.wait_for_folder):
+        with pytest.raises(UserError, match=rf"another run \(process {os.getpid()}\) uses {tmp_path}/run"):
+            action(tmp_path / "run")
+    run_folder._locks.clear()  # closes the file, as the end of the process does
+    run_folder.wait_for_folder(tmp_path / "run")
+    run_folder.claim_folder(tmp_path / "run")
+
+
+def test_a_run_waits_for_another_and_goes_on_from_the_newest_checkpoint_of_then(
+    eight: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The other run finishes step 12 and deletes step 8, from which this run would have gone on."""
+    import rankzero.learn.runs.run_folder as run_folder
+
+    monkeypatch.setattr(run_folder, "SILENT_S", 0.0)
+    monkeypatch.setattr(run_folder, "_locks", [])
+    run_folder.claim_folder(eight)
+
+    def other_run_ends(seconds: float) -> None:
+        (tmp_path / "later").rename(eight / "step-000012")
+        (eight / "step-000008").rename(tmp_path / "deleted")
+        run_folder._locks.clear()
+
+    monkeypatch.setattr(run_folder, "time", SimpleNamespace(monotonic=time.monotonic, sleep=other_run_ends))
+    go_on(eight, "--steps", "13", "--eval-every", "4")
+    out = capfd.readouterr().out
+    assert out.startswith(f"wait    another run (process {os.getpid()}) uses {eight}: waiting for its end\n")
+    assert f"resume  from {eight}/step-000012\n" in out
+    assert "run     steps 13 to 13" in out
+    assert not run_folder._locks, "rank 0, which writes, holds the folder"
+
+
+def test_a_checkpoint_of_another_run_since_the_choice_is_noticed(eight: Path, tmp_path: Path) -> None:
+    from rankzero.errors import UserError
+    from rankzero.learn.resume.resumable_run import open_run_folder, read_when_free
+
+    saved = read_when_free(eight, settings=SETTINGS)
+    (tmp_path / "later").rename(eight / "step-000012")
+    with pytest.raises(UserError, match=r"has saved step-000012 in .* meanwhile: start this run again"):
+        open_run_folder(argparse.Namespace(folder=eight), LAB09.lab.number, saved)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not signal the end of a parent process")
+def test_a_killed_command_ends_its_training_which_saves(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "rankzero.cli", "run", "09", *TINY, "--steps", "100000", "--folder", "run"]
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True, env=environment) as process:
+        assert process.stdout is not None
+        while not process.stdout.readline().startswith("step     1/"):
+            assert process.poll() is None
+        descendants = psutil.Process(process.pid).children(recursive=True)
+        process.kill()
+        out = process.stdout.read()  # up to the end of the last process that prints
+    stopped = re.search(r"Stopped by SIGTERM after step (\d+), which is saved", out)
+    assert stopped, out
+    assert steps(tmp_path / "run")[0] == int(stopped[1])
+    assert not psutil.wait_procs(descendants, timeout=10)[1]
+
+
+def test_every_window_is_drawn_once_per_epoch_in_another_order(tmp_path: Path) -> None:
+    import torch
+
+    sampler, other = EpochSampler(7, seed=3), EpochSampler(7, seed=3)
+    drawn = torch.cat([sampler.next(4) for _ in range(7)])
+    epochs = drawn.view(4, 7)
+    assert all(sorted(epoch.tolist()) == list(range(7)) for epoch in epochs)
+    assert len({tuple(epoch.tolist()) for epoch in epochs}) == 4
+    other.next(11)
+    third = EpochSampler(7, seed=3)
+    third.load_state_dict(other.state_dict())
+    assert third.next(12).tolist() == drawn[11:23].tolist()
+    x, y = windows_at(torch.arange(20), torch.tensor([0, 2]), 5)
+    assert x.tolist() == [[0, 1, 2, 3, 4], [10, 11, 12, 13, 14]]
+    assert torch.equal(y, x + 1)
+
+
+def test_the_default_options_are_those_on_the_page() -> None:
+    options = vars(starter.make_parser().parse_args([]))
+    names = ("steps", "batch_size", "eval_every", "keep", "dropout", "sync_save", "kills", "folder")
+    assert [options[name] for name in names] == [100, 12, 25, 2, 0.1, False, 0, None]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--ranks", "5"], "--batch-size 12 does not divide into 5 ranks"),
+        (["--keep", "0"], "--keep: '0' must be a whole number of at least 1"),
+        (["--resume"], "unknown option --resume: --help lists the options"),
+        (["--dropout", "1"], "dropout is 1.0: it must be at least 0 and below 1"),
+        (["--kills", "2", "--folder", "x"], "--kills makes its own folders: leave --folder out"),
+        (["--folder", "/proc/nowhere"], "cannot write to /proc/nowhere"),
+        (["--corpus", "nowhere.txt"], "nowhere.txt"),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_bad_input_gets_one_sentence_and_no_file_is_written(
+    arguments: list[str],
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert message in fails(arguments, capfd)
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_a_checkpoint_of_another_model_gets_one_sentence(eight: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    error = fails(["--folder", str(eight), "--hidden-dim", "64", "--steps", "12"], capfd)
+    assert "holds a model of --hidden-dim 32, not 64: leave --hidden-dim out" in error
