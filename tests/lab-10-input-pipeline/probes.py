@@ -1,0 +1,1195 @@
+"""Lab 10, probes: they call the learner's code on random inputs and return plain values.
+
+Workers of a loader are played in this process: each gets a copy of the stream, and get_worker_info() tells its number.
+Where a wrong answer may wait forever, a thread calls it and is left behind in a fork.
+"""
+
+import copy
+import json
+import random
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import pairwise
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.utils.data import Dataset
+from torch.utils.data._utils import worker as torch_worker
+
+from rankzero.exercises.probes.run_in_fork import run_in_fork
+from rankzero.exercises.probes.untrusted_values import (
+    array,
+    dict_items,
+    in_training,
+    is_tensor,
+    kind_text,
+    plain_number,
+    tuple_items,
+    type_name,
+)
+
+
+def values(value: Any) -> Any:
+    """Returns a tensor's numbers as an array, None for anything else."""
+    return array(value) if is_tensor(value) else None
+
+
+def ints(value: Any) -> list[int] | None:
+    """Returns the numbers of a list of Python's ints, None for anything else."""
+    return list(value) if type(value) is list and all(type(item) is int for item in value) else None
+
+
+def failure(action: Callable[[], object]) -> str:
+    """Returns the name of the exception's type that `action` raises; 'no error' if it raises none."""
+    try:
+        action()
+    except NotImplementedError:
+        raise
+    except BaseException as error:
+        return type_name(error)
+    return "no error"
+
+
+def seed_all(seed: int) -> None:
+    random.seed(seed)
+    np.random.seed(seed % 2**32)
+    torch.manual_seed(seed)
+
+
+def next_numbers() -> list[float]:
+    """Returns the next number of each of the three global generators."""
+    return [random.random(), float(np.random.random()), torch.rand(1).item()]
+
+
+# ------------------------------------------------------------------------------------------------------------ pictures
+def some_pictures(draw: random.Random, count: int, sides: tuple[int, int] = (5, 12)) -> Tensor:
+    """Returns random pictures uint8 [count, H, W, C], H and W different, each channel with another brightness."""
+    height, width = draw.sample(range(*sides), 2)
+    generator = torch.Generator().manual_seed(draw.randrange(2**31))
+    low = [draw.randrange(0, 120) for _ in range(draw.choice([2, 3, 3, 4]))]
+    channels = [
+        torch.randint(start, start + draw.randrange(20, 130), (count, height, width), generator=generator)
+        for start in low
+    ]
+    return torch.stack(channels, -1).to(torch.uint8)
+
+
+def _statistics(learner: ModuleType, images: Tensor) -> dict[str, Any]:
+    before = images.clone()
+    returned = learner.channel_statistics(images)
+    mean, std = tuple_items(returned, 2) or (returned, None)
+    return {
+        "forms": [kind_text(mean), kind_text(std)],
+        "mean": values(mean),
+        "std": values(std),
+        "unchanged": bool(torch.equal(images, before)),
+    }
+
+
+def statistics(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Mean and standard deviation of a few small pictures of one to four channels."""
+    draw = random.Random(seed)
+    return _statistics(learner, some_pictures(draw, draw.randrange(2, 5)))
+
+
+def statistics_of_flat_pictures(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """The statistics of many pictures whose pixels are nearly all alike, and bright."""
+    draw = random.Random(seed)
+    bright = torch.tensor([draw.randrange(235, 250) for _ in range(3)])
+    shape = draw.randrange(50, 70), 24, draw.randrange(17, 23), 3
+    generator = torch.Generator().manual_seed(draw.randrange(2**31))
+    flicker = torch.rand(shape, generator=generator) < 0.02 + 0.1 * draw.random()
+    return _statistics(learner, (bright + flicker).to(torch.uint8))
+
+
+def _prepare_arguments(draw: random.Random, count: int = 0) -> tuple[Tensor, Tensor, Tensor]:
+    images = some_pictures(draw, count or draw.randrange(3, 6))
+    channels = images.shape[-1]
+    mean = torch.tensor([draw.uniform(0.2, 0.7) for _ in range(channels)])
+    return images, mean, torch.tensor([draw.uniform(0.1, 0.4) for _ in range(channels)])
+
+
+def prepared(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """A validation batch: no generator."""
+    images, mean, std = _prepare_arguments(random.Random(seed))
+    before = [tensor.clone() for tensor in (images, mean, std)]
+    seed_all(seed)  # who draws from a global generator makes the same mistake in each process
+    batch = learner.prepare(images, mean, std)
+    same = all(map(torch.equal, before, (images, mean, std)))
+    return {"form": kind_text(batch), "batch": values(batch), "unchanged": same}
+
+
+def strides(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """The strides of a batch without and with a generator."""
+    arguments = _prepare_arguments(random.Random(seed))
+    batches = [learner.prepare(*arguments), learner.prepare(*arguments, torch.Generator().manual_seed(seed % 2**31))]
+    return {"strides": [list(Tensor.stride(batch)) if is_tensor(batch) else [] for batch in batches]}
+
+
+def without_generator(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Prepares the same batch twice without a generator; returns both, and the next global random numbers."""
+    images, mean, std = _prepare_arguments(random.Random(seed))
+    seed_all(seed)
+    batches = [values(learner.prepare(images, mean, std)) for _ in range(2)]
+    return {"first": batches[0], "second": batches[1], "numbers": next_numbers()}
+
+
+def shifted(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """A training batch of so many pictures that some move in each direction, and what is left of the arguments."""
+    draw = random.Random(seed)
+    images, mean, std = _prepare_arguments(draw, draw.randrange(24, 30))
+    before = [tensor.clone() for tensor in (images, mean, std)]
+    seed_all(seed + 1)  # not the given generator's numbers
+    batch = learner.prepare(images, mean, std, torch.Generator().manual_seed(seed % 2**31))
+    same = all(map(torch.equal, before, (images, mean, std)))
+    return {"form": kind_text(batch), "batch": values(batch), "unchanged": same}
+
+
+def numbers_drawn(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """The next numbers of the given generator, and of the global ones, after two training batches."""
+    draw = random.Random(seed)
+    generator = torch.Generator().manual_seed(draw.randrange(2**31))
+    seed_all(seed)
+    for _ in range(2):
+        learner.prepare(*_prepare_arguments(draw), generator)
+    return {"own": torch.rand(2, generator=generator).tolist(), "global": next_numbers()}
+
+
+# ------------------------------------------------------------------------------------------------------------ evaluate
+class Samples(Dataset[Any]):
+    """Random samples with targets, which count how often each is read."""
+
+    def __init__(self, x: Tensor, y: Tensor) -> None:
+        self.x, self.y, self.reads = x, y, [0] * len(x)
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
+        if not 0 <= index < len(self.x):
+            raise IndexError(f"there is no sample {index}")
+        self.reads[index] += 1
+        return self.x[index], self.y[index]
+
+
+class Scorer(nn.Module):
+    """A model with dropout and parts in several modes, which notes how it is called."""
+
+    def __init__(self, width: int, classes: int, draw: random.Random, *, low: bool = False) -> None:
+        super().__init__()
+        generator = torch.Generator().manual_seed(draw.randrange(2**31))
+        self.weight = nn.Parameter(2 * torch.randn(width, classes, generator=generator))
+        self.parts = nn.ModuleList([nn.Dropout(0.5) for _ in range(10)])
+        self.low, self.batches, self.recorded, self.modes = low, [], [], []  # type: ignore[var-annotated]
+        self.fails_at = 0
+        for part in self.parts:
+            part.training = draw.random() < 0.5
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.batches.append(len(x))
+        if len(self.batches) == self.fails_at:
+            raise ZeroDivisionError("the model fails")
+        self.modes += [in_training(module) for module in self.modules()]
+        for part in self.parts:
+            x = part(x)
+        scores = x @ self.weight
+        self.recorded.append(scores.requires_grad)
+        return scores.bfloat16() if self.low else scores
+
+
+def _samples(draw: random.Random, *, texts: bool) -> tuple[Samples, int, int]:
+    """Returns samples, their width and the number of classes; of texts, up to nine tenths of a row is padding."""
+    count, width, classes, length = draw.randrange(11, 24), draw.randrange(3, 6), draw.randrange(3, 7), 10
+    generator = torch.Generator().manual_seed(draw.randrange(2**31))
+    shape = (count, length) if texts else (count,)
+    x, y = (
+        torch.randn(*shape, width, generator=generator),
+        torch.randint(classes, shape, generator=generator),
+    )
+    if texts:
+        for row in range(count):
+            y[row, draw.randrange(1, length + 1) :] = -100
+        y[draw.randrange(count)] = -100  # a row of padding alone
+        y[:, 0] = torch.where(y[:, 0] == -100, -100, y[:, 0])
+    return Samples(x, y), width, classes
+
+
+def _evaluated(learner: ModuleType, model: Scorer, samples: Samples, size: int) -> dict[str, Any]:
+    seed_all(size)  # of the dropout, where the model is not in eval mode
+    returned = learner.evaluate(model, samples, size)
+    items = tuple_items(returned, 2) or (returned, None)
+    return {
+        "result": [plain_number(item) for item in items],
+        "types": [type_name(item) for item in items],
+        "reads": list(samples.reads),
+        "too large": sum(1 for batch in model.batches if batch > size),
+    }
+
+
+def _picture_batches(learner: ModuleType, seed: int, *, low: bool) -> dict[str, Any]:
+    draw = random.Random(seed)
+    samples, width, classes = _samples(draw, texts=False)
+    size = next(size for size in draw.sample(range(4, 10), 6) if len(samples) % size)
+    return _evaluated(learner, Scorer(width, classes, draw, low=low), samples, size)
+
+
+def pictures_evaluated(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Evaluates on pictures whose number the batch size does not divide."""
+    return _picture_batches(learner, seed, low=False)
+
+
+def low_precision(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Evaluates a model whose scores are bf16."""
+    answers = _picture_batches(learner, seed, low=True)
+    return {"loss": answers["result"][0], "type": answers["types"][0]}
+
+
+def texts_evaluated(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Evaluates on texts of which a part is padding, more in some batches than in others."""
+    draw = random.Random(seed)
+    samples, width, classes = _samples(draw, texts=True)
+    return _evaluated(learner, Scorer(width, classes, draw), samples, draw.randrange(2, 5))
+
+
+def modes(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """The modes of a model and its parts during an evaluation, after it, and after one that fails."""
+    draw = random.Random(seed)
+    samples, width, classes = _samples(draw, texts=False)
+    answers: dict[str, Any] = {"training": 0, "recorded": 0}
+    for name in ("of a model in train mode", "of a model in eval mode", "that fails"):
+        model = Scorer(width, classes, draw)
+        model.training = "eval" not in name
+        model.fails_at = 2 if name == "that fails" else 0
+        before = [in_training(module) for module in model.modules()]
+        ended = failure(lambda: learner.evaluate(model, samples, 4))  # noqa: B023
+        answers[name] = [ended, before, [in_training(module) for module in model.modules()]]
+        answers["training"] += sum(model.modes)
+        answers["recorded"] += sum(model.recorded)
+    return answers
+
+
+# ------------------------------------------------------------------------------------------- ranks, workers and epochs
+def _shares(learner: ModuleType, *case: int) -> tuple[list[list[list[int]]], list[str]]:
+    """Returns the samples of each worker of each rank, and the forms of what came back."""
+    size, seed, epoch, ranks, workers = case
+    shares: list[list[list[int]]] = []
+    forms: set[str] = set()
+    for rank in range(ranks):
+        shares.append([])
+        for worker in range(workers):
+            share = learner.epoch_indices(size, seed, epoch, rank, ranks, worker, workers)
+            forms.add(_form(share))
+            shares[-1].append(_indices(share))
+    return shares, sorted(forms)
+
+
+def _form(share: Any) -> str:
+    """Returns 'int64 [n]' for a tensor of that form of whatever length, and else what came back."""
+    right = is_tensor(share) and share.dtype == torch.int64 and Tensor.dim(share) == 1
+    return "int64 [n]" if right else kind_text(share)
+
+
+def _indices(share: Any) -> list[int]:
+    if not is_tensor(share):
+        share = torch.tensor(share)  # also of a list, so that one mistake is named at a time
+    return [int(index) for index in Tensor.tolist(share.flatten())]
+
+
+def _times(samples: list[int], size: int) -> list[int]:
+    """Returns how often each of `size` samples comes, and last how many are none of them."""
+    counts = Counter(samples)
+    times = [counts[sample] for sample in range(size)]
+    return [*times, len(samples) - sum(times)]
+
+
+def _cases(draw: random.Random) -> list[list[int]]:
+    """Returns sizes, seeds, epochs, ranks and workers.
+
+    In the first case at least 2 samples are left over, and at most ranks x workers - 2: a stride of ranks x workers
+    then gives one rank at least 2 samples more than another. In the last case there are more workers than samples.
+    """
+    cases = []
+    for fewest in (2, 1, 1):
+        ranks, workers = draw.randrange(2, 5), draw.randrange(2, 6)
+        left_over = draw.randrange(fewest, ranks * workers - fewest + 1)
+        size = draw.randrange(3, 9) * ranks * workers + left_over
+        cases.append([size, draw.randrange(100), draw.randrange(10), ranks, workers])
+    cases.append([draw.randrange(1, 6), draw.randrange(100), draw.randrange(10), 3, draw.randrange(2, 5)])
+    return cases
+
+
+def divided(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Divides samples that ranks and workers don't divide: how often each comes, and the sizes of the shares."""
+    cases = _cases(random.Random(seed))
+    divisions = [_shares(learner, *case) for case in cases]
+    every = [[index for rank in ranks for share in rank for index in share] for ranks, _ in divisions]
+    return {
+        "cases": cases,
+        "forms": sorted({form for _, forms in divisions for form in forms}),
+        "times": [_times(samples, case[0]) for samples, case in zip(every, cases, strict=True)],
+    }
+
+
+def share_sizes(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """The sizes of all shares, ascending: of the ranks, and within each rank."""
+    cases = _cases(random.Random(seed))
+    sizes = []
+    for case in cases:
+        counts = [[len(share) for share in rank] for rank in _shares(learner, *case)[0]]
+        sizes.append([sorted(map(sum, counts)), sorted(sorted(rank) for rank in counts)])
+    return {"cases": cases, "sizes": sizes}
+
+
+def orders(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Orders of several seeds and epochs, each drawn twice; how many differ, and how random they are."""
+    draw = random.Random(seed)
+    size, start, epoch = draw.randrange(150, 300), draw.randrange(1, 50), draw.randrange(1, 50)
+    count = draw.randrange(6, 40)  # of epochs in a row
+
+    def order(*case: int) -> list[int]:
+        return _shares(learner, size, *case, 1, 1)[0][0][0]
+
+    epochs = [order(start, epoch + number) for number in range(count)]
+    pairs = [(start + number, epoch + 60) for number in range(3)] + [
+        (epoch + 60, start + number) for number in range(3)
+    ]
+    a, b, c = (draw.randrange(1, 10) for _ in range(3))
+    pairs += [(a, 10 * b + c), (10 * a + b, c)]  # the same digits in a row
+    several = [order(*pair) for pair in pairs]
+    seed_all(draw.randrange(1000))  # has no influence
+    again = [order(start, epoch + number) for number in range(count)]
+    neighbors = sum(abs(a - b) == 1 for order in epochs[:6] for a, b in pairwise(order))
+    first, second = (set(_shares(learner, size, start, epoch + later, 2, 1)[0][0][0]) for later in (0, 1))
+    return {
+        "size": size,
+        "epochs": len(set(map(tuple, epochs))),
+        "pairs": len(set(map(tuple, several))),
+        "repeats": sum(one == other for one, other in zip(epochs, again, strict=True)),
+        "in order": neighbors > size,  # of 6 orders; 12 are expected of random ones, whatever their size
+        "same samples": first == second,
+    }
+
+
+def generators_left(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """The next global random numbers after orders were drawn."""
+    draw = random.Random(seed)
+    seed_all(seed)
+    for epoch in range(2):
+        learner.epoch_indices(draw.randrange(20, 50), draw.randrange(100), epoch, 1, 2, 0, 2)
+    return {"numbers": next_numbers()}
+
+
+RADICES = 2, 3, 4, 8, 10, 16, 32, 64, 100, 128, 256, 1000, 1024, 10_000, 65_536, 100_000, 1_000_003
+
+
+def _numbers_of(learner: ModuleType, case: tuple[int, ...]) -> list[float]:
+    learner.seed_worker(*case)
+    return next_numbers()
+
+
+def _seeds(draw: random.Random) -> list[tuple[int, ...]]:
+    """Returns fours that a careless sum or product of the four gives one seed."""
+    seed, epoch, rank, worker = (draw.randrange(3, 20) for _ in range(4))
+    cases: set[tuple[int, ...]] = {
+        (seed, epoch, rank, worker),
+        (rank, seed, worker, epoch),
+        (worker, rank, epoch, seed),
+    }
+    for place in range(3):
+        for radix in (1, *RADICES):
+            case = [seed, epoch, rank, worker]
+            case[place] += 1
+            cases.add(tuple(case))
+            case = [seed, epoch, rank, worker]
+            case[place + 1] += radix
+            cases.add(tuple(case))
+        first, middle, last = (draw.randrange(1, 10) for _ in range(3))  # fours with the same digits in a row
+        for pair in ((first, 10 * middle + last), (10 * first + middle, last)):
+            cases.add((*(seed, epoch, rank, worker)[:place], *pair, *(seed, epoch, rank, worker)[place + 2 :]))
+    return sorted(cases)
+
+
+def seeds_repeat(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Seeds several workers twice, with other numbers drawn in between: how many start the same numbers again."""
+    draw = random.Random(seed)
+    cases = [tuple(draw.randrange(50) for _ in range(4)) for _ in range(draw.randrange(5, 60))]
+    repeats = [0, 0, 0]
+    for case in cases:
+        first = _numbers_of(learner, case)
+        seed_all(draw.randrange(1000))
+        random.random()
+        for place, (one, other) in enumerate(zip(first, _numbers_of(learner, case), strict=True)):
+            repeats[place] += one == other
+    return {"repeats": repeats, "count": len(cases)}
+
+
+def one_differs(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Changes one of the four numbers at a time: in how many cases each generator starts other numbers."""
+    draw, changed = random.Random(seed), [[0, 0, 0] for _ in range(4)]
+    count = draw.randrange(5, 60)
+    for _ in range(count):
+        case = [draw.randrange(50) for _ in range(4)]
+        numbers = _numbers_of(learner, tuple(case))
+        for place in range(4):
+            other = [*case[:place], case[place] + 1, *case[place + 1 :]]
+            for generator, number in enumerate(_numbers_of(learner, tuple(other))):
+                changed[place][generator] += number != numbers[generator]
+    return {"changed": changed, "count": count}
+
+
+def several_differ(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Seeds many workers whose sums are alike: how many different numbers each generator starts with."""
+    draw = random.Random(seed)
+    cases = _seeds(draw)
+    cases = draw.sample(cases, len(cases) - draw.randrange(3))
+    numbers = [_numbers_of(learner, case) for case in cases]
+    pairs = [_first_pair(cases, [row[place] for row in numbers]) for place in range(3)]
+    starts = draw.randrange(2, 40)  # and, from equal sums alone, as many
+    total = draw.randrange(100, 200)
+    sums = [(0, number, 3, total - number) for number in range(starts)]
+    equal_sums = [_numbers_of(learner, case) for case in sums]
+    return {
+        "different": [len(set(generator)) for generator in zip(*numbers, strict=True)],
+        "of sums": [len(set(generator)) for generator in zip(*equal_sums, strict=True)],
+        "pairs": pairs,
+    }
+
+
+def _first_pair(cases: list[tuple[int, ...]], numbers: list[float]) -> list[list[int]]:
+    """Returns the first two cases with one number; none if all numbers differ."""
+    seen: dict[float, tuple[int, ...]] = {}
+    for case, number in zip(cases, numbers, strict=True):
+        if number in seen:
+            return [list(seen[number]), list(case)]
+        seen[number] = case
+    return []
+
+
+def large_seeds(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Seeds beyond 32 and 64 bits: how each ends, and how many different numbers they start."""
+    draw = random.Random(seed)
+    cases = [(2 ** draw.randrange(33, 60) + draw.randrange(9), 1, 0, 0) for _ in range(draw.randrange(2, 9))]
+    cases += [(0, 0, 0, 2**32 + draw.randrange(9)), (2**70 + draw.randrange(9), 0, 0, 0)]
+    ended = [failure(lambda: learner.seed_worker(*case)) for case in cases]  # noqa: B023
+    wrong = [name for name in ended if name != "no error"]
+    return {"ended": sorted(set(wrong)), "right": len(ended) - len(wrong)}
+
+
+# ---------------------------------------------------------------------------------------------------------- TextStream
+@contextmanager
+def worker_info(worker: int, workers: int, dataset: Any) -> Iterator[None]:
+    """Makes get_worker_info() answer as in a worker; with `workers` 0, as in the training process."""
+    before = torch_worker._worker_info
+    info = torch_worker.WorkerInfo(id=worker, num_workers=workers, seed=7 + worker, dataset=dataset)
+    torch_worker._worker_info = info if workers else None
+    try:
+        yield
+    finally:
+        torch_worker._worker_info = before
+
+
+class Text:
+    """Random tokens, all different, so that a window is known by its first."""
+
+    def __init__(self, draw: random.Random, windows: int) -> None:
+        self.length, self.windows = draw.randrange(2, 7), windows
+        count = windows * self.length + 1 + draw.randrange(self.length)
+        self.tokens = torch.tensor(draw.sample(range(1000, 1000 + 3 * count), count))
+        self.number = {int(self.tokens[window * self.length]): window for window in range(windows)}
+        self.seed = draw.randrange(100)
+
+    def stream(self, learner: ModuleType, rank: int, ranks: int, workers: int) -> Any:
+        return learner.TextStream(self.tokens, self.length, self.seed, rank, ranks, workers)
+
+    def window(self, sample: Any) -> int:
+        """Returns the number of the sample's window, -1 if it is none of the text's."""
+        x: Any = (dict_items(sample) or {}).get("x")
+        return self.number.get(int(Tensor.tolist(x.flatten())[0]), -1) if is_tensor(x) and Tensor.numel(x) else -1
+
+
+class Loader:
+    """Reads a stream as a DataLoader does: copies for the workers, their batches in turn, a few of them ahead."""
+
+    def __init__(self, stream: Any, workers: int, size: int) -> None:
+        self.stream, self.workers, self.size = stream, workers, size
+
+    def __iter__(self) -> Iterator[list[Any]]:
+        copies = [copy.deepcopy(self.stream) for _ in range(self.workers)] or [self.stream]
+        readers = [self._batches(dataset, number) for number, dataset in enumerate(copies)]
+        waiting: list[list[list[Any]]] = [[] for _ in readers]
+        while readers:
+            for number, reader in enumerate(readers):
+                while len(waiting[number]) < (3 if self.workers else 1):
+                    batch = next(reader, None)
+                    if batch is None:
+                        break
+                    waiting[number].append(batch)
+            if not any(waiting):
+                return
+            for store in waiting:
+                if store:
+                    yield store.pop(0)
+
+    def _batches(self, dataset: Any, number: int) -> Iterator[list[Any]]:
+        with worker_info(number, self.workers, dataset):
+            samples = iter(dataset)
+        while True:
+            batch: list[Any] = []
+            with worker_info(number, self.workers, dataset):
+                for _ in range(self.size):
+                    sample = next(samples, None)
+                    if sample is None:
+                        break
+                    batch.append(sample)
+            if not batch:
+                return
+            yield batch
+
+
+def _collated(batch: list[Any], name: str) -> Any:
+    return torch.stack([sample[name] for sample in batch])
+
+
+def _read(
+    text: Text, stream: Any, workers: int, size: int, batches: int | None = None, *, advance: bool = True
+) -> list[int]:
+    """Trains on one epoch, or on so many batches of it; returns the windows."""
+    windows: list[int] = []
+    for count, batch in enumerate(Loader(stream, workers, size), start=1):
+        windows += [text.window(sample) for sample in batch]
+        if advance:
+            stream.advance(_collated(batch, "worker"))
+        if len(windows) > 3 * text.windows or count == batches:
+            break
+    return windows
+
+
+def stream_windows(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """All samples of one rank without workers, in the order of the text: x, y and worker."""
+    draw = random.Random(seed)
+    text = Text(draw, draw.randrange(5, 15))
+    with worker_info(0, 0, None):
+        samples = list(text.stream(learner, 0, 1, 0))[: 2 * text.windows]
+    found = [dict_items(sample) or {} for sample in sorted(samples, key=text.window)]
+    return {
+        "windows": _times([text.window(sample) for sample in samples], text.windows),
+        "forms": sorted(
+            {f"{name}: {kind_text(sample.get(name))}" for sample in found for name in ("x", "y", "worker")}
+        ),
+        "x": [Tensor.tolist(sample["x"]) if is_tensor(sample.get("x")) else None for sample in found],
+        "y": [Tensor.tolist(sample["y"]) if is_tensor(sample.get("y")) else None for sample in found],
+    }
+
+
+def stream_divided(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """One epoch of several ranks and workers: how often each window comes, and each worker's number of windows."""
+    draw = random.Random(seed)
+    ranks, workers = draw.randrange(2, 5), draw.randrange(2, 5)
+    text = Text(draw, ranks * workers * draw.randrange(2, 5) + draw.randrange(1, ranks * workers))
+    windows, sizes, numbers = [], [], []
+    for rank in range(ranks):
+        counts = []
+        for worker in range(workers):
+            stream = copy.deepcopy(text.stream(learner, rank, ranks, workers))
+            with worker_info(worker, workers, stream):
+                samples = list(stream)[: 2 * text.windows]
+            windows += [text.window(sample) for sample in samples]
+            counts.append(len(samples))
+            numbers += [plain_number(sample["worker"]) == worker for sample in samples]
+        sizes.append(sorted(counts))
+    return {
+        "case": [ranks, workers, text.windows],
+        "times": _times(windows, text.windows),
+        "sizes": sorted(sizes),
+        "numbers": sum(numbers),
+    }
+
+
+def stream_epochs(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Several epochs in a row on two ranks, with and without workers: each window's number, and the orders."""
+    draw = random.Random(seed)
+    times, different = [], []
+    for workers in (0, draw.randrange(2, 4)):
+        text = Text(draw, draw.randrange(30, 50))
+        streams = [text.stream(learner, rank, 2, workers) for rank in range(2)]
+        epochs = [[_read(text, stream, workers, 2) for stream in streams] for _ in range(3)]
+        times.append([_times([*epoch[0], *epoch[1]], text.windows) for epoch in epochs])
+        different.append(len({str(epoch) for epoch in epochs}))
+    return {"times": times, "different": different}
+
+
+def stream_resumed(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Stops each of several ranks at random places, resumes from their states, and reads the epoch to its end."""
+    draw = random.Random(seed)
+    cases, times, orders = [], [], []
+    for workers, epochs in ((draw.randrange(2, 5), 1), (0, draw.randrange(2)), (draw.randrange(1, 5), 0)):
+        ranks, size = draw.randrange(1 + epochs, 4), draw.randrange(1, 5)
+        batches = workers * draw.randrange(2) + draw.randrange(1, max(workers, 2))  # some workers are a batch ahead
+        text = Text(draw, ranks * (draw.randrange(4, 8) + size * batches) + draw.randrange(ranks))
+        cases.append([ranks, workers, size, epochs, batches])
+        windows, same = [], []
+        for rank in range(ranks):
+            whole = text.stream(learner, rank, ranks, workers)
+            stopped = text.stream(learner, rank, ranks, workers)
+            for stream in (whole, stopped):
+                for _ in range(epochs):
+                    _read(text, stream, workers, size)
+            uninterrupted = _read(text, whole, workers, size)
+            before = _read(text, stopped, workers, size, batches)
+            resumed = text.stream(learner, rank, ranks, workers)
+            resumed.load_state_dict(_saved(stopped))
+            after = _read(text, resumed, workers, size)
+            windows += before + after
+            same.append(before == uninterrupted[: len(before)] and sorted(before + after) == sorted(uninterrupted))
+        times.append(_times(windows, text.windows))
+        orders.append(same)
+    return {"cases": cases, "times": times, "same": orders}
+
+
+def _saved(stream: Any) -> Any:
+    """Returns the state after a way through a file that keeps plain values alone."""
+    return json.loads(json.dumps(stream.state_dict()))
+
+
+def stream_stopped_often(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Stops after every batch or two and resumes in a new object, through two epochs: each window, per epoch."""
+    draw = random.Random(seed)
+    workers, size = draw.randrange(2, 5), draw.randrange(1, 4)
+    text = Text(draw, draw.randrange(20, 60))
+    stream, windows = text.stream(learner, 0, 1, workers), []
+    for _ in range(2 * text.windows):
+        windows += _read(text, stream, workers, size, draw.randrange(1, 3))
+        state = _saved(stream)
+        stream = text.stream(learner, 0, 1, workers)
+        stream.load_state_dict(state)
+        if len(windows) >= 2 * text.windows:
+            break
+    epochs = windows[: text.windows], windows[text.windows :]
+    return {"workers": workers, "times": [_times(epoch, text.windows) for epoch in epochs]}
+
+
+def stream_state(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """The state: whether it grows with the text, and whether it changes when the run goes on or is loaded."""
+    draw = random.Random(seed)
+    workers, sizes, changed, read = draw.randrange(2, 6), [], [0, 0], []
+    size, batches = draw.randrange(1, 6), draw.randrange(2, 12)
+    for windows in (300, 3000):
+        text = Text(draw, windows)
+        stream = text.stream(learner, 0, 1, workers)
+        read.append(len(_read(text, stream, workers, size, batches)))
+        state = stream.state_dict()
+        before = copy.deepcopy(state)
+        other = text.stream(learner, 0, 1, workers)
+        other.load_state_dict(copy.deepcopy(state))
+        for number, reader in enumerate((stream, other)):
+            if reader is other:
+                state = copy.deepcopy(before)
+                other.load_state_dict(state)
+            read.append(len(_read(text, reader, workers, size, batches)))
+            changed[number] += state != before
+        sizes.append(len(json.dumps(before)))
+    return {"grows": sizes[1] > sizes[0] + 8 * workers, "changed": changed, "read": read}
+
+
+def stream_refuses(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Loads states of other numbers of ranks and workers; then reads on where the stream was."""
+    draw = random.Random(seed)
+    ranks, workers = draw.randrange(2, 4), draw.randrange(2, 5)
+    text = Text(draw, draw.randrange(40, 200))
+    stream = text.stream(learner, 1, ranks, workers)
+    whole = _read(text, text.stream(learner, 1, ranks, workers), workers, 2)
+    before = _read(text, stream, workers, 2, draw.randrange(2) * workers + draw.randrange(1, workers))
+    ended = []
+    for other_ranks, other_workers in ((ranks, workers + 1), (ranks, workers - 1), (ranks + 1, workers)):
+        other = text.stream(learner, 1, other_ranks, other_workers)
+        _read(text, other, other_workers, 2)  # the state is of another epoch, too
+        _read(text, other, other_workers, 2, 1)
+        state = _saved(other)
+        ended.append(failure(lambda: stream.load_state_dict(state)))  # noqa: B023
+    after = _read(text, stream, workers, 2)
+    none, one = (text.stream(learner, 0, 1, count) for count in (0, 1))
+    _read(text, none, 0, 2, 2)
+    ended.append(failure(lambda: one.load_state_dict(_saved(none))))
+    return {"ended": ended, "read": [len(before + after), len(set(before + after) & set(whole))]}
+
+
+# --------------------------------------------------------------------------------------------------------------- texts
+def _rows(learner: ModuleType, documents: list[list[int]], length: int, eos: int) -> dict[str, Any]:
+    before = copy.deepcopy(documents)
+    returned = learner.pack_documents(documents, length, eos)
+    parts = tuple_items(returned, 4) or (None,) * 4
+    names = "tokens", "targets", "documents", "positions"
+    forms = {f"form of {name}": kind_text(part) for name, part in zip(names, parts, strict=True)}
+    arrays = dict(zip(names, map(values, parts), strict=True))
+    return {"unchanged": documents == before, **forms, **arrays}
+
+
+def _documents(draw: random.Random, count: int, lengths: tuple[int, int]) -> list[list[int]]:
+    return [[draw.randrange(1, 50) for _ in range(draw.randrange(*lengths))] for _ in range(count)]
+
+
+def packed(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Packs short documents that end where rows end; the last row has padding."""
+    draw = random.Random(seed)
+    length, eos = draw.randrange(8, 14), draw.randrange(60, 90)
+    documents = []
+    for _ in range(draw.randrange(2, 4)):
+        first = draw.randrange(2, length - 3)
+        documents += _documents(draw, 1, (first, first + 1)) + _documents(
+            draw, 1, (length - first - 2, length - first - 1)
+        )
+    documents += _documents(draw, 1, (2, length - 3))
+    return _rows(learner, documents, length, eos)
+
+
+def packed_long(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Packs documents that go over several rows."""
+    draw = random.Random(seed)
+    length = draw.randrange(4, 7)
+    documents = _documents(draw, draw.randrange(3, 6), (length, 4 * length))
+    if sum(len(document) + 1 for document in documents) % length == 0:
+        documents[-1].append(draw.randrange(1, 50))
+    return _rows(learner, documents, length, draw.randrange(60, 90))
+
+
+def packed_exactly(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Packs documents that fill their rows to the last token; none ends where its row ends but the last."""
+    draw = random.Random(seed)
+    length = draw.randrange(5, 9)
+    documents = _documents(draw, draw.randrange(3, 6), (2, 9))
+    total = sum(len(document) + 1 for document in documents)
+    documents.append([draw.randrange(1, 50) for _ in range(2 * length - total % length - 1)])
+    return _rows(learner, documents, length, draw.randrange(60, 90))
+
+
+def packed_oddly(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Packs documents that are empty or hold the number eos."""
+    draw = random.Random(seed)
+    eos = draw.randrange(60, 90)
+    documents = _documents(draw, draw.randrange(4, 7), (3, 8))
+    for document in documents[1::2]:
+        document[draw.randrange(len(document) - 1)] = eos
+    documents.insert(draw.randrange(1, len(documents)), [])
+    draw.shuffle(documents)
+    tokens = sum(len(document) + 1 for document in documents)
+    length = draw.choice([length for length in range(6, 10) if tokens % length])  # the last row has padding
+    return _rows(learner, documents, length, eos)
+
+
+def packed_none(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Packs no document at all: 0 rows of the right length."""
+    return _rows(learner, [], random.Random(seed).randrange(3, 10_000), 0)
+
+
+def _document_numbers(draw: random.Random, *, padding: bool) -> Tensor:
+    """Returns the documents of several rows, as pack_documents numbers them."""
+    rows, length, number = [], draw.randrange(7, 12), 0
+    for _ in range(draw.randrange(2, 4)):
+        row: list[int] = []
+        while len(row) < length:
+            row += [number] * draw.randrange(1, 5)
+            number += draw.randrange(1, 3)
+        rows.append(row[:length])
+    if padding:
+        for row in rows:
+            start = draw.randrange(2, length - 2)
+            row[start:] = [-1] * (length - start)
+    return torch.tensor(rows)
+
+
+def _mask(learner: ModuleType, documents: Tensor) -> dict[str, Any]:
+    before = documents.clone()
+    mask = learner.document_mask(documents)
+    return {
+        "form": kind_text(mask),
+        "mask": values(mask),
+        "documents": values(before),
+        "unchanged": bool(torch.equal(documents, before)),
+    }
+
+
+def mask_of_documents(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """The mask of rows without padding."""
+    return _mask(learner, _document_numbers(random.Random(seed), padding=False))
+
+
+def mask_of_padding(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """The mask of rows with padding, and what attention makes of it."""
+    documents = _document_numbers(random.Random(seed), padding=True)
+    answers = _mask(learner, documents)
+    generator = torch.Generator().manual_seed(seed % 2**31)
+    q, k, v = torch.randn(3, len(documents), 2, documents.shape[1], 4, generator=generator)
+    mask = answers["mask"]
+    usable = mask is not None and mask.shape == (len(documents), 1, documents.shape[1], documents.shape[1])
+    answers["attended"] = None
+    if usable:
+        attended = F.scaled_dot_product_attention(q, k, v, attn_mask=torch.from_numpy(mask) > 0)
+        answers["attended"] = [int(attended.isnan().sum()), documents.numel()]
+    return answers
+
+
+# -------------------------------------------------------------------------------------------------------------- tokens
+def _tokens(draw: random.Random, count: int) -> list[int]:
+    """Returns tokens with many runs of equal ones."""
+    kinds = draw.sample(range(300), 3)
+    tokens: list[int] = []
+    while len(tokens) < count:
+        tokens += [draw.choice(kinds)] * draw.choice([1, 1, 2, 3, 4, 5])
+    return tokens
+
+
+def pairs_counted(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Counts the pairs of several lists, of none and one token too."""
+    draw = random.Random(seed)
+    lists = [_tokens(draw, draw.randrange(5, 12)), _tokens(draw, 60), [draw.randrange(300)], []]
+    before = copy.deepcopy(lists)
+    counted: list[Any] = []
+    for tokens in lists:
+        counts = dict_items(learner.count_pairs(tokens))
+        if counts is None:
+            counted.append(None)
+            continue
+        kept = [[list(pair), plain_number(count)] for pair, count in counts.items() if count != 0 and _is_pair(pair)]
+        counted.append(sorted(kept, key=str))
+    return {"lists": before, "counts": counted, "unchanged": lists == before}
+
+
+def _is_pair(value: Any) -> bool:
+    return type(value) is tuple and len(value) == 2 and all(type(item) is int for item in value)
+
+
+def pairs_merged(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Merges a pair in several lists: of two different tokens, and of a token with itself."""
+    draw = random.Random(seed)
+    cases = []
+    for count in (8, 12, 40, 40):
+        tokens = _tokens(draw, draw.randrange(count - 3, count + 4))
+        first = draw.choice(tokens)
+        pair = (first, first) if count % 3 else next(pairwise(tokens))
+        cases.append((tokens, pair, draw.randrange(300, 400)))
+    end = draw.randrange(300)
+    cases += [([end + 1, end], (end, end + 2), 400), ([end], (end, end), 400), ([], (end, end), 400)]
+    before = copy.deepcopy(cases)
+    merged = [ints(learner.merge_pair(*case)) for case in cases]
+    return {
+        "cases": [[tokens, list(pair), new] for tokens, pair, new in before],
+        "merged": merged,
+        "unchanged": cases == before,
+    }
+
+
+WORDS = "low lower lowest new newer wide widest the then there abab aaaa über naïve tree été 猫 🐈"
+
+
+ACCENTS = ["été", "née", "allée", "fée", "thé", "pré"]  # é is the bytes 195 and 169, most often a pair
+
+
+def _text(draw: random.Random, words: list[str], count: int) -> str:
+    some = draw.sample(words, 6)
+    return "".join(draw.choice(some) + draw.choice([" ", " ", "\n", ", "]) for _ in range(count))
+
+
+def _merges(value: Any) -> list[list[int]] | None:
+    """Returns the pairs of a list as lists, None for anything but a list of pairs."""
+    return [list(pair) for pair in value] if type(value) is list and all(map(_is_pair, value)) else None
+
+
+def _merges_before_a_tie(text: str) -> int:
+    """Returns how many merges can be learned from the text before two pairs are equally frequent."""
+    symbols, number = [bytes([byte]) for byte in text.encode()], 0
+    while len(counts := Counter(pairwise(symbols)).most_common(2)) == 2 and counts[0][1] > counts[1][1]:
+        (left, right), place = counts[0][0], 0
+        while place < len(symbols) - 1:
+            if symbols[place] == left and symbols[place + 1] == right:
+                symbols[place : place + 2] = [left + right]
+            place += 1
+        number += 1
+    return number
+
+
+def bpe_learned(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Learns merges of texts in which one pair is the most frequent, merge after merge."""
+    draw = random.Random(seed)
+    texts: list[str] = []
+    counts = []
+    while len(texts) < 3:
+        text = _text(draw, ACCENTS if len(texts) == 1 else WORDS.split(), draw.randrange(60, 120))
+        if (count := _merges_before_a_tie(text)) > 2 + len(texts):
+            texts.append(text)
+            counts.append(count)
+    learned = [_merges(learner.train_bpe(text, count)) for text, count in zip(texts, counts, strict=True)]
+    return {"texts": [text[:40] for text in texts], "learned": learned}
+
+
+def bpe_ties(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Learns the first merges of texts in which several pairs occur equally often."""
+    draw = random.Random(seed)
+    texts, learned = [], []
+    for _ in range(4):
+        letters = draw.sample("abcdefghijklmnop", 8)
+        pieces = ["".join(letters[place : place + 2]) for place in (0, 2, 4, 6)] * 2
+        draw.shuffle(pieces)
+        texts.append("".join(f"{piece}{mark}" for piece, mark in zip(pieces, "01234567", strict=True)))
+        learned.append(_merges(learner.train_bpe(texts[-1], 3)))
+    return {"texts": texts, "learned": learned}
+
+
+def bpe_ends(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Asks for more merges than there are pairs that occur twice, and for none."""
+    draw = random.Random(seed)
+    letters = "".join(draw.sample("abcdefghijklmnop", 5))
+    texts = [letters * 2, letters[:3] * 3 + letters, letters, letters[:1], "", letters * 3]
+    counts = [50, 50, 50, 50, 50, 0]
+    learned = [_merges(learner.train_bpe(text, count)) for text, count in zip(texts, counts, strict=True)]
+    return {"texts": texts, "learned": learned}
+
+
+def _some_merges(draw: random.Random) -> list[tuple[int, int]]:
+    """Returns merges over the letters a to c, most of which compete for the same letters: their order decides."""
+    letters = list(b"abc")
+    merges = draw.sample([(left, right) for left in letters for right in letters], 6)
+    for number in range(3):
+        pair = draw.choice([(256 + number, draw.choice(letters)), (draw.choice(letters), 256 + number)])
+        merges.insert(draw.randrange(number + 4 + number, len(merges) + 1), pair)
+    return merges
+
+
+def encoded(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Encodes letters with merges that compete for them."""
+    draw = random.Random(seed)
+    merges = [_some_merges(draw) for _ in range(4)]
+    texts = ["".join(draw.choices("abc", k=draw.randrange(20, 60))) for _ in merges]
+    before = copy.deepcopy(merges)
+    tokens = [ints(learner.encode(text, pairs)) for text, pairs in zip(texts, merges, strict=True)]
+    return {"texts": texts, "merges": [[list(pair) for pair in pairs] for pairs in before], "tokens": tokens}
+
+
+ODD = "", "ABC xyz", "\0", "é", "日本語", "🐈\u200d⬛", "a\u0301", "\r\n\t", "ﬁ", "\ufeff", "\U0010ffff"
+
+
+def round_trip(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Encodes and decodes texts of any alphabet; returns the tokens' number and the texts that come back."""
+    draw = random.Random(seed)
+    merges = [(195, 169), (227, 129), (240, 159), (256, 256), (97, 98)]
+    texts = [*ODD, "".join(draw.choices("abABÉé日🐈 ñ", k=draw.randrange(20, 40)))]
+    returned = []
+    for text in texts:
+        tokens = learner.encode(text, merges)
+        back = learner.decode(tokens, merges)
+        returned.append(back if type(back) is str else kind_text(back))
+    return {"texts": texts, "returned": returned}
+
+
+def decoded(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Decodes tokens that were encoded elsewhere, some of them cut inside a character."""
+    draw = random.Random(seed)
+    merges = [(195, 169), (230, 151), (257, 165), (97, 256), (240, 159)]
+    lists, returned, ended = [], [], []
+    for cut in (0, 0, 1, 2):
+        content = list(("".join(draw.choices("abcé日🐈", k=draw.randrange(4, 9))) + "日").encode())
+        content = content[: len(content) - cut]
+        for number, (left, right) in enumerate(merges):
+            place = 0
+            while place < len(content) - 1:
+                if content[place : place + 2] == [left, right]:
+                    content[place : place + 2] = [256 + number]
+                place += 1
+        lists.append(content)
+        texts: list[Any] = [None]
+        ended.append(failure(lambda: texts.__setitem__(0, learner.decode(content, merges))))  # noqa: B023
+        returned.append(texts[0] if type(texts[0]) is str else None)
+    return {"tokens": lists, "returned": returned, "ended": ended}
+
+
+# ------------------------------------------------------------------------------------------------------- reading ahead
+WAIT_S = 1.0  # longer than any right answer waits; only a wrong answer meets this limit
+
+
+def within(action: Callable[[], Any]) -> Any:
+    """Returns what `action` returns, the name of its exception, or 'still waiting' after WAIT_S seconds."""
+    result: list[Any] = []
+
+    def call() -> None:
+        try:
+            result.append(action())
+        except BaseException as error:
+            result.append(f"{type_name(error)}{': ' * bool(str(error))}{error}" if error.args else type_name(error))
+            if isinstance(error, NotImplementedError):
+                result[0] = error
+
+    thread = threading.Thread(target=call, daemon=True)
+    thread.start()
+    thread.join(WAIT_S)
+    if result and isinstance(result[0], NotImplementedError):
+        raise result[0]
+    return result[0] if result else "still waiting"
+
+
+class Source:
+    """Items that count how many are drawn, by which threads; they can fail, and wait at a gate."""
+
+    def __init__(self, items: list[Any], *, error: BaseException | None = None, gate_at: int = -1) -> None:
+        self.items, self.error, self.gate_at = items, error, gate_at
+        self.gate, self.reached = threading.Event(), threading.Event()
+        self.drawn, self.threads = 0, set()  # type: ignore[var-annotated]
+
+    def __iter__(self) -> Iterator[Any]:
+        for number, item in enumerate(self.items):
+            self.threads.add(threading.get_ident())
+            if number == self.gate_at:
+                self.reached.set()
+                self.gate.wait(3 * WAIT_S)
+            self.drawn += 1
+            yield item
+        if self.error:
+            raise self.error
+
+    def wait_for(self, count: int) -> int:
+        """Waits until `count` items are drawn, and a moment for more; returns how many are."""
+        end = time.monotonic() + WAIT_S
+        while self.drawn < count and time.monotonic() < end:
+            time.sleep(0.0005)
+        time.sleep(0.01)  # who draws too many draws them now
+        return self.drawn
+
+
+def _in_fork(learner: ModuleType, work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    before = threading.excepthook
+    threading.excepthook = lambda _: None
+    try:
+        return run_in_fork(learner, work)
+    finally:
+        threading.excepthook = before
+
+
+def _ended(before: set[threading.Thread]) -> str:
+    """Waits for the threads that are not of `before`; tells whether they have ended."""
+    end = time.monotonic() + WAIT_S
+    while (alive := set(threading.enumerate()) - before) and time.monotonic() < end:
+        next(iter(alive)).join(0.01)
+    return f"{len(alive)} still run" if alive else "ended"
+
+
+def prefetched(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Reads all items, some of them None, 0 or empty, and three times after the last."""
+
+    def work() -> dict[str, Any]:
+        draw = random.Random(seed)
+        items: list[Any] = [draw.choice([None, 0, "", [], draw.randrange(1000)]) for _ in range(draw.randrange(6, 20))]
+        items[-2:] = [None, draw.randrange(1000)]
+        source, before = Source(items), set(threading.enumerate())
+        prefetcher = learner.Prefetcher(source, draw.randrange(1, 5))
+        got: list[Any] = []
+        for _ in range(len(items) + 3):
+            got.append(_plain(within(lambda: next(prefetcher))))
+            if got[-1] == "still waiting" or (got[-1] == "StopIteration" and len(got) <= len(items)):
+                break
+        return {
+            "got": got,
+            "own": threading.get_ident() in source.threads,
+            "threads": len(source.threads),
+            "left": _ended(before),
+        }
+
+    return _in_fork(learner, work)
+
+
+def _plain(value: Any) -> Any:
+    if type(value) in (int, str) or value is None:
+        return value
+    return [] if value == [] and type(value) is list else kind_text(value)
+
+
+def drawn_ahead(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """How many items are drawn before the first is asked for, and after each."""
+
+    def work() -> dict[str, Any]:
+        draw = random.Random(seed)
+        ahead = draw.randrange(2, 7)
+        source = Source([draw.randrange(1000) for _ in range(ahead + 12)])
+        prefetcher = learner.Prefetcher(source, ahead)
+        counts, got = [source.wait_for(ahead)], []
+        for number in range(1, 4):
+            got.append(_plain(within(lambda: next(prefetcher))))
+            counts.append(source.wait_for(ahead + number))
+        return {"ahead": ahead, "drawn": counts, "got": got}
+
+    return _in_fork(learner, work)
+
+
+def error_ahead(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """An exception of the source after a few items: what the caller gets, in its order."""
+
+    def work() -> dict[str, Any]:
+        draw = random.Random(seed)
+        words = f"file {draw.randrange(1000)} is damaged"
+        error = draw.choice([ValueError, OSError, RuntimeError, KeyError])(words)
+        items = [draw.randrange(1000) for _ in range(draw.randrange(2, 6))]
+        before = set(threading.enumerate())
+        source = Source(items, error=error)
+        prefetcher = learner.Prefetcher(source, len(items) + draw.randrange(1, 5))
+        _ended(before)  # the thread draws all items and the exception before the first item is asked for
+        got: list[Any] = []
+        for _ in range(len(items) + 3):
+            got.append(_plain(within(lambda: next(prefetcher))))
+            if got[-1] == "still waiting":
+                break
+        return {"got": got, "left": _ended(before)}
+
+    return _in_fork(learner, work)
+
+
+def closed(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Closes while the thread waits for room; then asks for items, and closes again."""
+
+    def work() -> dict[str, Any]:
+        draw = random.Random(seed)
+        ahead = draw.randrange(1, 5)
+        source, before = Source([draw.randrange(1000) for _ in range(40)]), set(threading.enumerate())
+        prefetcher = learner.Prefetcher(source, ahead)
+        got = [_plain(within(lambda: next(prefetcher))) for _ in range(draw.randrange(1, 4))]
+        drawn = source.wait_for(ahead + len(got))
+        ended = [str(within(prefetcher.close))]
+        alive = len(set(threading.enumerate()) - before) if ended == ["None"] else -1
+        after = [_plain(within(lambda: next(prefetcher))) for _ in range(2)] if ended == ["None"] else []
+        ended.append(str(within(prefetcher.close)) if ended == ["None"] else "not tried")
+        return {"got": got, "ended": ended, "alive": alive, "drawn": source.wait_for(0) - drawn, "after": after}
+
+    return _in_fork(learner, work)
+
+
+def closed_while_drawing(learner: ModuleType, seed: int) -> dict[str, Any]:
+    """Closes while the thread draws an item that takes long: close returns after it, and no further item is drawn."""
+
+    def work() -> dict[str, Any]:
+        draw = random.Random(seed)
+        place = draw.randrange(1, 9)
+        source = Source([draw.randrange(1000) for _ in range(40)], gate_at=place)
+        before = set(threading.enumerate())
+        prefetcher = learner.Prefetcher(source, draw.randrange(1, 5))
+        got = [_plain(within(lambda: next(prefetcher))) for _ in range(place)]
+        source.reached.wait(WAIT_S)
+        returned: list[int] = []
+
+        def close() -> None:
+            prefetcher.close()
+            returned.append(source.drawn)
+
+        closing = threading.Thread(target=close, daemon=True)
+        closing.start()
+        closing.join(0.1)
+        early = len(returned)
+        source.gate.set()
+        closing.join(WAIT_S)
+        alive = len(set(threading.enumerate()) - before)
+        drawn = source.wait_for(0)
+        return {"got": got, "early": early, "returned": returned, "alive": alive, "drawn": drawn}
+
+    return _in_fork(learner, work)
