@@ -3,6 +3,7 @@
 A lab is a folder `code/lab-NN-name` with a `lab.toml`; no list of labs is kept anywhere else.
 """
 
+import functools
 import importlib.util
 import itertools
 import json
@@ -145,6 +146,11 @@ class Lab:
         """Claims of the lab's page, each with the function that measures its number."""
         return self.tests / "claims.py"
 
+    @property
+    def figures(self) -> Path:
+        """Figures of the lab's page, each with the function that draws it."""
+        return self.tests / "figures.py"
+
     def import_starter(self) -> ModuleType:
         """Returns the starter as a module, so that notebooks and tests use its functions instead of copies."""
         name = self.starter.stem
@@ -196,12 +202,14 @@ def validate(kind: type[T], table: Any, source: Path | str, key: str = "") -> T:
     UserError names the source, the first wrong key, its value and what is expected.
     """
     try:
-        from pydantic import TypeAdapter, ValidationError  # here, so that starters and notebooks do not import it
+        from pydantic import ValidationError  # here, so that starters and notebooks do not import it
     except ModuleNotFoundError:
         return kind(**table)
     try:
         # Strict validation accepts a JSON object as a dataclass, but not a dictionary.
-        return TypeAdapter(kind).validate_json(json.dumps(table, default=str), strict=True, extra="forbid")
+        adapter = _adapter(kind)  # type: ignore[arg-type]  # a class is hashable
+        valid: T = adapter.validate_json(json.dumps(table, default=str), strict=True, extra="forbid")
+        return valid
     except ValidationError as error:
         mistake = error.errors()[0]
         location: list[Any] = [key, *mistake["loc"]] if key else [*mistake["loc"]]
@@ -217,6 +225,13 @@ def validate(kind: type[T], table: Any, source: Path | str, key: str = "") -> T:
             text = f"is {mistake['input']!r}; {expected}"
         name = ".".join(map(str, location))
         raise UserError(f"{source}: key '{name}' {text}.") from None
+
+
+@functools.cache
+def _adapter(kind: Any) -> Any:
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(kind)
 
 
 def _read(path: Path, root: Path) -> Lab:

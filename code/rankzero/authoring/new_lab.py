@@ -32,7 +32,7 @@ def new_lab(number: str, name: str, root: Path = ROOT) -> tuple[Lab, list[Path]]
     title = name.replace("-", " ").capitalize()
     planned = {lab.number: lab for lab in planned_labs(root)}
     plan = planned.get(number) or PlannedLab(number, title, "Many devices", f"{title}: not written yet.")
-    words = {"slug": slug, "starter": starter, **vars(plan)}
+    words = {"slug": slug, "starter": starter, **vars(plan), "heading": plan.title[0].lower() + plan.title[1:]}
     texts = {
         _destination(template, root, slug, starter): Template(template.read_text(encoding="utf-8")).substitute(words)
         for template in sorted(TEMPLATES.rglob("*.template"))
@@ -50,8 +50,8 @@ def new_lab(number: str, name: str, root: Path = ROOT) -> tuple[Lab, list[Path]]
 def instructions(lab: Lab) -> Iterator[tuple[Path, int, str]]:
     """Yields file, line and text of each instruction left in a lab's files, in the order in which a lab is written."""
     files = [lab.folder / "lab.toml", lab.starter, lab.reference, lab.mine, lab.probes, lab.checks, lab.known_wrong]
-    files += [lab.tests / "right_answers.py", lab.page, lab.claims, lab.notebook_source]
-    files += [lab.tests / "test_starter.py", lab.folder / "README.md"]
+    files += [lab.tests / "right_answers.py", lab.page, lab.claims, lab.figures]
+    files += [lab.notebook_source, lab.tests / "test_starter.py", lab.folder / "README.md"]
     for file in files:
         for number, line in enumerate(file.read_text(encoding="utf-8").splitlines() if file.exists() else [], start=1):
             if instruction := INSTRUCTION.match(line):

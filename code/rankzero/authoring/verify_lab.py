@@ -30,6 +30,7 @@ from rankzero.exercises.probes.loader import load
 from rankzero.exercises.study.mine import used_exercises
 from rankzero.exercises.study.starter_process import replacements
 from rankzero.publish import notebooks
+from rankzero.publish.figure_blocks import LAB_PAGE, missing_figures
 from rankzero.publish.stubs import stub
 from rankzero.publish.sync import sync_lab
 
@@ -39,7 +40,6 @@ HEADINGS = (
     *("What to Notice", "Exercises", "Break It", "Common Misunderstandings", "Interview Explanation"),
     *("Additional Intuition", "Further Reading"),
 )
-ADDED_LATER = "Additional Intuition"  # the page of lab 08 lacks it
 
 
 @dataclass(frozen=True)
@@ -76,11 +76,10 @@ def _verdict(gate: str, lab: Lab, client: LocalProbeClient) -> Verdict:
 def wrong_headings(page: str) -> str:
     """Returns what is wrong with the headings of a lab's page, in a sentence; empty if nothing is."""
     headings = re.findall(r"^## (.+)$", page, re.MULTILINE)
-    expected = [heading for heading in HEADINGS if heading != ADDED_LATER or heading in headings]
-    if headings == expected:
+    if headings == list(HEADINGS):
         return ""
-    missing = [heading for heading in expected if heading not in headings]
-    unknown = [heading for heading in headings if heading not in expected]
+    missing = [heading for heading in HEADINGS if heading not in headings]
+    unknown = [heading for heading in headings if heading not in HEADINGS]
     if missing:
         return f"the heading '## {missing[0]}' is missing"
     return f"the heading '## {unknown[0]}' is not one of a lab's" if unknown else "the headings are in another order"
@@ -96,6 +95,13 @@ def _files(lab: Lab, _: LocalProbeClient) -> Iterator[str]:
         yield f"{_name(lab, lab.page)}: {trouble}: the headings are {', '.join(HEADINGS)}."
     if (lines := len(lab.starter.read_text(encoding="utf-8").splitlines())) > 250:
         yield f"{_name(lab, lab.starter)} has {lines} lines: shorten it to 250, which can be read in one sitting."
+
+
+def _figures(lab: Lab, _: LocalProbeClient) -> Iterator[str]:
+    """The page has two figures or more, and a picture in Mental Model."""
+    if lack := missing_figures(lab.page.read_text(encoding="utf-8"), LAB_PAGE):
+        way_out = f"draw it in {_name(lab, lab.figures)}: see 'Add a figure' in CONTRIBUTING.md"
+        yield f"{_name(lab, lab.page)} {lack}: {way_out}."
 
 
 def _instructions(lab: Lab, _: LocalProbeClient) -> Iterator[str]:
@@ -248,6 +254,7 @@ def _claims(lab: Lab, _: LocalProbeClient) -> Iterator[str]:
 _GATES: dict[str, Callable[[Lab, LocalProbeClient], Iterator[str]]] = {
     "files and headings": _files,
     "instructions": _instructions,
+    "figures": _figures,
     "exercises": _exercises,
     "generated parts": _generated,
     "reference": _reference,

@@ -2,15 +2,14 @@
 
 import signal
 
-from rankzero.cli.quiet_start import stop
+from rankzero.learn.runs.quiet_start import stop
 
 
 def main() -> None:
     """Runs the command line. Ctrl-C at any moment ends it with exit code 130 and one line."""
-    signal.signal(signal.SIGINT, stop)
+    signal.signal(signal.SIGINT, stop)  # until a command runs: see rankzero.cli.terminal
     from rankzero.cli.app import app
 
-    signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         app(prog_name="rankzero")
     finally:

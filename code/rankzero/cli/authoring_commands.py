@@ -6,19 +6,21 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from rankzero.cli.terminal import console, sentences
+from rankzero.cli.terminal import WRITE, console, sentences
 from rankzero.curriculum import find_lab, path_from_here
 
 commands = typer.Typer()
 FAILURES_SHOWN = 5
 
 
-@commands.command("new-lab")
+@commands.command("new-lab", rich_help_panel=WRITE)
 def new_lab(
-    number: Annotated[str, typer.Argument(metavar="NUMBER", help="Two digits that no lab has, such as 09.")],
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Lower-case words with hyphens, such as input-pipeline.")],
+    number: Annotated[str, typer.Argument(metavar="NUMBER", help="Two digits that no lab has, such as 30.")],
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="Lower-case words with hyphens, such as weight-quantization.")
+    ],
 ) -> None:
-    """Lays out every file of a lab, with instructions on what to write in each."""
+    """Lays out every file of a lab, with instructions in each."""
     with sentences():
         from rankzero.authoring import new_lab as authoring
 
@@ -28,9 +30,12 @@ def new_lab(
     console.print(f"\nNext: rankzero verify-lab {lab.number}   (the steps are in CONTRIBUTING.md)")
 
 
-@commands.command("verify-lab")
+@commands.command("verify-lab", rich_help_panel=WRITE)
 def verify_lab(number: Annotated[str, typer.Argument(metavar="NUMBER", help="A lab's number, such as 02.")]) -> None:
-    """Runs one lab's gates and lists what to write or correct next. Exit code 0 only if all pass."""
+    """Runs one lab's gates and lists what to write or correct next.
+
+    Exit code 0 only if all pass.
+    """
     os.environ["OMP_NUM_THREADS"] = "1"  # gates run beside each other
     failed = 0
     with sentences(), console.status("starting") as status:

@@ -14,7 +14,7 @@ from rich.syntax import Syntax
 
 from rankzero.claims.claim import text_of
 from rankzero.claims.registry import all_claims, find_claim
-from rankzero.cli.terminal import Json, console, sentences
+from rankzero.cli.terminal import WRITE, Json, console, sentences
 from rankzero.curriculum import path_from_here
 from rankzero.errors import UserError
 
@@ -24,10 +24,13 @@ if TYPE_CHECKING:  # torch takes seconds to load
 commands = typer.Typer()
 
 
-@commands.command()
+@commands.command(rich_help_panel=WRITE)
 def claims(
     slug: Annotated[str | None, typer.Argument(metavar="SLUG", help="Measure one claim and show its code.")] = None,
     page: Annotated[str | None, typer.Option(help="Only claims of this page, such as memory.")] = None,
+    changed: Annotated[
+        bool, typer.Option("--changed", help="Only claims that are new, have changed, or did not hold.")
+    ] = False,
     jobs: Annotated[
         int, typer.Option(min=1, help="Claims measured at the same time, each in its own process.")
     ] = os.cpu_count() or 1,
@@ -39,7 +42,9 @@ def claims(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Measures the claims of the pages and writes handbook/claims.md. Exit code 1 if a number differs from its page.
+    """Measures the claims of pages and writes handbook/claims.md.
+
+    Exit code 1 if a number differs from its page.
 
     Example: rankzero claims --page memory
     """
@@ -50,7 +55,7 @@ def claims(
             raise typer.Exit(_import(import_file))
         if slug:
             raise typer.Exit(_show_claim(slug, as_json=as_json))
-        raise typer.Exit(_measure_all(page, jobs, as_json=as_json))
+        raise typer.Exit(_measure_all(page, jobs, changed=changed, as_json=as_json))
 
 
 def _list_bare_figures() -> int:
@@ -79,10 +84,11 @@ def _import(file: Path) -> int:
 
 def _show_claim(slug: str, *, as_json: bool) -> int:
     """Measures one claim and prints value and method; returns the exit code. UserError if no claim has that slug."""
-    claim = find_claim(slug)
-    from rankzero.claims.measurements import read_measurements
-    from rankzero.claims.run import can_measure, run_claim
-    from rankzero.claims.table import tolerance_of
+    with console.status("loading the claims"):
+        claim = find_claim(slug)
+        from rankzero.claims.measurements import read_measurements
+        from rankzero.claims.run import can_measure, run_claim
+        from rankzero.claims.table import tolerance_of
 
     if not can_measure(claim):
         kept = read_measurements().get(slug)
@@ -103,9 +109,9 @@ def _show_claim(slug: str, *, as_json: bool) -> int:
     return int(not outcome.holds)
 
 
-def _measure_all(page: str | None, jobs: int, *, as_json: bool) -> int:
-    """Measures every claim that this machine can measure, writes values and table; returns the exit code."""
-    from rankzero.claims.measurements import write_measurements
+def _measure_all(page: str | None, jobs: int, *, changed: bool, as_json: bool) -> int:
+    """Measures the chosen claims that this machine can measure, writes values and table; returns the exit code."""
+    from rankzero.claims.measurements import read_measurements, unproven, write_measurements
     from rankzero.claims.run import can_measure
     from rankzero.claims.table import write_table
 
@@ -114,6 +120,8 @@ def _measure_all(page: str | None, jobs: int, *, as_json: bool) -> int:
     if not chosen:
         pages = sorted({Path(claim.page).stem for claim in claims.values()})
         raise UserError(f"no page {page!r} states a claim: use one of {', '.join(pages)}.")
+    if changed:
+        chosen = {slug: chosen[slug] for slug in unproven(chosen, read_measurements())}
     outcomes = _with_progress([slug for slug, claim in chosen.items() if can_measure(claim)], jobs)
     failed = [outcome for outcome in outcomes if not outcome.holds]
     files = [*write_measurements(claims, outcomes), *write_table()]

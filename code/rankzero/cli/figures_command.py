@@ -5,14 +5,14 @@ from typing import Annotated
 
 import typer
 
-from rankzero.cli.terminal import console, sentences
+from rankzero.cli.terminal import WRITE, console, sentences
 from rankzero.curriculum import path_from_here
 from rankzero.errors import UserError
 
 commands = typer.Typer()
 
 
-@commands.command()
+@commands.command(rich_help_panel=WRITE)
 def figures(
     names: Annotated[
         list[str] | None, typer.Argument(metavar="[NAME]...", help="Figures to draw; all if none.")
@@ -22,7 +22,7 @@ def figures(
         Path | None, typer.Option(metavar="FOLDER", help="Also draw bitmaps to look at, as FOLDER/NAME.png.")
     ] = None,
 ) -> None:
-    """Draws the figures of the pages again and writes the SVG files that changed.
+    """Draws the figures of pages and writes those that changed.
 
     Example: rankzero figures --page memory --png /tmp/figures
     """

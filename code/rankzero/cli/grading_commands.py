@@ -14,7 +14,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Column, Table
 
-from rankzero.cli.terminal import Json, console, fail, sentences
+from rankzero.cli.terminal import TEACH, Json, console, fail, sentences
 from rankzero.curriculum import all_labs, find_lab, find_lab_with_exercises, path_from_here
 from rankzero.errors import UserError
 from rankzero.grading.grade import Grade, read_grade
@@ -37,7 +37,7 @@ _SEEDS = "Seeds, as in --seed 7 --seed 11 --seed 13"
 _MACHINE = "This machine, as in --jobs 8 --time-limit 60"
 
 
-@commands.command()
+@commands.command(rich_help_panel=TEACH)
 def grade(
     submissions: Annotated[Path | None, typer.Argument(
         help="A folder or an archive: with one folder, archive or file per student, or as Gradescope, "
@@ -98,8 +98,9 @@ def grade(
     ] = False,
     as_json: Json = False,
 ) -> None:  # fmt: skip
-    """Grades a class in a sandbox: OUT then holds index.html for you, a page for
-    each student, and grades.csv.
+    """Grades a class in a sandbox.
+
+    OUT gets index.html for you, a page for each student, and grades.csv.
 
     rankzero grade submissions --lab 02 --roster roster.csv --out graded
 
@@ -188,13 +189,16 @@ def _print_changes(changes: "Sequence[Difference]", out: Path) -> None:
     console.print(f"  {path_from_here(out / FILE)}   every change of every run", markup=False)
 
 
-@commands.command()
+@commands.command(rich_help_panel=TEACH)
 def feedback(
     out: Annotated[Path, typer.Argument(help="The folder that `rankzero grade` wrote.")],
     student: Annotated[str, typer.Argument(help="The student's id, as in grades.csv.")],
     labs: Annotated[list[str] | None, typer.Option("--lab", help="Only this lab; repeatable.")] = None,
 ) -> None:
-    """Prints one student's feedback. Example: rankzero feedback graded/ ada --lab 02"""
+    """Prints one student's feedback.
+
+    Example: rankzero feedback graded ada --lab 02
+    """
     from rankzero.grading.report.terminal_feedback import show
 
     with sentences():

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rankzero.cli.terminal import Json, console, fail, sentences
+from rankzero.cli.terminal import LEARN, Json, console, fail, sentences
 from rankzero.curriculum import path_from_here
 from rankzero.errors import UserError
 
@@ -23,7 +23,7 @@ NAMES = {
     "recipe": ("fp32", "amp", "mixed", "mixed-fp32-accum", "mixed-fp32-grad", "bf16", "bf16-fp32-accum"),
     "optimizer": ("sgd", "momentum", "adamw", "adam8bit"),
     "checkpointing": ("none", "block"),
-    "hardware": ("a100", "h100", "h200"),
+    "hardware": ("a100", "h100", "h200", "measured"),
 }
 RANKS, STEP, CLUSTER, OUTPUT = "Division of the model among ranks", "The step", "The cluster", "Output"
 
@@ -36,7 +36,7 @@ def _option(text: str, panel: str, *names: str, metavar: str | None = None, **li
     return typer.Option(*names, help=text, metavar=metavar, rich_help_panel=panel, **limits)
 
 
-@commands.command()
+@commands.command(rich_help_panel=LEARN)
 def plan(
     preset: Annotated[str, typer.Argument(metavar="PRESET", help="gpt2, llama-2-7b, llama-3-8b or llama-3-70b.")],
     data: Annotated[int, _count("Replicas with different batches; their gradients are summed.", RANKS)] = 1,
@@ -60,11 +60,18 @@ def plan(
     recipe: Annotated[str, _option("The dtype of each role: fp32, amp, mixed, bf16 ...", STEP)] = "mixed",
     optimizer: Annotated[str, _option("sgd, momentum, adamw or adam8bit.", STEP)] = "adamw",
     checkpointing: Annotated[str, _option("none; or block, to recompute blocks in backward.", STEP)] = "none",
-    hardware: Annotated[str, _option("a100, h100 or h200.", CLUSTER)] = "h100",
+    hardware: Annotated[str, _option("a100, h100, h200; or measured, by Lab 00.", CLUSTER)] = "h100",
     nodes_of: Annotated[int, _count("GPUs per node, connected by NVLink.", CLUSTER)] = 8,
     efficiency: Annotated[
-        float, _option("Assumed share of the peak that products reach.", CLUSTER, metavar="SHARE", min=0.01, max=1.0)
-    ] = 0.5,
+        float | None,
+        _option(
+            "Share of the peak that products reach: 0.5, of a measured peak 1.",
+            CLUSTER,
+            metavar="SHARE",
+            min=0.01,
+            max=1.0,
+        ),
+    ] = None,
     simulate: Annotated[
         bool, _option("Also simulate one rank of a fake cluster, and count.", OUTPUT, "--simulate")
     ] = False,
@@ -72,7 +79,9 @@ def plan(
     overwrite: Annotated[bool, _option("Replace FILE if it exists.", OUTPUT, "--overwrite")] = False,
     as_json: Json = False,
 ) -> None:
-    """Plans a training step on a cluster: memory of each rank, its communication, and the time of the step.
+    """Plans a training step on a cluster: memory, traffic, time.
+
+    Memory and communication are those of each rank.
 
     If the step does not fit: the changes that would make it fit, the cheapest first, each as a command.
 

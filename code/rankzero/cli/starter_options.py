@@ -7,14 +7,15 @@ from collections.abc import Sequence
 from rankzero.curriculum import ROOT, Lab
 from rankzero.errors import UserError
 
-SHARED = ROOT / "code" / "rankzero" / "learn" / "runs" / "training_options.py"
+RUNS = ROOT / "code" / "rankzero" / "learn" / "runs"
+SHARED = (RUNS / "options.py", RUNS / "training_options.py")
 OPTION = re.compile(r"""["'](--[a-z][a-z0-9-]*)["']""")
 
 
 def check_options(lab: Lab, arguments: Sequence[str]) -> None:
     """UserError for an option that stands nowhere in the sources of the starter's options, in full or shortened."""
     known = {"--help"}
-    for file in (lab.starter, SHARED):
+    for file in (lab.starter, *SHARED):
         known |= set(OPTION.findall(file.read_text(encoding="utf-8")))
     known |= {f"--no-{name.removeprefix('--')}" for name in known}  # argparse makes these of an option of two values
     for argument in arguments:

@@ -1,5 +1,6 @@
 """The commands for exercises: start, check, watch, hint, compare, status, reset."""
 
+import difflib
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -7,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from rankzero.cli.terminal import Json, console, sentences
+from rankzero.cli.terminal import LEARN, Json, console, sentences
 from rankzero.curriculum import Lab, all_labs, find_lab_with_exercises, path_from_here
 from rankzero.errors import UserError
 
@@ -27,7 +28,7 @@ Seed = Annotated[
 ]
 
 
-@commands.command()
+@commands.command(rich_help_panel=LEARN)
 def start(
     number: Number,
     folder: Annotated[
@@ -37,7 +38,10 @@ def start(
         ),
     ] = None,
 ) -> None:
-    """Copies a lab's exercises into a work folder; an existing copy stays. Example: rankzero start 02"""
+    """Copies a lab's exercises into your work folder.
+
+    An existing copy stays. Example: rankzero start 02
+    """
     from rankzero.exercises.study import workspace
 
     with sentences():
@@ -49,9 +53,11 @@ def start(
     console.print(f"Write the functions in it, then: rankzero check {lab.number}   (or rankzero watch {lab.number})")
 
 
-@commands.command()
+@commands.command(rich_help_panel=LEARN)
 def check(number: Number, name: Name = None, file: File = None, seed: Seed = None, as_json: Json = False) -> None:
-    """Checks your exercises and explains each mistake. Exit code 0 only if every check passes.
+    """Checks your exercises and explains each mistake.
+
+    Exit code 0 only if every check passes.
 
     Example: rankzero check 02 train_step
     """
@@ -85,9 +91,11 @@ def check(number: Number, name: Name = None, file: File = None, seed: Seed = Non
     raise typer.Exit(int(report.points < report.max_points))
 
 
-@commands.command()
+@commands.command(rich_help_panel=LEARN)
 def watch(number: Number, name: Name = None, file: File = None) -> None:
-    """Checks your exercises again after every save. Keys: h hint, s solution of what passes, l list, q quit.
+    """Checks your exercises again after every save.
+
+    Keys: h hint, s solution of what passes, l list, q quit.
 
     Example: rankzero watch 02 train_step
     """
@@ -103,7 +111,7 @@ def watch(number: Number, name: Name = None, file: File = None) -> None:
             Session(lab, chosen, work_file, client, file is None, options).run()
 
 
-@commands.command()
+@commands.command(rich_help_panel=LEARN)
 def hint(
     number: Number,
     name: Annotated[
@@ -113,7 +121,10 @@ def hint(
         ),
     ] = None,
 ) -> None:
-    """Shows the next hint of an exercise, from a nudge to nearly the answer. Example: rankzero hint 02 train_step"""
+    """Shows the next hint of an exercise.
+
+    Hints lead from a nudge to nearly the answer. Example: rankzero hint 02 train_step
+    """
     from rankzero.exercises.study import progress
     from rankzero.exercises.study import report_display as display
 
@@ -123,12 +134,16 @@ def hint(
         display.show_hint(exercise, progress.next_hint(lab, exercise), display.make_console())
 
 
-@commands.command()
+@commands.command(rich_help_panel=LEARN)
 def compare(
     number: Number,
-    name: Annotated[str, typer.Argument(metavar="EXERCISE", help="An exercise that passes, or a function of it.")],
+    name: Annotated[
+        str | None, typer.Argument(metavar="EXERCISE", help="An exercise that passes, or a function of it.")
+    ] = None,
 ) -> None:
-    """Shows the solution of an exercise that passes beside your code, as a diff.
+    """Shows the solution of an exercise beside your code.
+
+    Your exercise must pass its checks; the two are shown as a diff.
 
     Example: rankzero compare 02 evaluate
     """
@@ -136,45 +151,64 @@ def compare(
     from rankzero.exercises.study import report_display as display
 
     with sentences():
-        lab, (exercise, *_) = _exercises(number, name)
+        lab, (exercise, *others) = _exercises(number, name)
+        if name is None and others:
+            names = ", ".join(each.name for each in (exercise, *others))
+            raise UserError(f"name the exercise to compare: lab {lab.number} has {names}.")
         comparison.require_passed(lab, exercise)
         screen = display.make_console()
         display.print_lines(comparison.comparison_lines(lab, exercise, workspace.work_file(lab), screen.width), screen)
         display.print_paragraph(next_steps.other_hints(lab, exercise), screen, style="dim")
 
 
-@commands.command()
-def status(as_json: Json = False) -> None:
-    """Shows your progress in all labs: the most points so far in each exercise."""
+@commands.command(rich_help_panel=LEARN)
+def status(
+    number: Annotated[
+        str | None, typer.Argument(metavar="LAB", help="One lab, by exercises; by default all labs.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Shows your points in the exercises of all labs.
+
+    They are the most points that each exercise has had so far.
+
+    Example: rankzero status 02
+    """
     from rankzero.exercises.checks.check import exercises_of
+    from rankzero.exercises.study import report_display as display
     from rankzero.exercises.study.progress import LabProgress, read_progress
 
     with sentences():
         progress = read_progress()
-        labs = [lab for lab in all_labs() if lab.checks.exists()]
+        labs = [find_lab_with_exercises(number)] if number else [lab for lab in all_labs() if lab.checks.exists()]
         totals = {lab.number: sum(exercise.points for exercise in exercises_of(lab)) for lab in labs}
     if as_json:
-        print(json.dumps({number: vars(lab) for number, lab in progress.items()}, indent=2))
+        shown = {lab.number: vars(progress[lab.number]) for lab in labs if lab.number in progress}
+        print(json.dumps(shown, indent=2))
         return
     for lab in labs:
         lab_progress, total = progress.get(lab.number, LabProgress()), totals[lab.number]
         best, last = sum(lab_progress.points.values()), sum(lab_progress.last.values())
         state = f"{best} of {total} points" if lab.number in progress else "not started"
-        bar = "#" * round(20 * best / total)
+        bar = "#" * (20 * best // total)  # full with all points only
         console.print(f"{lab.number}  {escape(f'[{bar:<20}]')}  {state:<18}  {lab.title}")
         if lab_progress.last and last < best:
             text = f"Your file had {last} points when it was last checked; the best result of each exercise counts."
             console.print(f"    {text}")
-    if not progress:
-        console.print("\nBegin with: rankzero start 02")
+        if number:
+            display.show_list(exercises_of(lab), lab_progress.points, display.make_console())
+    if not any(lab.number in progress for lab in labs):
+        console.print(f"\nBegin with: rankzero start {labs[0].number if number else '02'}")
 
 
-@commands.command()
+@commands.command(rich_help_panel=LEARN)
 def reset(
     number: Number,
     yes: Annotated[bool, typer.Option("--yes", help="Replace without asking; the backup is still made.")] = False,
 ) -> None:
-    """Replaces your copy of a lab's exercises by the untouched stubs, after asking; a backup of your copy stays.
+    """Replaces your copy of a lab's exercises by the stubs.
+
+    It asks first, and a backup of your copy stays.
 
     Example: rankzero reset 02
     """
@@ -200,6 +234,10 @@ def _exercises(number: str, name: str | None) -> "tuple[Lab, tuple[Exercise, ...
         return lab, exercises
     chosen = tuple(exercise for exercise in exercises if name in (exercise.name, *exercise.functions))
     if not chosen:
-        names = ", ".join(exercise.name for exercise in exercises)
-        raise UserError(f"lab {lab.number} has no exercise {name!r}: it has {names}.")
+        names = [exercise.name for exercise in exercises]
+        known = dict.fromkeys([*names, *(function for exercise in exercises for function in exercise.functions)])
+        parts = [each for each in known if name and name.lower() in each]  # `clip` for `clip_in_one_graph`
+        near = parts[:3] or difflib.get_close_matches(name, known, n=1)
+        meant = f"did you mean {' or '.join(near)}? It" if near else "it"
+        raise UserError(f"lab {lab.number} has no exercise {name!r}: {meant} has {', '.join(names)}.")
     return lab, chosen

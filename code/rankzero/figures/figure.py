@@ -55,6 +55,8 @@ def page_of(file: Path) -> str:
     match file.relative_to(ROOT).with_suffix("").parts:
         case ("handbook", "figures", "readme"):
             return "README.md"
+        case ("handbook", "figures", "contents"):
+            return "handbook/README.md"
         case ("handbook", "figures", chapter):
             return f"handbook/{chapter.replace('_', '-')}.md"
         case ("tests", lab, "figures"):

@@ -49,14 +49,25 @@ def drawn_from(file: Path) -> str:
 
 
 def digest(figure: PageFigure) -> str:
-    """Returns 12 hexadecimal digits that change with the figure's file, the claims named there, and this folder.
+    """Returns 12 hexadecimal digits that change with the figure's file, the data that it names, and this folder.
+
+    The data are measurements of claims and recorded runs.
 
     A change of the library that a figure uses, such as the ledger, changes no digest: the tests draw every figure.
     """
     source = figure.source.read_text(encoding="utf-8")
     room = [(HERE / name).read_text(encoding="utf-8") for name in ("style.py", "shapes.py", "charts.py", "themes.py")]
     claims = [f"{slug} {text}" for slug, text in _measured() if f'"{slug}"' in source]
-    return hashlib.sha256("\n".join([version("matplotlib"), source, *room, *claims]).encode()).hexdigest()[:12]
+    parts = [version("matplotlib"), source, *room, *claims, *_recorded(source)]
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]
+
+
+def _recorded(source: str) -> Iterator[str]:
+    """Yields the recorded runs of each lab whose number a figure's file names, if it reads recorded runs."""
+    if "recorded_runs" in source:
+        for number in sorted(set(re.findall(r'"(\d\d)"', source))):
+            for file in sorted(ROOT.glob(f"code/lab-{number}-*/recorded/*.txt")):
+                yield file.read_text(encoding="utf-8")
 
 
 def unused_pictures(figures: dict[str, PageFigure]) -> list[Path]:

@@ -6,7 +6,7 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch, Rectangle
 
-from rankzero.figures.style import INK, MUTED, PANEL
+from rankzero.figures.style import MUTED, PANEL, text_on
 
 
 def box(axes: Axes, x: float, y: float, width: float, height: float, text: str = "", **options: Any) -> None:
@@ -15,17 +15,18 @@ def box(axes: Axes, x: float, y: float, width: float, height: float, text: str =
     Options: `color` of the area, `edge`, `text_color`, `size` of the text in points, `alpha` of the area, `rounding`.
     """
     style = f"round,pad=0,rounding_size={options.get('rounding', 0)}" if options.get("rounding") else "square,pad=0"
-    axes.add_patch(
-        FancyBboxPatch(
-            (x, y), width, height, boxstyle=style, facecolor=options.get("color", PANEL),
-            edgecolor=options.get("edge", MUTED), linewidth=options.get("line", 0.8), alpha=options.get("alpha"),
-            hatch=options.get("hatch"),
-        )
+    patch = FancyBboxPatch(
+        (x, y), width, height, boxstyle=style, facecolor=options.get("color", PANEL),
+        edgecolor=options.get("edge", MUTED), linewidth=options.get("line", 0.8), alpha=options.get("alpha"),
+        hatch=options.get("hatch"), clip_on=False,
     )  # fmt: skip
+    patch.set_in_layout(False)  # an edge on the border of the axes is drawn whole, and moves nothing
+    axes.add_patch(patch)
     if text:
         axes.text(
             x + width / 2, y + height / 2, text, ha="center", va="center", fontsize=options.get("size", 9.5),
-            color=options.get("text_color", INK), fontweight=options.get("weight", "normal"),
+            color=options.get("text_color", text_on(options.get("color", PANEL))),
+            fontweight=options.get("weight", "normal"),
         )  # fmt: skip
 
 
@@ -38,7 +39,7 @@ def cells(axes: Axes, x: float, y: float, size: float, colors: Sequence[str], **
         if texts := options.get("texts"):
             axes.text(
                 x + (index + 0.5) * size, y + size / 2, texts[index], ha="center", va="center",
-                fontsize=options.get("size", 9), color=options.get("text_color", INK),
+                fontsize=options.get("size", 9), color=options.get("text_color", text_on(color)),
             )  # fmt: skip
 
 

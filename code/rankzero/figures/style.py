@@ -6,13 +6,14 @@ Okabe and Ito's, which color-blind readers tell apart.
 
 from typing import Any
 
-from matplotlib import rc_context
+from matplotlib import style
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 INK, MUTED, GRID, PANEL, PAPER = "#1f2328", "#59636e", "#d1d9e0", "#f0f3f6", "#ffffff"
 BLUE, ORANGE, GREEN, PURPLE = "#0072b2", "#d55e00", "#009e73", "#b0508c"
 SKY, AMBER, GRAY = "#56b4e9", "#e69f00", "#818b98"
+ON_BRIGHT = "#12171d"  # text on SKY or AMBER, which are bright in both themes
 SERIES = (BLUE, ORANGE, GREEN, PURPLE, AMBER, SKY, GRAY)
 
 # The same colors on a dark page.
@@ -29,7 +30,12 @@ DARK = {
     SKY: "#7cc7f2",
     AMBER: "#f0b93a",
     GRAY: "#7d8793",
+    ON_BRIGHT: "#0b0f14",
 }
+
+# Words in a series color: as letters on a light page, these colors have too little contrast, so words are darker there.
+WORDS = {ORANGE: "#b54d00", GREEN: "#007a59", AMBER: "#8f5f00", SKY: "#1a75a8", GRAY: "#656d78"}
+DARK |= {word: DARK[color] for color, word in WORDS.items()}
 
 # Colors of what a training step holds in memory, on every page.
 WEIGHTS, GRADIENTS, OPTIMIZER, ACTIVATIONS, TEMPORARY, COMMUNICATION = BLUE, ORANGE, GREEN, PURPLE, AMBER, SKY
@@ -72,8 +78,15 @@ SETTINGS: dict[Any, Any] = {
 
 
 def settings() -> Any:
-    """Returns a context in which matplotlib draws in this style."""
-    return rc_context(SETTINGS)
+    """Returns a context in which matplotlib draws in this style, whatever style the process has set before."""
+    return style.context(SETTINGS, after_reset=True)
+
+
+def text_on(area: str) -> str:
+    """Returns the color of text that can be read on an area of this color, in both themes."""
+    if area in (SKY, AMBER):
+        return ON_BRIGHT
+    return PAPER if area in (INK, MUTED, *SERIES) else INK
 
 
 def new_figure(height: float = 3.2, rows: int = 1, columns: int = 1, **options: Any) -> tuple[Figure, Any]:

@@ -4,13 +4,18 @@ import io
 import re
 
 from matplotlib import rc_context
+from matplotlib.figure import Figure
 
 from rankzero.errors import UserError
 from rankzero.figures.figure import PageFigure
-from rankzero.figures.style import DARK, SETTINGS, settings
+from rankzero.figures.style import DARK, ON_BRIGHT, PAPER, SETTINGS, WORDS, settings
 
 FONT = "-apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
 _COLOR = re.compile(r"#[0-9a-fA-F]{6}\b")
+_WORDS = re.compile(r"(<text [^>]*?fill: )(#[0-9a-f]{6})\b")
+_LONG_NUMBER = re.compile(r"-?\d+\.\d{3,}")
+_OUTLINED = re.compile(r'<g id="outlined-\d+">.*?</g>', re.DOTALL)
+_OUTLINE = f".outlined{{paint-order: stroke; stroke: {PAPER}; stroke-width: 3}}</style>"
 _NAMES = {color: f"--figure-{color[1:]}" for color in DARK}
 
 
@@ -18,7 +23,9 @@ def light(figure: PageFigure) -> str:
     """Draws the figure and returns its SVG in the light theme: the same text each time."""
     with settings(), rc_context({"svg.hashsalt": figure.name}):
         text = io.StringIO()
-        figure.draw().savefig(text, format="svg", metadata={"Date": None, "Creator": None})
+        drawing = figure.draw()
+        _mark_words_on_grids(drawing)
+        drawing.savefig(text, format="svg", metadata={"Date": None, "Creator": None})
     return _tidied(figure.name, text.getvalue())
 
 
@@ -46,12 +53,31 @@ def variables() -> str:
     )
 
 
+def _mark_words_on_grids(drawing: Figure) -> None:
+    """Marks the words inside axes with grid lines, to be outlined in the page's color: no line crosses a letter."""
+    gridded = (
+        axes
+        for axes in drawing.axes
+        if any(line.get_visible() for line in axes.get_xgridlines() + axes.get_ygridlines())
+    )
+    words = (text for axes in gridded for text in axes.texts if text.get_color() not in (PAPER, ON_BRIGHT))
+    for number, text in enumerate(words):
+        text.set_gid(f"outlined-{number}")
+
+
+def _two_decimals(number: re.Match[str]) -> str:
+    return f"{float(number[0]):.2f}".rstrip("0").rstrip(".")
+
+
 def _tidied(name: str, svg: str) -> str:
     """Returns matplotlib's SVG with short numbers and the page's font. UserError for a color that has no dark twin."""
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r" <metadata>.*?</metadata>\n", "", svg, flags=re.DOTALL)
     svg = re.sub(r"<!--.*?-->\n?", "", svg, flags=re.DOTALL)
-    svg = re.sub(r"-?\d+\.\d{3,}", lambda match: f"{float(match[0]):.2f}".rstrip("0").rstrip("."), svg)
+    svg = _OUTLINED.sub(lambda words: words[0].replace("<text ", '<text class="outlined" '), svg)
+    if 'class="outlined"' in svg:
+        svg = svg.replace("</style>", _OUTLINE, 1)
+    svg = re.sub(r"<[^>]+>", lambda tag: _LONG_NUMBER.sub(_two_decimals, tag[0]), svg)  # words keep their digits
     families = re.escape(SETTINGS["font.family"][0])
     svg = re.sub(rf"'{families}'[^;\"]*", FONT, svg)
     svg = re.sub(r' transform="rotate\(-?0 [^"]*"', "", svg)
@@ -59,6 +85,7 @@ def _tidied(name: str, svg: str) -> str:
     svg = re.sub(r' id="([^"]+)"', lambda match: match[0] if match[1] in used else "", svg)
     svg = "".join(f"{line.rstrip()}\n" for line in svg.splitlines() if line.strip())
     svg = _COLOR.sub(lambda match: match[0].lower(), svg)
+    svg = _WORDS.sub(lambda match: match[1] + WORDS.get(match[2], match[2]), svg)
     if strangers := sorted(set(_COLOR.findall(svg)) - set(DARK)):
         raise UserError(
             f"figure {name}: {', '.join(strangers)} is no color of rankzero/figures/style.py; use its names."

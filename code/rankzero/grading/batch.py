@@ -99,7 +99,9 @@ def with_flags(grades: Sequence[Grade]) -> list[Grade]:
     def flags(submission: Submission) -> tuple[Flag, ...]:
         student_id, number = submission.student.student_id, submission.lab
         source = sources.get(number, {}).get(student_id)
-        return () if source is None else (*scan(source), *similar[number].get(student_id, ()))
+        if source is None:
+            return ()
+        return (*scan(source, find_lab(number).reference.read_bytes()), *similar[number].get(student_id, ()))
 
     return [replace(grade, flags=flags(grade.submission)) for grade in grades]
 

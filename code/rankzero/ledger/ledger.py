@@ -120,13 +120,13 @@ class Ledger:
         }
 
     def table(self) -> str:
-        """Returns the rows as text: kind, name, bytes, formula."""
+        """Returns the rows as text, 80 columns wide: kind, name, formula, bytes."""
         lines = [self.title] if self.title else []
         for kind in Kind:
             of_kind = [row for row in self.rows if row.kind is kind]
             if of_kind:
                 name = f"{kind} (of generation, not of training)" if kind is Kind.KV_CACHE else kind.value
-                lines.append(f"{name:<58}{self.total(kind):>20,} B  {human(self.total(kind)):>10}")
+                lines.append(f"{name:<46}{human(self.total(kind)):>10}{self.total(kind):>22,} B")
             lines += [f"  {row.name:<31}{row.formula:<25}{row.bytes:>20,} B" for row in of_kind]
         return "\n".join(lines)
 

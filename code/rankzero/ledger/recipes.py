@@ -24,10 +24,13 @@ class Recipe:
 
 FP32, AMP, MIXED, BF16 = (
     Recipe("fp32", "everything in fp32", weight=4, gradient=4, state=4),
-    Recipe("amp", "fp32 weights under torch.autocast to bf16", weight=4, gradient=4, state=4, copy=2),
-    Recipe("mixed", "bf16 model, fp32 master weights and state", weight=2, gradient=2, state=4, master=4),
-    Recipe("bf16", "everything in bf16, the optimizer's state too", weight=2, gradient=2, state=2),
-)
+    Recipe("amp", "fp32 weights under torch.autocast to bf16",
+           weight=4, gradient=4, state=4, copy=2),
+    Recipe("mixed", "bf16 model, fp32 master weights and state",
+           weight=2, gradient=2, state=4, master=4),
+    Recipe("bf16", "everything in bf16, the optimizer's state too",
+           weight=2, gradient=2, state=2),
+)  # fmt: skip
 MIXED_SUMMED = replace(
     MIXED, name="mixed-fp32-accum", says="mixed, and the gradients also summed up in fp32", accumulator=4
 )

@@ -18,6 +18,9 @@ from rankzero.figures.registry import all_figures
 from rankzero.publish.generated_blocks import fill_blocks
 
 KIND = "figure"
+LEAST = 2  # figures of a page
+CHAPTER, LAB_PAGE = 2, 3  # the section before which the first figure stands, counted from 1
+MERMAID = "```mermaid"
 _WIDTH = 720  # pixels; GitHub shrinks a wider picture than its column
 
 
@@ -26,6 +29,23 @@ def fill(page: Path, text: str, root: Path) -> str:
     if f"<!-- {KIND}:" not in text or root != ROOT:
         return text
     return fill_blocks(page, text, KIND, lambda name, _: _block(_find(name), page.parent))
+
+
+def missing_figures(text: str, section: int) -> str:
+    """Returns which figure a page lacks, as the end of a sentence; empty if it has LEAST and one is near its top.
+
+    Near the top is before section number `section` of the page's text; there a mermaid block will do.
+    """
+    fence = re.compile(r"^(```|~~~)(.*?)^\1", re.MULTILINE | re.DOTALL)
+    text = fence.sub(lambda block: MERMAID if block[0].startswith(MERMAID) else "", text)
+    drawn = re.findall(rf"^<!-- {KIND}: [\w-]+ -->$", text, re.MULTILINE)
+    if len(drawn) < LEAST:
+        return f"has {len(drawn)} of the {LEAST} figures that a page needs"
+    parts = re.split(r"^## (.+)$", text, flags=re.MULTILINE)
+    top = "".join(parts[: 2 * section - 1])
+    if f"<!-- {KIND}: " not in top and MERMAID not in top:
+        return f"has no figure before its section '{parts[2 * section - 1]}'"
+    return ""
 
 
 def _find(name: str) -> PageFigure:

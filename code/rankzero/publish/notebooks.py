@@ -1,5 +1,6 @@
 """Notebooks of a lab, made from its py:percent source: an executed notebook with answers and a learner's without.
 
+The learner's notebook has a cell more, which installs Rank Zero where it is missing (`hosted_notebooks.py`).
 In the source a prediction is an assignment that ends in `# predict: UNIT`; the learner's notebook assigns `None`. A
 markdown cell tagged `answer` is empty in the learner's notebook. Outputs exist only in the executed notebook.
 """
@@ -12,8 +13,10 @@ import nbformat
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 from nbformat import NotebookNode
+from nbformat.v4 import new_code_cell
 
 from rankzero.errors import UserError
+from rankzero.publish import hosted_notebooks
 
 CELL_TIMEOUT_S = 120
 _PREDICTION = re.compile(r"^(?P<name>\w+) = .+?  # predict: (?P<unit>.+)$", re.MULTILINE)
@@ -33,8 +36,11 @@ def with_answers(source: Path) -> NotebookNode:
     return notebook
 
 
-def without_answers(source: Path) -> NotebookNode:
-    """Returns the learner's notebook: predictions and explanations to fill in, no outputs."""
+def without_answers(source: Path, address: str = "") -> NotebookNode:
+    """Returns the learner's notebook: predictions and explanations to fill in, no outputs.
+
+    Its first code cell clones the repository from `address` where Rank Zero is missing.
+    """
     notebook = with_answers(source)
     for cell in notebook.cells:
         tags = cell.metadata.pop("tags", [])
@@ -45,6 +51,11 @@ def without_answers(source: Path) -> NotebookNode:
         else:
             # The source is two folders deep, the learner's notebook one folder.
             cell.source = cell.source.replace("](../../", "](../")
+    introduction, *cells = notebook.cells
+    if links := hosted_notebooks.links(source.parent.name, address):
+        introduction.source += f"\n\n{links}"
+    install = new_code_cell(hosted_notebooks.first_cell(address), id="cell-install")
+    notebook.cells = [introduction, install, *cells]
     return notebook
 
 

@@ -60,7 +60,7 @@ def run_again(lab: Lab, recording: Path) -> str:
 
 def _run(command: list[str], folder: Path, recording: Path, fails: bool = False) -> str:
     """Returns the command's output, with its errors if it may fail and does. UserError for another failure."""
-    environment = {**os.environ, "COLUMNS": "100"}
+    environment = {**os.environ, "COLUMNS": "100", "RANKZERO_MACHINE": "machine.json"}
     result = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=TIME_LIMIT_S, env=environment)
     if result.returncode and not fails:
         raise UserError(f"{recording}: `{shlex.join(command)}` ended with {result.returncode}: {result.stderr.strip()}")

@@ -1,6 +1,7 @@
 """Stubs: the learner's exercises, generated from the solution with a NotImplementedError between its markers.
 
-The markers are whole lines inside a function, `### BEGIN SOLUTION` and `### END SOLUTION`.
+The markers are whole lines inside a function or method, `### BEGIN SOLUTION` and `### END SOLUTION`. The stub of a
+method names its class, which is the exercise.
 """
 
 import ast
@@ -10,13 +11,14 @@ from pathlib import Path
 from rankzero.errors import UserError
 
 BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
+LINE_LENGTH = 120  # of ruff, in pyproject.toml
 
 
 def stub(solution: Path, lab_number: str) -> str:
     """Returns the learner's file as text. UserError for markers that are unclosed, nested or outside a function."""
     source = solution.read_text(encoding="utf-8")
     try:
-        functions = [node for node in ast.parse(source).body if isinstance(node, ast.FunctionDef)]
+        functions = [n for n in ast.parse(source).body if isinstance(n, ast.FunctionDef | ast.ClassDef)]
     except SyntaxError as error:
         raise UserError(f"{solution}, line {error.lineno}: {error.msg}.") from None
     lines: list[str] = []
@@ -32,7 +34,10 @@ def stub(solution: Path, lab_number: str) -> str:
                 raise UserError(f"{solution}, line {number}: {BEGIN} is not inside a function.")
             indent = line[: len(line) - len(line.lstrip())]
             message = f'"{name} is not written yet. A hint: rankzero hint {lab_number} {name}"'
-            lines.append(f"{indent}raise NotImplementedError({message})")
+            statement = f"{indent}raise NotImplementedError({message})"
+            if len(statement) > LINE_LENGTH:  # as ruff formats it
+                statement = f"{indent}raise NotImplementedError(\n{indent}    {message}\n{indent})"
+            lines.append(statement)
         elif marker == END:
             if not opened:
                 raise UserError(f"{solution}, line {number}: {END} without {BEGIN}.")

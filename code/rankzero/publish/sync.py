@@ -1,15 +1,27 @@
 """Generated files: stubs, figures, generated blocks in pages, notebooks, recorded output, each made from its source."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import nbformat
 
 from rankzero.claims.table import write_table
 from rankzero.curriculum import ROOT, Lab, all_labs
+from rankzero.figures.figure import PageFigure
 from rankzero.figures.pictures import is_stale, unused_pictures, write_pictures
 from rankzero.figures.registry import all_figures
-from rankzero.publish import excerpts, figure_blocks, file_tables, lab_facts, lab_tables, notebooks
+from rankzero.publish import (
+    course_tables,
+    excerpts,
+    figure_blocks,
+    file_tables,
+    hosted_notebooks,
+    lab_facts,
+    lab_tables,
+    notebooks,
+    repository_address,
+    source_list,
+)
 from rankzero.publish.recordings import recordings, run_again
 from rankzero.publish.stubs import stub
 
@@ -37,7 +49,8 @@ def sync(root: Path = ROOT, *, check: bool = False, execute: bool = False) -> It
     for lab in labs.values():
         yield from _sync_stubs(lab, check=check)
     if root == ROOT:
-        yield from _sync_pictures(check=check)
+        yield from _sync_pictures(all_figures().values(), check=check)
+        yield from _remove_unused_pictures(check=check)
     for page in pages(root):
         yield from _sync_page(page, root, labs.get(page), check=check)
     if root == ROOT:
@@ -49,8 +62,10 @@ def sync(root: Path = ROOT, *, check: bool = False, execute: bool = False) -> It
 def sync_lab(lab: Lab, *, check: bool = False, execute: bool = False, executed: bool = True) -> list[Path]:
     """Does what `sync` does for the files of one lab and the tables of labs. Without `executed`, no notebook is run."""
     changed = [*_sync_stubs(lab, check=check)]
-    tables = [lab.root / "README.md", lab.root / "handbook" / "README.md"]
-    for page in [*tables, lab.page, lab.folder / "README.md"]:
+    if lab.root == ROOT:
+        changed += _sync_pictures(_figures_of(lab.page), check=check)
+    tables = [lab.root / name for name in ("README.md", "handbook/README.md", "handbook/for-instructors.md")]
+    for page in [*filter(Path.exists, tables), lab.page, lab.folder / "README.md"]:
         changed += _sync_page(page, lab.root, lab if page == lab.page else None, check=check)
     return [*changed, *_sync_notebooks(lab, check=check, execute=execute, executed=executed)]
 
@@ -60,11 +75,18 @@ def _sync_stubs(lab: Lab, *, check: bool) -> Iterator[Path]:
         yield from _write(lab.stubs, stub(lab.reference, lab.number), check=check)
 
 
-def _sync_pictures(*, check: bool) -> Iterator[Path]:
-    """Draws the figures whose sources changed, and removes pictures that no figure draws."""
-    for figure in all_figures().values():
+def _figures_of(page: Path) -> list[PageFigure]:
+    return [figure for figure in all_figures().values() if ROOT / figure.page == page]
+
+
+def _sync_pictures(figures: Iterable[PageFigure], *, check: bool) -> Iterator[Path]:
+    """Draws the figures whose sources changed."""
+    for figure in figures:
         if is_stale(figure):
             yield from [figure.file("light")] if check else write_pictures(figure)
+
+
+def _remove_unused_pictures(*, check: bool) -> Iterator[Path]:
     for file in unused_pictures(all_figures()):
         if not check:
             file.unlink()
@@ -76,7 +98,11 @@ def _sync_page(page: Path, root: Path, lab: Lab | None, *, check: bool) -> Itera
     text = excerpts.fill(page, page.read_text(encoding="utf-8"), root)
     text = figure_blocks.fill(page, text, root)
     text = file_tables.fill(page, lab_tables.fill(page, text, root), root)
-    yield from _write(page, lab_facts.fill(lab, text) if lab else text, check=check)
+    text = source_list.fill(page, course_tables.fill(page, text, root), root)
+    text = repository_address.fill(page, text, root)
+    if lab:
+        text = hosted_notebooks.fill(lab, lab_facts.fill(lab, text))
+    yield from _write(page, text, check=check)
 
 
 def _write(file: Path, text: str, *, check: bool) -> Iterator[Path]:
@@ -89,7 +115,7 @@ def _write(file: Path, text: str, *, check: bool) -> Iterator[Path]:
 
 def _sync_notebooks(lab: Lab, *, check: bool, execute: bool, executed: bool = True) -> Iterator[Path]:
     source = lab.notebook_source
-    learners_notebook = notebooks.without_answers(source)
+    learners_notebook = notebooks.without_answers(source, repository_address.read_address(lab.root))
     if notebooks.is_stale(lab.notebook, learners_notebook, executed=False):
         if not check:
             lab.notebook.parent.mkdir(exist_ok=True)

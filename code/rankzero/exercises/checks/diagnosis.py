@@ -10,9 +10,11 @@ from rankzero.exercises.checks.probe_client import Reply
 from rankzero.exercises.probes.answers import equal
 
 PLACES = "places"  # an answer that holds lines of the learner's file: they say nothing about the mistake
-# Words of an error that differ between runs, or between codes with one mistake: paths, addresses, and what None was
-# asked for.
-INCIDENTAL = re.compile(r"""(?<!\w)/[^\s'"]+|\b\d{12,}\b|(?<='NoneType' object has no attribute )'\w+'""")
+# Words of an error that differ between runs, or between codes with one mistake: paths, addresses, lines, which of the
+# ranks met the mistake first, and what None was asked for.
+INCIDENTAL = re.compile(
+    r"""(?<!\w)/[^\s'"]+|\b\d{12,}\b|\b(?:line|rank|length) \d+|(?<='NoneType' object has no attribute )'\w+'"""
+)
 
 # (checks, known-wrong solution, `all_answers`) -> for each check, whether the learner's code replies to its probe as
 # that solution does: in all answers, or only in the answers that the check's judge read.
@@ -24,17 +26,18 @@ def diagnose(
 ) -> list[KnownWrong]:
     """Returns the known-wrong solutions that explain the failed checks; none if no reply matches.
 
-    If a solution replies to every failed or skipped check as the learner's code does, returns it; of several, the
-    solution whose `fails` come closest to the failed checks. Otherwise the code combines mistakes, and each failed
-    check is explained by itself. Probes are expensive: a solution that differs on one check is asked no other.
+    A solution that fails a check which the learner's code passes explains nothing. If a solution replies to every
+    failed or skipped check as the learner's code does, returns it; of several, the solution whose `fails` come closest
+    to the failed checks. Otherwise the code combines mistakes, and each failed check is explained by itself. Probes are
+    expensive: a solution that differs on one check is asked no other.
     """
     names = {check.name for check in failed}
-    complete = [candidate for candidate in candidates if names <= set(candidate.fails)]
+    not_passed = names | {check.name for check in skipped}
+    possible = [candidate for candidate in candidates if set(candidate.fails) <= not_passed]
+    complete = [candidate for candidate in possible if names <= set(candidate.fails)]
     for candidate in sorted(complete, key=lambda candidate: len(candidate.fails)):
         if all(all(same_replies(checks, candidate, True)) for checks in (failed[:1], [*failed[1:], *skipped])):
             return [candidate]
-    not_passed = names | {check.name for check in skipped}
-    possible = [candidate for candidate in candidates if set(candidate.fails) <= not_passed]
     explanations: dict[str, KnownWrong] = {}
     while (found := _explains_most(names, failed, possible, same_replies)) and found[1]:
         explanations |= dict.fromkeys(found[1], found[0])

@@ -4,6 +4,7 @@ Answers may be forged and hold any value: a judge raises no error on them, and s
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -14,6 +15,12 @@ from rankzero.exercises.probes.answers import Answers, equal, same_form
 # 1e-16, amplified by a few steps of training). The smallest known mistake differs by more than 1e-7.
 TOLERANCE = 1e-9
 FP32_ROUNDING = 3e-7  # fp32 rounds at 6e-8; a few roundings do not cancel
+
+
+def items_of(answers: Answers, name: str, count: int) -> list[Any]:
+    """Returns an answer that is a list of `count` items; anything else counts as so many missing ones."""
+    items = answers.get(name)
+    return items if isinstance(items, list) and len(items) == count else [None] * count
 
 
 def equals_reference(name: str, tolerance: float, says: Callable[[object, object], str]) -> Judge:
@@ -101,8 +108,7 @@ def is_of_type(kind: str, form: str, hint: str = "") -> Judge:
         name = got.get("type")
         if equal(name, kind):
             return None
-        returns = " Is a `return` missing?" if equal(name, "NoneType") else ""
-        return f"what came back is of type {shorten(name)}; {form} was expected{hint}.{returns}"
+        return f"the return value is of type {shorten(name)}; expected {form.rstrip(',')}{hint}."
 
     return judge
 
@@ -120,7 +126,7 @@ def mismatch_text(got: object, expected: object) -> str:
         if got_text != expected_text:
             break
     else:
-        got_text, expected_text = repr(got)[:40], repr(expected)[:40]
+        got_text, expected_text = shorten(repr(got), 40), shorten(repr(expected), 40)
     return f"is {got_text}; expected {expected_text}."
 
 

@@ -9,7 +9,7 @@ lines that begin with "-" are replaced by lines that begin with "+", and lines t
     KnownWrong(
         "clear_at_the_end",
         fails=("train_step/stale",),  # exactly these checks
-        read="handbook/backpropagation.md#pgrad-adds-it-does-not-replace",
+        read="handbook/backpropagation.md#gradients-add-up-in-pgrad",
         explanation=\"\"\"The gradients are cleared after the update, not before the backward pass. ...\"\"\",
         change=\"\"\"
     -    optimizer.zero_grad(set_to_none=True)

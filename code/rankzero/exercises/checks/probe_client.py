@@ -3,10 +3,13 @@
 import json
 import multiprocessing
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 import threading
-from collections.abc import Mapping, Sequence
+import weakref
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -14,7 +17,7 @@ from typing import Any
 
 from rankzero.curriculum import Lab
 from rankzero.errors import UserError
-from rankzero.exercises.checks.check import Check, Exercise
+from rankzero.exercises.checks.check import Check, Exercise, exercises_of
 from rankzero.exercises.probes.answers import MESSAGE_BYTES, AnswerError, Answers, decode
 from rankzero.exercises.probes.loader import MAX_TEXT
 from rankzero.exercises.probes.time_limits import stretched
@@ -119,9 +122,9 @@ class ProbeClient:
             replies |= {probe: reply for (probe, _), reply in received.items()}
         return replies
 
-    def forget(self, file: Path) -> None:
-        """Drops the cached replies of `file`, for use when the file has changed."""
-        self._known = {key: reply for key, reply in self._known.items() if key[0] != str(file)}
+    def forget(self, file: Path, keep: Collection[str] = ()) -> None:
+        """Drops the cached replies of `file`, except to the probes `keep`, for use when the file has changed."""
+        self._known = {key: reply for key, reply in self._known.items() if key[0] != str(file) or key[2] in keep}
 
     def _send(
         self, lab: Lab, file: Path, exercise: Exercise, probes: list[tuple[str, int]], *, trusted: bool = False
@@ -131,6 +134,7 @@ class ProbeClient:
         request = {
             "file": str(file.resolve()),
             "functions": exercise.functions,
+            "others": [name for other in exercises_of(lab) for name in other.functions],
             "probes_file": str(lab.probes),
             "probes": probes,
             "trusted": trusted,
@@ -155,9 +159,13 @@ class LocalProbeClient(ProbeClient, AbstractContextManager["LocalProbeClient"]):
     def __init__(self, user: int | None = None) -> None:
         super().__init__()
         self._server, server_end = multiprocessing.Pipe()
+        folder = tempfile.mkdtemp(prefix="rankzero-probes-")
+        self._remove_folder = weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        if user is not None:
+            os.chown(folder, user, user)
         environment = {name: value for name, value in os.environ.items() if user is None or name in ENVIRONMENT}
         self._process = subprocess.Popen(
-            [sys.executable, "-u", "-m", "rankzero.exercises.probes.probe_server", str(server_end.fileno())],
+            [sys.executable, "-u", "-m", "rankzero.exercises.probes.probe_server", str(server_end.fileno()), folder],
             pass_fds=(server_end.fileno(),),
             env={**environment, "OMP_NUM_THREADS": "1", "TORCH_CPP_LOG_LEVEL": "FATAL"},  # c10d's errors are in replies
             user=user,
@@ -172,6 +180,7 @@ class LocalProbeClient(ProbeClient, AbstractContextManager["LocalProbeClient"]):
         self._server.close()
         self._process.kill()  # an orderly exit of torch would take half a second
         self._process.wait()
+        self._remove_folder()
 
     def wait(self) -> None:
         """Waits until the server is ready. ProbeServerError if the server ends before it is ready."""

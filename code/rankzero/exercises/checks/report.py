@@ -16,6 +16,7 @@ class Result:
     text: str = ""  # a sentence about the mistake
     printed: str = ""  # the beginning of the output of the learner's code
     todo: bool = False  # whether it failed because a function is not written yet
+    needs: str = ""  # the exercise whose function is missing from the file, so that the check could not run
 
 
 @dataclass(frozen=True)

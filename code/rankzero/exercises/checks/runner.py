@@ -1,6 +1,7 @@
 """Runner: the verdicts of an exercise's checks on a learner's file, and the diagnosis of the failed checks."""
 
 import random
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +15,11 @@ from rankzero.exercises.checks.probe_client import BLOCKED_BY_TIMEOUT, ProbeClie
 from rankzero.exercises.checks.report import Diagnosis, Report, Result
 from rankzero.exercises.probes.answers import Answers
 from rankzero.exercises.probes.argument_notes import note_text
+from rankzero.exercises.probes.loader import with_period
+from rankzero.exercises.probes.probe_process import MISSING
+
+UNKNOWN_NAME = re.compile(r"NameError: name '(\w+)' is not defined")
+CALLED = re.compile(r"which called line \d+, in (\w+)|line \d+, in (\w+), called from line")  # see loader.error_text
 
 
 def new_seed() -> int:
@@ -80,6 +86,7 @@ class _Run:
     blocked: dict[str, str] = field(default_factory=dict)  # by check that requires a failed check: the reason
     late: set[str] = field(default_factory=set)  # checks that ran out of time, or that require such a check
     todo: set[str] = field(default_factory=set)  # checks of functions that are not written
+    needs: dict[str, str] = field(default_factory=dict)  # by check: the exercise of a missing function that it calls
     read: dict[str, set[str]] = field(default_factory=dict)  # by check: the answers that its judge read
 
     def ask(self, exercise: Exercise, check: Check) -> Reply:
@@ -93,8 +100,8 @@ class _Run:
             status, text, printed = self._verdict(exercise, check)
             self.status[check.name] = status
             points = check.points if status == "pass" else 0
-            todo = check.name in self.todo
-            yield Result(check.name, exercise.name, status, points, check.points, text, printed, todo)
+            todo, needs = check.name in self.todo, self.needs.get(check.name, "")
+            yield Result(check.name, exercise.name, status, points, check.points, text, printed, todo, needs)
 
     def _verdict(self, exercise: Exercise, check: Check) -> tuple[str, str, str]:
         """Returns the status, the text, and the output that the learner's code printed."""
@@ -116,14 +123,49 @@ class _Run:
         if reply.status in ("timeout", "skipped"):
             self.late.add(check.name)
         if reply.status == "todo":
-            self.todo.add(check.name)
+            if reply.cause == MISSING:  # nobody deletes a stub on purpose
+                self.blocked[check.name] = reply.text
+            else:
+                self.todo.add(check.name)
             return "fail", reply.text or f"{exercise.name} is not written yet.", reply.printed
         if missing:
             return "skipped", reason, ""
+        if reply.status == "error" and (reason := self._missing_function(check, reply) or self._cause(check, reply)):
+            return "skipped", reason, reply.printed
+        if reply.status == "error" and reply.notes:
+            return reply.status, self._with_notes(reply.text, exercise, check, reply), reply.printed
         if reply.status != "answered":
             return reply.status, reply.text, reply.printed
         failure = self._judge(exercise, check, reply)
         return "fail" if failure else "pass", failure or "", reply.printed
+
+    def _missing_function(self, check: Check, reply: Reply) -> str:
+        """Returns why the check is blocked if the code failed because another exercise's function is missing, or ''."""
+        unknown = UNKNOWN_NAME.search(reply.text)
+        if not unknown or not self.run_required:
+            return ""
+        for exercise in exercises_of(self.lab):
+            if unknown[1] in exercise.functions:
+                of_function = self.ask(exercise, exercise.checks[0])
+                if (of_function.status, of_function.cause) == ("todo", MISSING):
+                    self.needs[check.name] = exercise.name
+                    self.blocked[check.name] = of_function.text
+                    return self.blocked[check.name]
+        return ""
+
+    def _cause(self, check: Check, reply: Reply) -> str:
+        """Returns why the check is blocked if the error is in another exercise's function, which fails too; or ''."""
+        called = CALLED.search(reply.text)
+        if not called or not self.run_required:
+            return ""
+        for exercise in exercises_of(self.lab):
+            if (called[1] or called[2]) in exercise.functions:
+                failing = next((each.name for each in exercise.checks if self._status(each.name) != "pass"), "")
+                if failing:
+                    self.needs[check.name] = exercise.name
+                    self.blocked[check.name] = f"blocked until {self._says(failing)}"
+                    return self.blocked[check.name]
+        return ""
 
     def _status(self, name: str) -> str:
         """Returns the status of a required check, which may be of an exercise that nobody asked to check."""
@@ -152,8 +194,14 @@ class _Run:
         self.read[check.name] = answers.names
         if not failure:
             return None
-        sentence, *source = failure.split("\n", 1)
-        return "\n".join([sentence + note_text(reply.notes - reference.notes), *source])
+        return self._with_notes(failure, exercise, check, reply)
+
+    def _with_notes(self, text: str, exercise: Exercise, check: Check, reply: Reply) -> str:
+        """Returns the text with sentences on what the learner's functions did and the reference's did not."""
+        reference = self.trusted_client.ask(self.lab, self.lab.reference, exercise, check, self.seed)
+        sentence, *source = text.split("\n", 1)
+        notes = note_text(reply.notes - reference.notes, sentence)
+        return "\n".join([with_period(sentence) + notes if notes else sentence, *source])
 
     def explain(self, exercise: Exercise) -> list[KnownWrong]:
         """Returns the known-wrong solutions that reply as the learner's code does, on the same inputs."""

@@ -1,20 +1,27 @@
-"""Argument notes: what a learner's functions did to their arguments, which explains answers that a judge refuses.
+"""Argument notes: what a learner's functions did to their arguments, or that they returned None, to explain a failure.
 
-A note is 'function argument kind'. A note that the reference's code gives as well is part of the contract.
+A note is 'function argument kind', with a dash for the argument of a function that returned None. A note that the
+reference's code gives as well is part of the contract.
 """
 
 import functools
 import inspect
 import re
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from types import FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
 
+from rankzero.exercises.probes.loader import NONE_CALLED
+
 MOST_BYTES = 2**20  # of an array that is compared
 SENTENCES = {
     "changed": "{0} changed its argument `{1}`, which is the caller's.",
+    "nothing": "{0} returned None: is a `return` missing?",
+    "no function": "{0} returned None instead of a function: is a `return` missing, or is the function called where it "
+    "is returned, as in `return f()`?",
     "exhausted": "{0} read the iterator `{1}` again after its end: it gives its items once, so keep list({1}) first.",
 }
 NOTES: set[str] = set()  # of the running probe, in its process and in each rank
@@ -36,12 +43,15 @@ class _Once(Iterator[Any]):
             raise
 
 
+_Once.__name__ = _Once.__qualname__ = "generator"  # the type that Python's errors name
+
+
 def _state(value: Any) -> Any:
-    """Returns what differs after a change in place: a tensor's version, an array's bytes, a container's items."""
+    """Returns what differs after a change: a tensor's version and dtype, an array's bytes, a container's items."""
     from rankzero.exercises.probes.untrusted_values import is_tensor  # imports torch; the checking process has none
 
     if is_tensor(value):
-        return None if value.is_inference() else value._version
+        return None if value.is_inference() else (value._version, str(value.dtype))  # .data changes no version
     if type(value) is np.ndarray and value.dtype != object and value.nbytes <= MOST_BYTES:
         return value.tobytes()
     if type(value) in (list, tuple):
@@ -64,7 +74,10 @@ def _watched(function: FunctionType) -> Callable[..., Any]:
                 bound.arguments[name] = _Once(value, functools.partial(NOTES.add, note))
         before = [(name, value, _state(value)) for name, value in bound.arguments.items()]
         try:
-            return function(*bound.args, **bound.kwargs)
+            value = function(*bound.args, **bound.kwargs)
+            if value is None:
+                NOTES.add(f"{function.__name__} - nothing")
+            return value
         finally:
             changed = {f"{function.__name__} {name} changed" for name, value, state in before if _state(value) != state}
             NOTES.update(changed)
@@ -79,9 +92,24 @@ def watch_arguments(learner: ModuleType, names: Sequence[str]) -> None:
             setattr(learner, name, _watched(function))
 
 
-def note_text(notes: frozenset[str]) -> str:
-    """Returns sentences about notes, each after a space. Whatever has another form than a note is left out."""
-    found = (re.fullmatch(r"(\w{1,40}) (\w{1,40}) (\w+)", note, re.ASCII) for note in sorted(notes)[:3])
+def nothing_text(error: BaseException) -> str:
+    """Returns a sentence, after a period, about a function that returned None, if the check's own code met the None."""
+    frames = traceback.extract_tb(error.__traceback__)
+    if "NoneType" not in str(error) or any(frame.filename == __file__ for frame in frames):
+        return ""
     return "".join(
-        f" {SENTENCES[match[3]].format(*match.groups())}" for match in found if match and match[3] in SENTENCES
+        f".{note_text(frozenset({note}), str(error))}" for note in sorted(NOTES)[:1] if note.endswith(" nothing")
+    )
+
+
+def note_text(notes: frozenset[str], error: str = "") -> str:
+    """Returns sentences about notes, each after a space. Whatever has another form than a note is left out.
+
+    `error` is the error that the notes are to explain.
+    """
+    found = (re.fullmatch(r"(\w{1,40}) (\w{1,40}|-) (\w+)", note, re.ASCII) for note in sorted(notes)[:3])
+    kinds = {"nothing": "no function"} if NONE_CALLED in error else {}
+    sentences = {kind: SENTENCES[kinds.get(kind, kind)] for kind in SENTENCES}
+    return "".join(
+        f" {sentences[match[3]].format(*match.groups())}" for match in found if match and match[3] in sentences
     )

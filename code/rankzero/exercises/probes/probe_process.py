@@ -4,6 +4,7 @@ import os
 import resource
 import signal
 import sys
+import tempfile
 from bdb import BdbQuit
 from collections.abc import Callable
 from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR
@@ -19,18 +20,23 @@ from rankzero.exercises.probes.loader import (
     error_text,
     load,
     loop_around,
+    numbered_lines,
     source_line,
 )
 from rankzero.exercises.probes.tamper_check import TamperCheck, tamper_text
 
 MEMORY_BYTES = 4 * 2**30  # that a probe may allocate beyond the memory inherited from the server
 FILE_BYTES = 256 * 2**20
+MISSING = "missing"  # cause of the reply for a function that is not in the file
 READY = "ready"  # status of the first line, sent before the learner's file is loaded
 TAMPER_CHECK: TamperCheck | None = None  # made by the probe server before it forks: making it takes longer than a probe
 
 
-def run_probes(request: dict[str, Any], token: str, result: int, printed: int) -> NoReturn:
-    """Runs the probes, writes replies, and ends without the interpreter's clean-up, which a learner can hook."""
+def run_probes(request: dict[str, Any], token: str, result: int, printed: int, folder: str) -> NoReturn:
+    """Runs the probes, writes replies, and ends without the interpreter's clean-up, which a learner can hook.
+
+    Each probe begins in an empty working folder inside `folder`.
+    """
     probe_pid = os.getpid()
 
     def send(reply: dict[str, Any]) -> None:
@@ -47,9 +53,17 @@ def run_probes(request: dict[str, Any], token: str, result: int, printed: int) -
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         sys.breakpointhook = _no_debugger
         _limit(request["seconds"] * len(request["probes"]))
-        _answer(request, send)
+        _answer(request, send, folder)
     finally:
         os._exit(0)
+
+
+def new_folder(parent: str = ".") -> str:
+    """Returns the path of a new folder in `parent`, or `parent` where none can be made: its disk may be full."""
+    try:
+        return tempfile.mkdtemp(dir=os.path.abspath(parent))
+    except OSError:
+        return parent
 
 
 def _no_debugger(*_: object, **__: object) -> NoReturn:
@@ -60,19 +74,27 @@ def _set_alarm(request: dict[str, Any], file: Path, send: Callable[..., None], l
     """After the request's seconds, the process replies with the line of `file` that is running, and ends."""
 
     def on_alarm(_: int, frame: FrameType | None) -> None:
-        while frame and frame.f_code.co_filename != str(file):
-            frame = frame.f_back
-        place = f"; {file.name}, line {frame.f_lineno} was running" if frame else ""
-        loop = loop_around(file, frame.f_lineno) if frame else 0
+        lines = _lines_of(file, frame)
+        loop = next((loop for line in lines if (loop := loop_around(file, line))), 0)
+        place = f"; {file.name}, line {lines[0]} was running" if lines else ""
         place += f", in the loop that begins in line {loop}" if loop else ""
         advice = ". Move slow code below `if __name__ == '__main__':`." if loading else ""
         text = f"{'not loaded' if loading else 'no answer'} after {request['limit']:g} s{place}{advice}"
-        text += source_line(file, frame.f_lineno) if frame else ""
+        text += numbered_lines(file, [*lines[:1], *[loop] * (loop > 0)])
         send({"status": "timeout", "text": text, "cause": "no answer", "loading": loading})
         os._exit(0)
 
     signal.signal(signal.SIGALRM, on_alarm)
     signal.setitimer(signal.ITIMER_REAL, request["seconds"])
+
+
+def _lines_of(file: Path, frame: FrameType | None) -> list[int]:
+    """Returns the lines of `file` in the frame and in its callers, from the innermost."""
+    lines = []
+    while frame:
+        lines += [frame.f_lineno] if frame.f_code.co_filename == str(file) else []
+        frame = frame.f_back
+    return lines
 
 
 def _limit(seconds: float) -> None:
@@ -84,7 +106,7 @@ def _limit(seconds: float) -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
-def _answer(request: dict[str, Any], send: Callable[[dict[str, Any]], None]) -> None:
+def _answer(request: dict[str, Any], send: Callable[[dict[str, Any]], None], folder: str) -> None:
     from rankzero.exercises.probes import argument_notes, rank_probes
 
     file, loaded_seed = Path(request["file"]), None
@@ -93,6 +115,7 @@ def _answer(request: dict[str, Any], send: Callable[[dict[str, Any]], None]) -> 
     except LoadError as error:  # an error in the lab's file, not in the learner's file
         send({"status": "broken", "text": str(error)})
         return
+    rank_probes.LEARNER = (file, tuple(request["functions"]))
     tamper_check = TAMPER_CHECK or TamperCheck()
     tamper_check.add("the probes", probes)
     if not request.get("trusted"):
@@ -101,6 +124,7 @@ def _answer(request: dict[str, Any], send: Callable[[dict[str, Any]], None]) -> 
     unchanged, text = tamper_check.comparison(), tamper_text
     send({"status": READY})
     for name, seed in request["probes"]:
+        os.chdir(new_folder(folder))
         if seed != loaded_seed:
             _set_alarm(request, file, send, loading=True)
             try:
@@ -119,7 +143,7 @@ def _answer(request: dict[str, Any], send: Callable[[dict[str, Any]], None]) -> 
             send(refused)
             continue
         argument_notes.NOTES.clear()
-        reply = _probe(getattr(probes, name), learner, seed, file)
+        reply = _probe(getattr(probes, name), learner, seed, file, request)
         reply["notes"] = "\n".join(sorted(argument_notes.NOTES))
         if not (intact := unchanged()):
             reply = {"status": "error", "text": text(file.name, tamper_check.changed())}
@@ -142,12 +166,13 @@ def _refusal(learner: ModuleType, name: str, file: Path) -> dict[str, Any] | Non
     elif name in vars(learner):
         problem = f"is of type {type(function).__name__}: define it as a function again"
     else:
-        return {"status": "todo", "text": f"{name} is missing from {file.name}: put its `def` line back."}
+        text = f"{name} is missing from {file.name}: put its `def` line back."
+        return {"status": "todo", "text": text, "cause": MISSING}
     line = binding_line(file, name)
     return {"status": "error", "text": f"{file.name}, line {line}: {name} {problem}.{source_line(file, line)}"}
 
 
-def _probe(probe: Any, learner: ModuleType, seed: int, file: Path) -> dict[str, Any]:
+def _probe(probe: Any, learner: ModuleType, seed: int, file: Path, request: dict[str, Any]) -> dict[str, Any]:
     import torch
 
     from rankzero.errors import out_of_memory
@@ -166,4 +191,5 @@ def _probe(probe: Any, learner: ModuleType, seed: int, file: Path) -> dict[str, 
         return {"status": status, "text": failure_text(str(error), file), "cause": error.cause}
     except BaseException as error:
         status = "oom" if out_of_memory(error) else "error"
-        return {"status": status, "text": error_text(error, file), "cause": cause_text(error)}
+        text = error_text(error, file, request["functions"], request["others"])
+        return {"status": status, "text": text, "cause": cause_text(error)}

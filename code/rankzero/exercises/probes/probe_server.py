@@ -2,24 +2,31 @@
 
 One server process imports torch once. For each request it forks a child (probe_process.py), which loads the learner's
 file again and runs the probes of the request, and supervises it (supervisor.py). Nothing that a learner's file does to
-its process outlives the request, and the next one starts in milliseconds. The server itself runs no tensor operation:
-a fork is safe only while torch has not started its threads.
+its process outlives the request, and the next one starts in milliseconds. What a lab's probes import, such as torch's
+compiler, is imported at the first request of the lab. The server itself runs no tensor operation: a fork is safe only
+while torch has not started its threads.
 
-Run as `python -u -m rankzero.exercises.probes.probe_server CONNECTION_FD` by LocalProbeClient (checks/).
+Run as `python -u -m rankzero.exercises.probes.probe_server CONNECTION_FD WORKING_FOLDER` by LocalProbeClient (checks/).
 """
 
+import ast
 import gc
 import importlib
 import json
+import os
 import signal
 import sys
 from contextlib import suppress
 from multiprocessing.connection import Connection
+from pathlib import Path
 
 from rankzero.exercises.probes import probe_process
+from rankzero.exercises.probes.loader import compiled
 from rankzero.exercises.probes.supervisor import run_supervised
 from rankzero.exercises.probes.tamper_check import TamperCheck
 from rankzero.learn.machine.lazy_dynamo import import_dynamo_lazily
+
+_IMPORTED: set[Path] = set()  # the probes whose modules are imported
 
 
 def warm_up() -> None:
@@ -40,6 +47,31 @@ def warm_up() -> None:
     gc.freeze()  # a collection in a child would go through all modules, and copy their pages
 
 
+def import_modules_of(probes: Path) -> None:
+    """Imports the modules that a lab's probes import at their top, which takes seconds for torch's compiler.
+
+    The probes themselves are not run, nor modules of this library: each child runs them, and may change torch by it.
+    """
+    if probes in _IMPORTED:
+        return
+    _IMPORTED.add(probes)
+    with suppress(OSError, SyntaxError, ValueError, ImportError):  # the child that loads the probes reports the error
+        source = probes.read_bytes()
+        compiled(source, str(probes))
+        for node in ast.parse(source).body:
+            names = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            for name in names:
+                if name and not name.startswith("rankzero"):
+                    importlib.import_module(name)
+    if compiler := sys.modules.get("torch._dynamo.mutation_guard"):
+        # The first compilation changes nn.Module and torch.optim: here, so that the tamper check finds no change later.
+        compiler.install_generation_tagging_init()
+        sys.modules["torch._dynamo.eval_frame"].TorchPatcher.patch()
+        probe_process.TAMPER_CHECK = TamperCheck()
+    gc.freeze()
+
+
 def serve(client: Connection) -> None:
     """Replies to requests until the client closes its end."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the client handles Ctrl-C, and ends this process
@@ -47,9 +79,12 @@ def serve(client: Connection) -> None:
     with suppress(EOFError, ConnectionError):  # the client is gone
         client.send_bytes(b"ready")
         while True:
-            reply = run_supervised(json.loads(client.recv_bytes()), close_fds=(client.fileno(),))
+            request = json.loads(client.recv_bytes())
+            import_modules_of(Path(request["probes_file"]))
+            reply = run_supervised(request, close_fds=(client.fileno(),), client=client.fileno())
             client.send_bytes(json.dumps(reply).encode())
 
 
 if __name__ == "__main__":
+    os.chdir(sys.argv[2])
     serve(Connection(int(sys.argv[1])))

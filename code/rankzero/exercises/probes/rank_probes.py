@@ -12,14 +12,16 @@ from typing import Any, NoReturn
 
 import torch._C._distributed_c10d as c10d
 
-from rankzero.exercises.probes.argument_notes import NOTES
-from rankzero.exercises.probes.loader import with_source_lines
+from rankzero.exercises.probes.argument_notes import NOTES, nothing_text
+from rankzero.exercises.probes.loader import called_none_text, caller_text, with_source_lines
 from rankzero.exercises.probes.tamper_check import TamperCheck, tamper_text
 from rankzero.exercises.probes.time_limits import stretched
 from rankzero.learn.distributed.rank import COLLECTIVE_SECONDS
+from rankzero.learn.distributed.rank_failures import MISSED, NO_END
 from rankzero.learn.distributed.world import WorldError, WorldTimeoutError, run_world
 
 SECONDS = 3.0  # ten times as long as a correct solution takes
+LEARNER: tuple[Path, tuple[str, ...]] | None = None  # the file, and the functions of the exercise under check
 TAMPER_CHECK: TamperCheck | None = None  # made in the probe's process, before the learner's file is loaded
 # Methods of a group's backend. torch calls them through its dispatcher, where CollectiveCounter counts bytes.
 COMMUNICATE = (
@@ -109,7 +111,14 @@ def run_on_ranks(
         if check is None:
             return function(*args), NOTES
         unchanged = check.comparison()
-        value = function(*args)  # may change the check, but nothing in this frame
+        try:
+            value = function(*args)  # may change the check, but nothing in this frame
+        except Exception as error:
+            if isinstance(error, TypeError | AttributeError):
+                error.args = (f"{error}{nothing_text(error) or called_none_text(error)}",)
+            if LEARNER and (caller := caller_text(error, *LEARNER)):
+                error.add_note(caller)
+            raise
         if not unchanged():
             raise RuntimeError(tamper_text("the code", check.changed()))
         return value, NOTES
@@ -132,9 +141,10 @@ def failure_text(text: str, file: Path) -> str:
 
     Ranks that fail for the same reason are one line.
     """
-    text = re.sub(r" \(probes\.py, line \d+, in \w+\)", "", text)
+    text = re.sub(r" \(probes\.py, line \d+, in [^)]*\)", "", text)
     text = re.sub(r"(at )?probes\.py, line \d+, in \w+", "in the check, outside of your code", text)
     text = text.replace("SystemExit: None", "called sys.exit()")
+    text = _without_waiting_ranks(text)
     ranks = [re.fullmatch(r"\s*rank \d+(?: of (\d+))?: (.*)", line) for line in text.splitlines()]
     if (
         len(ranks) > 1
@@ -144,3 +154,20 @@ def failure_text(text: str, file: Path) -> str:
     ):
         text = f"each of {len(ranks)} ranks: {ranks[0][2]}"
     return with_source_lines(text, file)
+
+
+def _without_waiting_ranks(text: str) -> str:
+    """Returns a world's report with one line for all ranks that only waited for the rank that failed."""
+    lines = text.splitlines()
+    waits = [re.match(rf"\s*rank (\d+): {MISSED} (\d+){NO_END}", line) for line in lines]
+    waiting = [match for match in waits if match]
+    if not waiting:
+        return text
+    *numbers, last = [match[1] for match in waiting]
+    who = f"Ranks {', '.join(numbers)} and {last}" if numbers else f"Rank {last}"
+    if len(waiting) == len(lines) - 1 > 1:
+        who = "The other ranks"
+    failed = [line for line, match in zip(lines, waits, strict=True) if not match]
+    if not any(", line " in line for line in failed):  # the lines at which the others wait are all that is known
+        return text
+    return "\n".join([*failed, f"{who} waited for rank {waiting[0][2]}."])

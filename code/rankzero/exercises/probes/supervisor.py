@@ -5,6 +5,7 @@ import math
 import os
 import secrets
 import selectors
+import shutil
 import signal
 import time
 from collections.abc import Callable
@@ -14,7 +15,7 @@ from typing import Any, Self
 
 from rankzero.exercises.probes.answers import MAX_BYTES, has_too_many_values
 from rankzero.exercises.probes.loader import MAX_TEXT
-from rankzero.exercises.probes.probe_process import READY, run_probes
+from rankzero.exercises.probes.probe_process import READY, new_folder, run_probes
 
 REPLY_BYTES = 4 * 2**20  # of all replies to one request together; the labs' probes send a tenth of that
 PRINT_BYTES, PRINT_LINES, PRINT_COLUMNS = 16384, 12, 200  # of a learner's printed text that are kept
@@ -29,30 +30,39 @@ def run_supervised(
     close_fds: tuple[int, ...],
     memory_excess: MemoryExcess | None = None,
     namespace_init: bool = False,
+    client: int | None = None,
 ) -> dict[str, Any]:
     """Forks a child that runs the request's probes, and supervises it. The child closes `close_fds` first.
+
+    If the process at the other end of the socket `client` ends, the child is killed at once.
 
     Returns {"trouble": the reason} if the child ended before it ran a line of the learner's file. Otherwise:
     `replies`: the probes' replies, up to a probe that hangs or dies. `printed`: the text that the child printed. `cpu`:
     CPU seconds of the child and the processes that it waited for. `delay`: if the child was late, seconds that its
     processes were ready to run while others had the cores.
 
+    The child works in a new folder inside this process's working folder; the folder is removed afterwards.
+
     With `namespace_init`, this process is the first of a process namespace: every other process in the namespace
     belongs to the child, and is killed with it.
     """
     (result, result_in), (printed, printed_in) = os.pipe(), os.pipe()
     token = secrets.token_hex(16)  # a line without the token is not from the probe
+    folder = new_folder()
     child = os.fork()
     if child == 0:
         for fd in (result, printed, *close_fds):
             os.close(fd)
-        run_probes(request, token, result_in, printed_in)
+        run_probes(request, token, result_in, printed_in, folder)
     os.close(result_in)
     os.close(printed_in)
     with _PrintedText(printed) as prints, _ReplyLines(result, token.encode()) as lines:
-        stopped = _read_replies(lines, prints, request, memory_excess)
+        stopped = _read_replies(lines, prints, request, memory_excess, client)
         delay = _wait_for_cores(child, namespace_init) if stopped == "late" else 0.0
         cpu, exit_status = _kill(child, namespace_init)
+        if folder != ".":
+            with suppress(RecursionError):  # a learner's code may put folders into folders
+                shutil.rmtree(folder, ignore_errors=True)
         probes = request["probes"]
         replies = [reply for line in lines.complete if (reply := _parse_reply(line))][: len(probes) + 1]
         first = replies.pop(0) if replies else {"status": READY if stopped else "", "text": "their process ended"}
@@ -195,17 +205,25 @@ class _ReplyLines(_Pipe):
 
 
 def _read_replies(
-    lines: _ReplyLines, prints: _PrintedText, request: dict[str, Any], memory_excess: MemoryExcess | None
+    lines: _ReplyLines,
+    prints: _PrintedText,
+    request: dict[str, Any],
+    memory_excess: MemoryExcess | None,
+    client: int | None,
 ) -> str:
-    """Reads all replies and returns ''; or stops early, returning 'late' or a sentence about memory or bytes."""
+    """Reads all replies and returns ''; or stops early, returning 'late' or a sentence about memory, bytes, client."""
     seconds, probes = request["seconds"] + GRACE_S, len(request["probes"])
     last = time.monotonic() + request.get("total", probes * seconds)
     deadline, replies = min(last, time.monotonic() + seconds), 0
     with selectors.DefaultSelector() as selector:
         selector.register(lines.fd, selectors.EVENT_READ, lines)
         selector.register(prints.fd, selectors.EVENT_READ, prints)
+        if client is not None:  # which sends nothing before the replies: its end becomes readable when it is closed
+            selector.register(client, selectors.EVENT_READ)
         while (remaining := deadline - time.monotonic()) > 0:
             for key, _ in selector.select(min(remaining, MEMORY_CHECK_S) if memory_excess else remaining):
+                if key.fd == client:
+                    return "nobody waits for the answers"
                 more = key.data.read()
                 if key.fd == prints.fd and not more:
                     selector.unregister(prints.fd)

@@ -54,6 +54,12 @@ def kind_text(value: Any) -> str:
     return f"an {name}" if name[:1] in ("i", "a", "o") else f"a {name}"
 
 
+def described(value: Any, length: int = 60) -> str:
+    """Returns the value's type and text, such as 'a list, [1.5, 2.5]'; an ellipsis ends what is longer."""
+    text = f"{kind_text(value)}, {value!r}"
+    return text if len(text) <= length else f"{text[: length - 1]}…"
+
+
 def plain_numbers(values: Any) -> list[Any] | None:
     """Returns `plain_number` of each item of a list; None for anything else."""
     return [plain_number(value) for value in values] if type(values) is list else None

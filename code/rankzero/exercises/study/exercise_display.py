@@ -37,6 +37,7 @@ def needs(exercise: Exercise, results: Sequence[Result]) -> list[str]:
     """Returns the names of the other exercises on which the exercise's blocked checks depend."""
     blocked = {result.check for result in results if result.status == "skipped"}
     required = [name.split("/")[0] for check in exercise.checks if check.name in blocked for name in check.requires]
+    required += [result.needs for result in results if result.needs]
     return list(dict.fromkeys(name for name in required if name != exercise.name))
 
 
@@ -78,7 +79,8 @@ def failure_lines(
         elif not short:
             lines += _checks(groups[kind], says, width, first[0].text if first and form < 3 else None)
     of_first = [diagnosis for diagnosis in diagnoses if first and first[0].check in diagnosis.fails]
-    for diagnosis in (diagnosis for diagnosis in diagnoses if form < 3 and diagnosis not in of_first):
+    # Where the first failure has no diagnosis, that of a later one often describes a consequence.
+    for diagnosis in (each for each in diagnoses if form < 3 and of_first and each not in of_first):
         lines += _diagnosis(diagnosis, width)
     lines += _printed(results, width, PRINTED.get(form))
     lines += _checks(first, says, width)

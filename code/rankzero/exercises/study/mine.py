@@ -1,10 +1,12 @@
 """Run with the learner's functions: the same training by the starter and by the learner, and both loss curves."""
 
 import math
+import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,7 @@ from rankzero.exercises.checks.check import Exercise, exercises_of
 from rankzero.exercises.checks.probe_client import LocalProbeClient
 from rankzero.exercises.checks.runner import check_file, new_seed
 from rankzero.exercises.study.starter_process import read_adapter
+from rankzero.learn.runs import quiet_start
 from rankzero.learn.runs.plots import plot_losses, read_log
 from rankzero.learn.runs.run_folder import new_run_folder
 
@@ -105,22 +108,19 @@ def run_both(lab: Lab, file: Path, arguments: Sequence[str], say: Callable[[str]
     """Trains with the starter's functions, then with those of `file`; says the curves; returns the exit code.
 
     The exit code is 0 if the curves are equal within rounding, 1 if they part, and a run's own if that run was
-    stopped or took no step. UserError for options that would make the runs start differently.
+    stopped or took no step. `arguments` are those that `starter_options` returns.
     """
-    for option in ("--resume", "--checkpoint"):
-        if any(argument.split("=")[0] == option for argument in arguments):
-            raise UserError(f"--mine trains twice from the beginning: leave {option} out.")
     adapter = read_adapter(lab)
-    arguments, out = _without_out([*adapter.OPTIONS, *arguments])
+    arguments, out = _without_out(arguments)
     folder = new_run_folder(out, f"lab-{lab.number}-mine")
     losses: dict[str, tuple[float, ...]] = {}
     programs = (
-        [str(lab.starter)],
+        [quiet_start.__file__, str(lab.starter)],
         ["-m", "rankzero.exercises.study.starter_process", lab.number, str(file)],
     )
     for name, program in zip(NAMES, programs, strict=True):
         say(f"{name}: {lab.starter.name} {' '.join(arguments)}")
-        code = _run([*program, *arguments, "--out", str(folder / name)], say)
+        code = _run([*program, *arguments, "--out", str(folder / name)], say, getattr(adapter, "PROGRESS", ()))
         losses[name] = _losses(folder / name)
         if not losses[name] or code in (130, 143) or (code and name == NAMES[0]):
             return code or 1
@@ -130,7 +130,24 @@ def run_both(lab: Lab, file: Path, arguments: Sequence[str], say: Callable[[str]
     return code or (0 if curves.is_equal else 1)
 
 
-def _without_out(arguments: list[str]) -> tuple[list[str], Path]:
+def starter_options(lab: Lab, arguments: Sequence[str]) -> list[str]:
+    """Returns the starter's options for both runs: those of the lab's `mine.py` that `arguments` do not set, and these.
+
+    UserError for an option that would make the runs start differently, and for a lab without a `mine.py`.
+    """
+    given = [argument.split("=")[0] for argument in arguments if argument.startswith("--") and argument != "--"]
+    for option in ("--resume", "--checkpoint"):
+        if option in given:
+            raise UserError(f"--mine trains twice from the beginning: leave {option} out.")
+    defaults, taken = [], True
+    for word in read_adapter(lab).OPTIONS:
+        if word.startswith("--"):  # the words after it are its values
+            taken = not any(word.startswith(name) for name in given)  # argparse takes the beginning of a name, too
+        defaults += [word] * taken
+    return [*defaults, *arguments]
+
+
+def _without_out(arguments: Sequence[str]) -> tuple[list[str], Path]:
     """Returns the options without --out, and its value."""
     rest, out = [], Path("runs")
     given = iter(arguments)
@@ -143,21 +160,49 @@ def _without_out(arguments: list[str]) -> tuple[list[str], Path]:
     return rest, out
 
 
-def _run(command: list[str], say: Callable[[str], None]) -> int:
+def _run(command: list[str], say: Callable[[str], None], progress: tuple[str, ...]) -> int:
     """Runs a Python command, says its lines of progress and why it stops early; returns the exit code.
 
+    Lines of progress begin with "step ", or with one of `progress`.
     The command gets Ctrl-C from the terminal, and SIGTERM from here: it may finish its step.
     """
-    with subprocess.Popen([sys.executable, "-u", *command], stdout=subprocess.PIPE, text=True) as process:
+    with (
+        subprocess.Popen([sys.executable, "-u", *command], stdout=subprocess.PIPE, text=True) as process,
+        _signals_left_to(process),
+    ):
         assert process.stdout
-        before = signal.signal(signal.SIGTERM, lambda number, frame: process.send_signal(number))
-        try:
-            for line in process.stdout:
-                if line.startswith(("step ", "Stopped by ")):
-                    say(f"  {line.rstrip()}")
-        finally:
-            signal.signal(signal.SIGTERM, before)
-    return process.returncode
+        for line in process.stdout:
+            if line.startswith(("step ", *progress)):
+                say(f"  {line.rstrip()}")
+            elif line.startswith("Stopped by "):
+                stop = line.partition(", which is saved")[0]
+                say(f"\n{stop}. The curves are not compared: --mine needs two whole runs.")
+    code = process.returncode
+    return code if code >= 0 else 128 - code  # as a shell reports a signal
+
+
+@contextmanager
+def _signals_left_to(process: "subprocess.Popen[str]") -> Iterator[None]:
+    """Sends SIGTERM on to the process, and leaves Ctrl-C, which the process gets too, to the process.
+
+    The first Ctrl-C is answered at once: a step may take half a minute.
+    """
+    answered = False
+
+    def answer(number: int, frame: object) -> None:
+        nonlocal answered
+        if not answered:  # the file descriptor, because the signal may come while a line is printed
+            os.write(2, b"\nCtrl-C: the run stops after its step; a second Ctrl-C stops it at once.\n")
+        answered = True
+
+    before = {signal.SIGTERM: signal.signal(signal.SIGTERM, lambda number, frame: process.send_signal(number))}
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        before[signal.SIGINT] = signal.signal(signal.SIGINT, answer)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _losses(folder: Path) -> tuple[float, ...]:

@@ -2,10 +2,12 @@
 
 import itertools
 from dataclasses import replace
+from pathlib import Path
 
 from rich.console import Console
 from rich.text import Text
 
+from rankzero.curriculum import path_from_here
 from rankzero.exercises.checks.check import Exercise
 from rankzero.exercises.checks.escape_text import escape_report
 from rankzero.exercises.checks.report import Report, Result
@@ -28,7 +30,7 @@ def show(report: Report, exercises: tuple[Exercise, ...], console: Console) -> N
 
     First a line for each exercise, then details; the exercise that fails first is the last: no scrolling to read it.
     """
-    report = escape_report(report)
+    report = _named_from_here(report)
     print_lines(_beginning(report, exercises, console.width), console)
     for exercise in reversed(_detailed(report, exercises)):
         print_lines([Text(), *_failure(report, exercise, console.width)], console)
@@ -41,7 +43,7 @@ def show_on_screen(
 
     `options` are those of the command that shows what is left out, besides the seed.
     """
-    report = escape_report(report)
+    report = _named_from_here(report)
     width = console.width
     short_name = report.file if len(report.file) <= NAME_COLUMNS else f"…{report.file[-NAME_COLUMNS:]}"
     named = replace(report, file=short_name)
@@ -58,6 +60,11 @@ def show_on_screen(
         else:  # a screen of few rows, or an exercise that says very much
             lines = [*note, *_failure(report, detailed[0], width, form)]
     print_lines(lines[:rows], console)
+
+
+def _named_from_here(report: Report) -> Report:
+    """Returns the report, escaped, with the file's path from the current folder."""
+    return escape_report(replace(report, file=path_from_here(Path(report.file))))
 
 
 def _results(report: Report, exercise: Exercise) -> list[Result]:
@@ -108,11 +115,15 @@ def _failure(report: Report, exercise: Exercise, width: int, form: int = 0) -> l
     return [heading, *failure_lines(exercise, _results(report, exercise), diagnoses, width, form)]
 
 
-def show_list(exercises: tuple[Exercise, ...], points: dict[str, int], console: Console) -> None:
-    """Prints one line for each exercise: its points, minutes and difficulty."""
+def show_list(
+    exercises: tuple[Exercise, ...], points: dict[str, int], console: Console, report: Report | None = None
+) -> None:
+    """Prints one line for each exercise: its state (by the report, if any), its points, minutes and difficulty."""
     for exercise in exercises:
         earned = points.get(exercise.name, 0)
         kind = "pass" if earned == exercise.points else "fail" if earned else "todo"
+        if report and (results := _results(report, exercise)):
+            kind = state(results)
         text = f"{exercise.name}   {earned} of {exercise.points} points, {exercise.minutes} minutes, "
         print_lines(verdict(WORDS[kind][0], text + exercise.difficulty, console.width, WORDS[kind][1]), console)
 

@@ -4,6 +4,7 @@
 options as its arguments. The lab's `mine.py` says which functions are replaced.
 """
 
+import signal
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -12,12 +13,16 @@ from typing import Any
 from rankzero.curriculum import Lab, find_lab
 from rankzero.errors import UserError
 from rankzero.exercises.probes.loader import error_text, load
+from rankzero.learn.runs.quiet_start import stop, stop_with_parent
 
 
 def read_adapter(lab: Lab) -> ModuleType:
     """Returns the lab's `mine.py` as a module. UserError if the lab has none."""
     if not lab.mine.is_file():
-        raise UserError(f"lab {lab.number} has no mine.py: its starter does not use your functions.")
+        raise UserError(
+            f"lab {lab.number} has no run with your functions, because its starter uses none of them: leave --mine "
+            f"out, and check them with `rankzero check {lab.number}`."
+        )
     module = load(lab.mine)
     sys.modules[f"adapter_of_lab_{lab.number}"] = module  # ranks get functions of a listed module by value
     module.__name__ = f"adapter_of_lab_{lab.number}"
@@ -38,6 +43,7 @@ def replacements(lab: Lab, file: Path) -> dict[str, Any]:
 
 
 def main() -> None:
+    signal.signal(signal.SIGINT, stop)  # until the starter's own handler
     number, file, *arguments = sys.argv[1:]
     lab = find_lab(number)
     sys.argv[0] = str(lab.starter)  # the name in the starter's messages
@@ -52,4 +58,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    stop_with_parent()
     main()

@@ -7,9 +7,11 @@ import sys
 import termios
 import time
 import tty
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from rich.console import Console
 
 from rankzero.curriculum import Lab
 from rankzero.errors import UserError
@@ -20,10 +22,12 @@ from rankzero.exercises.checks.runner import check_file, new_seed
 from rankzero.exercises.study import progress
 from rankzero.exercises.study import report_display as display
 from rankzero.exercises.study.comparison import comparison_lines
+from rankzero.exercises.study.dependencies import code_by_exercise
 from rankzero.exercises.study.next_steps import next_steps, other_hints
 from rankzero.exercises.study.text_lines import paragraph
 
 KEYS = "h hint   s solution of what passes   l list   q quit   (save to check)"
+Stamp = tuple[int, int]  # of a save: its time and the file's number
 POLL_S = 0.1
 GONE_S = 0.5  # after which a missing file counts as gone: an editor may delete the file and write it again
 
@@ -40,7 +44,9 @@ class Session:
     options: str = ""  # of the command that prints what does not fit on the screen
     seed: int = field(default_factory=new_seed)  # the same for all checks, so that the reference runs once
     report: Report | None = None
+    before: dict[str, int] = field(default_factory=dict)  # points by exercise of the last file that could be loaded
     passed: Exercise | None = None  # the exercise that passed last
+    code: dict[str, str] = field(default_factory=dict)  # by exercise: the code that the last report is about
 
     def run(self) -> None:
         """Watches until `q` is pressed."""
@@ -48,25 +54,30 @@ class Session:
         on_key = {key: functools.partial(self._answer, action) for key, action in actions.items()}
         follow(self.file, self.check, self.gone, on_key)
 
-    def check(self) -> None:
-        """Checks the file and prints the report, with the failure to read and the keys on the last rows."""
+    def check(self) -> Stamp | None:
+        """Checks the file and prints the report, with the failure to read and the keys on the last rows.
+
+        Returns the stamp of the file that was checked; None, without a report, if the file has changed meanwhile.
+        """
         screen = display.make_console()
-        self.client.forget(self.file)
-        before = self._points()
-        with screen.status("checking") as status:
-            self.report = check_file(
-                self.lab,
-                self.file,
-                self.exercises,
-                seed=self.seed,
-                client=self.client,
-                progress=lambda name: status.update(f"checking {name}"),
-            )
+        stamp, content = _stamp(self.file), _content(self.file)
+        code = code_by_exercise(self.lab, content or b"", self.exercises)
+        unchanged = [each for each in self._passing() if code.get(each.name) == self.code.get(each.name, "")]
+        report = self._checked(screen, unchanged)
+        if report.unusable and unchanged:  # nothing passes in a file that does not load
+            report = self._checked(screen, [])
+        later_stamp, later = _stamp(self.file), _content(self.file)
+        if later is not None and later != content:
+            self.code = {exercise.name: code[exercise.name] for exercise in unchanged}
+            return None
+        self.code = code
+        if self.report and not self.report.unusable:
+            self.before = self._points()
+        self.report = report
         if self.remember:
             progress.remember(self.report)
-        points = self._points()
-        passing = [exercise for exercise in self.exercises if points[exercise.name] == exercise.points]
-        new = [exercise for exercise in passing if points[exercise.name] > before.get(exercise.name, 0)]
+        points, passing = self._points(), self._passing()
+        new = [exercise for exercise in passing if points[exercise.name] > self.before.get(exercise.name, 0)]
         self.passed = next(iter(new or [exercise for exercise in passing if exercise == self.passed]), None)
         screen.rule()
         sentences = next_steps(self.lab, self.report, self.exercises, keys=True)
@@ -78,6 +89,21 @@ class Session:
         for lines in steps:
             display.print_lines(lines, screen)
         screen.print(KEYS, style="dim")
+        return later_stamp or stamp
+
+    def _checked(self, screen: Console, unchanged: Sequence[Exercise]) -> Report:
+        """Returns the report on the file; `unchanged` exercises keep their replies."""
+        changed = {check.probe for each in self.exercises if each not in unchanged for check in each.checks}
+        self.client.forget(self.file, {check.probe for each in unchanged for check in each.checks} - changed)
+        with screen.status("checking") as status:
+            return check_file(
+                self.lab,
+                self.file,
+                self.exercises,
+                seed=self.seed,
+                client=self.client,
+                progress=lambda name: status.update(f"checking {name}"),
+            )
 
     def gone(self) -> None:
         """Prints that the file is gone."""
@@ -106,7 +132,7 @@ class Session:
 
     def list(self) -> None:
         """Prints the exercises and their points."""
-        display.show_list(self.exercises, self._points(), display.make_console())
+        display.show_list(self.exercises, self._points(), display.make_console(), self.report)
 
     def _answer(self, action: Callable[[], None]) -> None:
         """Prints what a key asks for, and the keys again below it."""
@@ -116,22 +142,29 @@ class Session:
     def _points(self) -> dict[str, int]:
         return self.report.by_exercise() if self.report else {}
 
+    def _passing(self) -> Sequence[Exercise]:
+        points = self._points()
+        return [exercise for exercise in self.exercises if points.get(exercise.name) == exercise.points]
+
 
 def follow(
-    file: Path, on_save: Callable[[], None], on_gone: Callable[[], None], on_key: Mapping[str, Callable[[], None]]
+    file: Path,
+    on_save: Callable[[], Stamp | None],
+    on_gone: Callable[[], None],
+    on_key: Mapping[str, Callable[[], None]],
 ) -> None:
     """Calls `on_save` now and after every save of `file`; `on_key[key]` when that key is pressed; returns at `q`.
 
-    `on_gone` is called once when the file is gone. Without a terminal there are no keys: Ctrl-C ends the watch.
+    `on_save` returns the stamp of the file that it has read, or None to be called again. `on_gone` is called once
+    when the file is gone. Without a terminal there are no keys: Ctrl-C ends the watch.
     """
-    checked_stamp: tuple[int, int] | None = None
+    checked_stamp: Stamp | None = None
     last_present = time.monotonic()
     with _keys() as wait_for_key:
         while True:
             stamp = _stamp(file)
             if stamp and stamp != checked_stamp:
-                checked_stamp = stamp
-                on_save()
+                checked_stamp = on_save()
             if stamp:
                 last_present = time.monotonic()
             elif checked_stamp and time.monotonic() - last_present > GONE_S:
@@ -144,7 +177,13 @@ def follow(
                 on_key[pressed]()
 
 
-def _stamp(file: Path) -> tuple[int, int] | None:
+def _content(file: Path) -> bytes | None:
+    with contextlib.suppress(OSError):
+        return file.read_bytes()
+    return None
+
+
+def _stamp(file: Path) -> Stamp | None:
     try:
         stat = file.stat()
     except OSError:

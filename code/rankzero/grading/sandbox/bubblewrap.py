@@ -49,6 +49,7 @@ def bubblewrap_command(probes: list[Path], passwd: int, hosts: int, control: int
     private += [word for name, value in environment.items() for word in ("--setenv", name, value)]
     python = f"{MOUNT}/venv/bin/{Path(sys.executable).name}" if IN_VENV else sys.executable
     run = [python, "-u", "-s", "-P", "-m", "rankzero.grading.sandbox.sandbox_server", str(control)]
+    run += [path_inside(path) for path in probes]
     if os.getuid():
         return ["bwrap", *isolation, *files, *private, *run]
     become_nobody = ["setpriv", f"--reuid={NOBODY_UID}", f"--regid={NOBODY_UID}", "--clear-groups"]

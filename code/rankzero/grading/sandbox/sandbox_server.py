@@ -5,7 +5,8 @@ makes new namespaces (namespaces.py) and forks their first process, the supervis
 submission and then requests through its own socket, and forks an untrusted process per request
 (exercises/probes/supervisor.py). When the server kills the supervisor, the kernel ends every process of the sandbox.
 
-`SandboxServer` in sandbox_client.py runs `python -m rankzero.grading.sandbox.sandbox_server CONTROL_FD [cold]`.
+`SandboxServer` in sandbox_client.py runs `python -m rankzero.grading.sandbox.sandbox_server CONTROL_FD PROBES [cold]`,
+where PROBES are the paths of the labs' probes, none or several.
 """
 
 import functools
@@ -20,7 +21,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, NoReturn
 
-from rankzero.exercises.probes.probe_server import warm_up
+from rankzero.exercises.probes.probe_server import import_modules_of, warm_up
 from rankzero.exercises.probes.supervisor import run_supervised
 from rankzero.grading.sandbox import namespaces
 from rankzero.grading.sandbox.memory_meter import memory_excess
@@ -28,10 +29,12 @@ from rankzero.grading.sandbox.memory_meter import memory_excess
 FILE = Path("/tmp/exercises.py")
 
 
-def serve(control: socket.socket, *, warm: bool = True) -> None:
+def serve(control: socket.socket, probes: list[Path], *, warm: bool = True) -> None:
     """Opens a sandbox for each message that brings a socket, and closes it at the next message."""
     if warm:
         warm_up()
+        for file in probes:
+            import_modules_of(file)
     control.send(b"ready")
     while True:
         message, sockets, *_ = socket.recv_fds(control, 4096, 1)
@@ -110,4 +113,5 @@ def _supervise(channel: int, failure: int, settings: dict[str, Any]) -> NoReturn
 
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    serve(socket.socket(fileno=int(sys.argv[1])), warm="cold" not in sys.argv)
+    files = [Path(argument) for argument in sys.argv[2:] if argument != "cold"]
+    serve(socket.socket(fileno=int(sys.argv[1])), files, warm="cold" not in sys.argv)

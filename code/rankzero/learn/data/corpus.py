@@ -3,8 +3,6 @@
 import hashlib
 import math
 import os
-import urllib.error
-import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,8 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rankzero.atomic_write import write_atomically
 from rankzero.errors import UserError
+from rankzero.learn.data.downloads import downloaded
 
 TINYSHAKESPEARE_URL = "https://raw.githubusercontent.com/karpathy/char-rnn/master/data/tinyshakespeare/input.txt"
 TINYSHAKESPEARE_SHA256 = "86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2dc565ed"
@@ -65,10 +63,17 @@ def load_corpus(spec: str = "embedded") -> Corpus:
     once, its digest checked. Any other `spec` is the path of a UTF-8 text file. UserError for an unusable text.
     """
     if spec == "embedded":
-        return make_corpus(spec, _embedded_text(), PRINTABLE_ASCII)
+        return make_corpus(spec, load_text(spec), PRINTABLE_ASCII)
+    return make_corpus(spec if spec == "tinyshakespeare" else os.path.abspath(spec), load_text(spec))
+
+
+def load_text(spec: str) -> str:
+    """Returns the text that `spec` names, as in `load_corpus`. UserError for an unusable text."""
+    if spec == "embedded":
+        return _embedded_text()
     if spec == "tinyshakespeare":
-        return make_corpus(spec, _tinyshakespeare_text())
-    return make_corpus(os.path.abspath(spec), _file_text(Path(spec)))
+        return _tinyshakespeare_text()
+    return _file_text(Path(spec))
 
 
 def make_corpus(name: str, text: str, characters: str | None = None) -> Corpus:
@@ -93,9 +98,7 @@ def _embedded_text() -> str:
     try:
         from pydoc_data.topics import topics
     except ImportError:
-        raise UserError(
-            "this Python lacks pydoc_data, the embedded text: pass a text file with --corpus PATH."
-        ) from None
+        raise UserError("this Python lacks pydoc_data, the embedded text: name a text file instead.") from None
     # In an order that mixes the subjects, so that the last tenth reads like the other nine.
     names = sorted(topics, key=lambda name: hashlib.sha256(name.encode()).digest())
     text = "\n\n".join(topics[name] for name in names).translate(_TYPOGRAPHY)
@@ -103,46 +106,16 @@ def _embedded_text() -> str:
 
 
 def _tinyshakespeare_text() -> str:
-    cached = cache_folder() / "tinyshakespeare.txt"
-    if cached.is_file() and _is_tinyshakespeare(content := cached.read_bytes()):
-        return content.decode()
-    try:
-        with urllib.request.urlopen(TINYSHAKESPEARE_URL, timeout=30) as response:
-            content = response.read()
-    except OSError as error:
-        reason = getattr(error, "reason", error)
-        raise UserError(
-            f"could not download TinyShakespeare ({reason}): fetch {TINYSHAKESPEARE_URL} where there is a network "
-            "and pass the file with --corpus PATH, or train on --corpus embedded."
-        ) from None
-    if not _is_tinyshakespeare(content):
-        raise UserError(
-            f"{TINYSHAKESPEARE_URL} did not answer with TinyShakespeare (its SHA-256 differs): "
-            "pass a copy you trust with --corpus PATH, or train on --corpus embedded."
-        )
-    _keep(content, cached)
+    content = downloaded(
+        TINYSHAKESPEARE_URL,
+        TINYSHAKESPEARE_SHA256,
+        name="TinyShakespeare",
+        cached="tinyshakespeare.txt",
+        fetch_it=f"fetch {TINYSHAKESPEARE_URL} where there is a network "
+        "and name that file instead of tinyshakespeare, or use the text 'embedded'.",
+        copy_of_yours="name a copy you trust instead of tinyshakespeare, or use the text 'embedded'.",
+    )
     return content.decode()
-
-
-def _is_tinyshakespeare(content: bytes) -> bool:
-    return hashlib.sha256(content).hexdigest() == TINYSHAKESPEARE_SHA256
-
-
-def cache_folder() -> Path:
-    """Returns the folder for downloads: $RANKZERO_CACHE, or `rankzero` in the user's cache folder."""
-    if folder := os.environ.get("RANKZERO_CACHE"):
-        return Path(folder)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rankzero"
-
-
-def _keep(content: bytes, path: Path) -> None:
-    try:
-        write_atomically(path, content)
-    except OSError as error:
-        raise UserError(
-            f"could not keep TinyShakespeare in {path.parent} ({error.strerror}): "
-            "name a folder that can be written with the environment variable RANKZERO_CACHE."
-        ) from None
 
 
 def _file_text(path: Path) -> str:

@@ -4,7 +4,7 @@ import datetime
 import os
 import sys
 import warnings
-from collections.abc import MutableSequence
+from collections.abc import Callable, MutableSequence
 from typing import Any
 
 import torch
@@ -14,6 +14,8 @@ from rankzero.errors import UserError
 
 # A collective that has waited this long fails. NCCL's first collective may compile and connect for a minute.
 COLLECTIVE_SECONDS = {"gloo": 10.0, "nccl": 120.0}
+# Ranks of torchrun are new Pythons, on other machines perhaps: one may have imported torch minutes after another.
+JOIN_SECONDS = 600.0
 
 _steps: MutableSequence[int] | None = None  # of every rank, shared with the process that started them
 _device = torch.device("cpu")
@@ -67,9 +69,28 @@ def join(
         dist.set_debug_level(dist.DebugLevel.DETAIL)  # type: ignore[attr-defined]
     # No rank continues before all ranks have joined: a rank that is done at once would leave while another connects.
     os.environ["TORCH_DIST_INIT_BARRIER"] = "1"
-    dist.init_process_group(backend, store=store, rank=rank, world_size=ranks, timeout=limit)
+    late = limit if store is not None else max(limit, datetime.timedelta(seconds=JOIN_SECONDS))
+    dist.init_process_group(backend, store=store, rank=rank, world_size=ranks, timeout=late)
+    if store is None:
+        dist.distributed_c10d._set_pg_timeout(limit)
     del os.environ["TORCH_DIST_INIT_BARRIER"]  # a group that a rank makes later may have a shorter limit
     return own_device
+
+
+def as_rank(train: Callable[..., int]) -> Callable[..., int]:
+    """Returns `train(options, ...)` as a rank: of torchrun, or else the only rank of a world in this process."""
+
+    def train_as_rank(options: Any, *others: Any) -> int:
+        if launched_by_torchrun():
+            join(options.device)
+        else:
+            join(options.device, store=dist.HashStore(), rank=0, ranks=1)  # type: ignore[attr-defined]
+        try:
+            return train(options, *others)
+        finally:
+            dist.destroy_process_group()
+
+    return train_as_rank
 
 
 def device_of_rank(name: str, local_rank: int, local_ranks: int) -> torch.device:

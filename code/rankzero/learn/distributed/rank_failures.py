@@ -7,8 +7,12 @@ from pathlib import Path
 
 STANDARD_LIBRARY = sysconfig.get_path("stdlib")
 THIS_LIBRARY = str(Path(__file__).parents[2])
-LOST = "lost the connection to another rank in a collective"
-MISSED = "waited in a collective that rank"
+LOST = "lost the connection to another rank"  # in a collective or a message, which errors of gloo do not tell apart
+MISSED = "waited for rank"
+CALLED_FROM = "called from"
+NO_CALL = ", which made no matching call"
+NO_END = ", which did not complete the call"
+WRAPPERS = ("wrapper", "inner", "_wrapped", "_wrapped_call_impl", "_call_impl")  # torch's, around other functions
 LONGEST = 500  # characters of an error's first line in a report
 _COLLECTIVE_FINGERPRINT = re.compile(
     r"Rank (\d+) is running collective: CollectiveFingerPrint\(SequenceNumber=\d+,? ?OpType=(\w+)"
@@ -44,20 +48,23 @@ def summary_of(error: BaseException) -> str:
     if calls:
         return "the ranks called different collectives: " + ", ".join(sorted(set(calls)))
     if missed := re.search(r"Ranks? ([\d, ]+) failed to pass monitoredBarrier", text):
-        return f"{MISSED} {missed[1].strip()} did not call"
+        return f"{MISSED} {missed[1].strip()}{NO_CALL}"
     if waited := re.search(r"Timed out waiting (\d+)ms", text):
-        return f"waited {int(waited[1]) / 1000:g} s for another rank in a collective"
+        return f"waited {int(waited[1]) / 1000:g} s for another rank"
     if "gloo" in text and ("Connection" in text or "Read error" in text or "Write error" in text):
         return LOST
     if name := re.search(r"gloo.*Unable to find address for: (\S+)", text):
         return f"this machine has no network interface {name[1]!r}: is GLOO_SOCKET_IFNAME right?"
-    first = text.splitlines()[0] if text else ""
+    first = re.sub(r"\n\s+but got ", " but got ", text).splitlines()[0] if text else ""  # c10d's text on None
     first = first if len(first) <= LONGEST else f"{first[:LONGEST]} …"
     return f"{type(error).__name__}: {first}" if first else type(error).__name__
 
 
 def place_of(error: BaseException) -> str:
-    """Returns the user's line that raised it: 'train_ddp.py, line 40, in train_step'; empty without a user's line."""
+    """Returns the user's line that raised it: 'train_ddp.py, line 40, in train_step'; empty without a user's line.
+
+    A note of the error that begins with CALLED_FROM follows.
+    """
     frames = traceback.extract_tb(error.__traceback__)
     user_frames = [
         frame
@@ -67,7 +74,8 @@ def place_of(error: BaseException) -> str:
     if not user_frames:
         return ""
     innermost = user_frames[-1]
-    return f"{Path(innermost.filename).name}, line {innermost.lineno}, in {innermost.name}"
+    callers = [note for note in getattr(error, "__notes__", ()) if str(note).startswith(CALLED_FROM)]
+    return ", ".join([f"{Path(innermost.filename).name}, line {innermost.lineno}, in {innermost.name}", *callers])
 
 
 def place_in_dump(dump: str) -> tuple[str, bool]:
@@ -81,11 +89,17 @@ def place_in_dump(dump: str) -> tuple[str, bool]:
     del frames[names.index("_work") :]  # frames of rank_process.py
     for number, (file, line, name) in enumerate(frames):
         if is_users(file):
-            inside = [called for _, _, called in frames[:number] if called not in ("wrapper", "inner", "_wrapped")]
+            inside = [called for _, _, called in frames[:number] if called not in WRAPPERS]
             doing = f"inside {inside[-1]}, called at " if inside else "at "
             waits = any("/torch/distributed/" in path or "/torch/autograd/" in path for path, _, _ in frames[:number])
             return f"{doing}{Path(file).name}, line {line}, in {name}", waits
     return "", False
+
+
+def is_complete(dump: str) -> bool:
+    """Returns whether a dump of `faulthandler`, which writes it word by word, reaches the frame of `run_rank` or its
+    limit of 100 frames, after which it writes three dots."""
+    return re.search(r" in run_rank\b|^  \.\.\.$", dump, re.MULTILINE) is not None
 
 
 def is_users(file: str) -> bool:

@@ -52,7 +52,8 @@ def on_rank_0(action: Callable[[], T]) -> T:
             value_and_error[0] = action()
         except UserError as error:
             value_and_error[1] = error
-    dist.broadcast_object_list(value_and_error, device=rank_device() if rank_device().type == "cuda" else None)
+    device = rank_device() if rank_device().type == "cuda" else None
+    dist.broadcast_object_list(value_and_error, device=device)
     if value_and_error[1]:
         raise value_and_error[1]
     return cast(T, value_and_error[0])

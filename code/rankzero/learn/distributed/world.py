@@ -26,7 +26,15 @@ from types import ModuleType
 from typing import Any, NoReturn
 
 from rankzero.errors import UserError
-from rankzero.learn.distributed.rank_failures import LOST, MISSED, place_in_dump, summary_of
+from rankzero.learn.distributed.rank_failures import (
+    LOST,
+    MISSED,
+    NO_CALL,
+    NO_END,
+    is_complete,
+    place_in_dump,
+    summary_of,
+)
 from rankzero.learn.distributed.rank_process import KINDS, NOT_UP, STOP_SIGNALS, WHERE_SIGNAL, run_rank
 
 MOST_RANKS = 64
@@ -318,7 +326,7 @@ def _locate_stuck_ranks(running: list[Rank], folder: Path) -> None:
             os.kill(rank.process.pid or 0, WHERE_SIGNAL)
     until = time.monotonic() + GRACE_S
     for rank in running:
-        while time.monotonic() < until and "File" not in _dump(rank, folder):
+        while time.monotonic() < until and not is_complete(_dump(rank, folder)):
             time.sleep(0.01)
         place, rank.consequence = place_in_dump(_dump(rank, folder))
         rank.place = place or "busy"
@@ -332,10 +340,10 @@ def _raise(world: list[Rank], steps: list[int], seconds: float | None) -> NoRetu
     cause = min((rank for rank in world if rank.status != "done"), key=_distance_from_cause)
     finished = ", ".join(str(rank.number) for rank in world if rank.status == "done")
     if cause.reason == LOST and finished:  # every other failed rank reports the same
-        cause.reason = f"{MISSED} {finished} did not call"
+        cause.reason = f"{MISSED} {finished}{NO_CALL}"
     for rank in world:  # c10d reports a lost connection or a missing rank, whichever it notices first
         if not cause.consequence and (rank.reason == LOST or rank.reason.startswith(MISSED)):
-            rank.reason = f"{MISSED} {cause.number} did not complete"
+            rank.reason = f"{MISSED} {cause.number}{NO_END}"
     when = f" at step {steps[cause.number]}" if steps[cause.number] >= 0 else ""
     timed_out = all(rank.status in ("stuck", "done") for rank in world)
     text = f"rank {cause.number} of {len(world)}{when}{':' if cause.status == 'raised' else ''} {_failure_of(cause)}"

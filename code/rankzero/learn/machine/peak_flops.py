@@ -1,16 +1,19 @@
-"""Peak FLOP/s as the reference of a utilization: given, read from a data sheet, or measured."""
+"""Peak FLOP/s as the reference of a utilization: given, measured by Lab 00, read from a data sheet, or measured now."""
 
 import timeit
 
 import torch
 
 from rankzero.learn.machine.device import peak_flops
+from rankzero.learn.machine.measured_machine import kept_peak
 
 
 def reference_peak(device: torch.device, given: float | None = None) -> tuple[float, str] | None:
     """Returns the FLOP/s of dense fp32 products and their source in words; None where this device has none."""
     if given:
         return given, "given"
+    if measured := kept_peak(device):
+        return measured[0], f"measured by Lab 00 on {measured[1]}"
     if listed := peak_flops(device):
         return listed, "data sheet"
     if device.type == "cpu":

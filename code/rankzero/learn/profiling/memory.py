@@ -142,10 +142,12 @@ class PhaseMemory:
         """Returns the rows as text, in MiB (2^20 bytes); of more than 16 rows, only the first 6 and the last 3."""
         roles = ("weights", "gradients", "optimizer", "activations", "total")
         system = [name for name in self.rows[0].system if name != "peak"]
-        lines = ["MiB after" + "".join(f"{name:>12}" for name in (*roles, *system))]
+        widths = {name: max(10, len(name) + 2) for name in (*roles, *system)}
+        lines = ["MiB after" + "".join(f"{name:>{width}}" for name, width in widths.items())]
         for row in self.rows:
-            numbers = [getattr(row, role) for role in roles] + [row.system[name] for name in system]
-            lines.append(f"{row.phase:<9}" + "".join(f"{number / MIB:12.2f}" for number in numbers))
+            numbers = {role: getattr(row, role) for role in roles} | {name: row.system[name] for name in system}
+            cells = "".join(f"{number / MIB:{widths[name]}.2f}" for name, number in numbers.items())
+            lines.append(f"{row.phase:<9}{cells}")
         if len(self.rows) > 16:
             lines[1 + 6 : -3] = [f"...      {len(self.rows) - 6 - 3} rows are left out"]  # the first line has the names
         return "\n".join(lines)

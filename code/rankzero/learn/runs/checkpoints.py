@@ -26,10 +26,12 @@ def save_checkpoint(path: Path, model: nn.Module, optimizer: Optimizer, **state:
     """
     partial = path.with_name(f".{os.getpid()}.partial")
     try:
-        torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), **state}, partial)
+        state = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), **state}
+        torch.save(state, partial)
         partial.replace(path)  # one atomic rename
     except (OSError, RuntimeError) as error:  # torch reports a full disk as a RuntimeError
-        raise UserError(f"could not save {path} ({error}): free some space or choose another --checkpoint.") from None
+        advice = "free some space or choose another --checkpoint."
+        raise UserError(f"could not save {path} ({error}): {advice}") from None
     finally:
         partial.unlink(missing_ok=True)
 

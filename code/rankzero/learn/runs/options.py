@@ -10,10 +10,12 @@ PRECISIONS = ("fp32", "bf16", "fp16")
 
 
 class StarterParser(argparse.ArgumentParser):
-    """An ArgumentParser whose errors are one sentence and whose help shows every default."""
+    """An ArgumentParser whose errors are one sentence and whose help shows every default. It has `--track`."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(allow_abbrev=False, formatter_class=_Help, **settings)
+        text = "also keep parameters, metrics and plots in a store of this tool, in the folder of --out: mlflow"
+        self.add_argument("--track", choices=["mlflow"], metavar="TOOL", help=text)
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Parses as argparse does; the error about an unknown option names the option with the closest spelling."""

@@ -52,7 +52,7 @@ def plot_losses(losses: Mapping[str, Sequence[float]], parting: int | None) -> F
         axes.plot(range(1, len(values) + 1), values, label=name, color=color, linewidth=width)
     if parting:
         axes.axvline(parting, color="black", linestyle=":", linewidth=1, label=f"they part at step {parting}")
-    axes.set(xlabel="step", ylabel="cross-entropy (nats per token)", title="Training loss of each step")
+    axes.set(xlabel="step", ylabel="cross-entropy (nats)", title="Training loss of each step")
     axes.legend(frameon=False)
     _plain(axes)
     return figure

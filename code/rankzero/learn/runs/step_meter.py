@@ -8,7 +8,7 @@ import math
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,9 @@ from torch import Tensor
 
 from rankzero.errors import UserError
 from rankzero.learn.machine.device import peak_flops
+from rankzero.learn.machine.measured_machine import kept_peak
 from rankzero.learn.profiling.memory import MIB, memory_now
+from rankzero.learn.runs.tracking import track_log
 
 
 class StepMeter:
@@ -34,7 +36,8 @@ class StepMeter:
     `log` is the JSONL file, one event per line: `run`, `step` (loss, lr, further measured values), `window` (mean loss,
     tokens_per_s, step_ms, memory in bytes, gpu_util in percent and mfu where known), `eval` (val_loss).
 
-    `mfu` is the share of the device's peak in matrix products of `dtype`.
+    `mfu` is the share of the device's peak in matrix products of `dtype`: as Lab 00 has measured it on this machine, or
+    else as on the data sheet.
     """
 
     def __init__(
@@ -53,7 +56,9 @@ class StepMeter:
         self.done = first_step  # steps taken so far, counted from the start of training
         self.loss = math.nan  # mean of the last window
         self._tokens_per_step, self._device = tokens_per_step, device
-        self._peak_flops, self._flops_per_token = peak_flops(device, dtype), flops_per_token
+        measured = kept_peak(device, dtype)
+        self._peak_flops = measured[0] if measured else peak_flops(device, dtype)
+        self._flops_per_token = flops_per_token
         self._log = log.open("a", encoding="utf-8")
         self._pending: list[tuple[int, float, dict[str, Tensor]]] = []
         self._steps, self._seconds = 0, 0.0
@@ -80,11 +85,21 @@ class StepMeter:
                 self.flush()
         finally:
             self._progress.stop()
-            self._log.close()
+            with self._into_log() if kind is None else suppress(OSError):
+                self._log.close()
 
     def write(self, event: str, **values: Any) -> None:
-        """Appends one event to the log."""
-        self._log.write(json.dumps({"event": event, **values}) + "\n")
+        """Appends one event to the log. UserError where the disk is full."""
+        with self._into_log():
+            self._log.write(json.dumps({"event": event, **values}) + "\n")
+
+    @contextmanager
+    def _into_log(self) -> Iterator[None]:
+        """Turns an error of the disk into one sentence."""
+        try:
+            yield
+        except OSError as error:
+            raise UserError(f"cannot write to {self._log.name} ({error.strerror}): free some space.") from None
 
     def print(self, line: str) -> None:
         """Prints above the progress bar."""
@@ -149,8 +164,10 @@ class StepMeter:
         if (busy := gpu_utilization(self._device)) is not None:
             window["gpu_util"] = busy
         self.write("window", step=self.done, loss=self.loss, **window, memory=memory)
-        self._log.flush()
+        with self._into_log():
+            self._log.flush()
         self.print(self._line(means, window, memory))
+        track_log()  # its time belongs to no window
         self._started = time.perf_counter()
         for (step, lr, _), loss in zip(pending, losses, strict=True):
             if not math.isfinite(loss):

@@ -1,13 +1,17 @@
 """Stop requests: Ctrl-C and SIGTERM as a flag that a training loop tests between steps, or as an exception."""
 
+import os
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
+from typing import TypeVar
 
+T = TypeVar("T")
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 ECHO_S = 1.0  # a Ctrl-C that comes again within this time is the same request
 
 
@@ -78,6 +82,32 @@ def signals_raise() -> Iterator[None]:
     finally:
         if signal.getsignal(signal.SIGTERM) is handle:  # a loop that has just stopped leaves its own
             signal.signal(signal.SIGTERM, before)
+
+
+def start_workers(loader: Iterable[T]) -> Iterator[T]:
+    """Returns iter(loader). Ctrl-C and SIGTERM are held back until the loader's workers have started.
+
+    To be called in the main thread, like all that sets handlers of signals.
+    """
+    received: list[int] = []  # a worker inherits the handlers, and drops a signal that comes while it starts
+    before = {number: signal.signal(number, lambda got, _: received.append(got)) for number in STOP_SIGNALS}
+    try:
+        return iter(loader)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        if received:
+            signal.raise_signal(received[0])
+
+
+def leave_signals_to_parent(worker: int) -> None:
+    """Makes a worker of `start_workers` leave a terminal's Ctrl-C to its parent, which then ends the worker.
+
+    The worker moves to a process group of its own. It can still be ended by SIGTERM.
+    """
+    os.setpgrp()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def report_stop(error: KeyboardInterrupt) -> int:

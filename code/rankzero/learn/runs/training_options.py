@@ -1,6 +1,7 @@
 """Options that all training starters share, with `--resume`, the handling of errors, and the end of a run."""
 
 import argparse
+import functools
 import math
 import os
 import shlex
@@ -22,16 +23,20 @@ from rankzero.learn.runs.options import StarterParser, non_negative_int, positiv
 from rankzero.learn.runs.run_folder import latest_checkpoint
 from rankzero.learn.runs.step_meter import StepMeter
 from rankzero.learn.runs.stop_request import StopRequest, report_stop, signals_raise
+from rankzero.learn.runs.tracking import call_tracked, check_tracking
 
 # The settings that determine the losses. A checkpoint keeps them, so that `--resume` alone continues the same run.
 SETTINGS = (*MODEL_SHAPE, "batch_size", "corpus", "seed", "lr", "warmup_steps", "decay_steps")
 
 
-def training_parser(description: str, *, ranks: bool = False, folders: bool = False) -> StarterParser:
+def training_parser(
+    description: str, *, ranks: bool = False, folders: bool = False, resume: bool = True
+) -> StarterParser:
     """Returns a parser with the options that every training starter has. A lab adds its own options.
 
     With `ranks` the starter runs in several processes. With `folders` a checkpoint is a folder inside the run's folder,
-    with a file per rank, and not one file at a path of the user's choice.
+    with a file per rank, and not one file at a path of the user's choice. Without `resume` the lab has its own option
+    for the folder to go on from, `--folder`.
     """
     parser = StarterParser(description=description)
     add = parser.add_argument
@@ -45,7 +50,9 @@ def training_parser(description: str, *, ranks: bool = False, folders: bool = Fa
         add("--ranks", type=positive_int, help="processes to start (default: 2); torchrun starts its own")
     if not folders:
         add("--checkpoint", type=Path, help="file to save to; without it, checkpoint.pt in the run's folder")
-    parser.set_defaults(checkpoint=None)
+    parser.set_defaults(checkpoint=None, resume=None)
+    if not resume:
+        return parser
     first = "" if folders else "the --checkpoint file or else "
     resume_help = f"checkpoint to go on from; without PATH, {first}the newest run's"
     add("--resume", nargs="?", const="newest", metavar="PATH", help=resume_help)
@@ -85,13 +92,13 @@ def run_starter(
     lab: str,
     settings: Collection[str] = SETTINGS,
     ranks: bool = False,
-    read: Callable[..., dict[str, Any]] = read_checkpoint,
+    read: Callable[..., dict[str, Any] | None] = read_checkpoint,
     newest: Callable[[Path, str], Path] = latest_checkpoint,
 ) -> int:
     """Calls `train(options, saved)`, `saved` being the checkpoint that `--resume` names; returns the exit code.
 
     With `ranks`, `train` is called in each rank: of torchrun, or of `--ranks` processes on this machine. `read` reads a
-    checkpoint, and `newest` finds the checkpoint of the newest run.
+    checkpoint, or returns None to start a new run, and `newest` finds the checkpoint of the newest run.
 
     A checkpoint's settings become the options' defaults; options on the command line take precedence. A UserError, or
     memory that ran out, is printed as one sentence, with exit code 2.
@@ -99,16 +106,19 @@ def run_starter(
     import_dynamo_lazily()
     options = parser.parse_args(arguments)
     try:
+        check_tracking(options)
         saved = None
         if options.resume is not None:
             path = Path(options.resume)
             if options.resume == "newest":
                 path = options.checkpoint or newest(options.out, lab)
-            saved = read(path, settings=settings)
-            parser.set_defaults(**{name: str(saved["settings"][name]) for name in settings})  # str: parsed like options
+            if saved := read(path, settings=settings):
+                texts = {name: str(saved["settings"][name]) for name in settings}
+                parser.set_defaults(**texts)  # texts are parsed as options are
             options = parser.parse_args(arguments)
         with signals_raise():
-            return _on_ranks(train, options, saved) if ranks else train(options, saved)
+            tracked = functools.partial(call_tracked, train, lab)  # a partial can be sent to ranks
+            return _on_ranks(tracked, options, saved) if ranks else tracked(options, saved)
     except UserError as error:
         if int(os.environ.get("LOCAL_RANK", "0")):
             return 2  # every rank has the same error: local rank 0 prints it
@@ -139,6 +149,11 @@ def _on_ranks(train: Callable[..., int], options: argparse.Namespace, saved: dic
     os._exit(code)  # torch's caches still hold FSDP's group, whose threads crash Python's own shutdown
 
 
+def start_again(starter: str) -> list[str]:
+    """Returns the words that start `starter` again: `rankzero run`, which names itself in RANKZERO_RUN, or `python`."""
+    return shlex.split(os.environ.get("RANKZERO_RUN", "")) or ["python", os.path.relpath(starter)]
+
+
 def end_of_run(
     options: argparse.Namespace,
     meter: StepMeter,
@@ -159,7 +174,8 @@ def end_of_run(
 
     plot_run(folder / "log.jsonl").savefig(folder / "curves.png", dpi=110)
     same_file = ["--checkpoint", str(checkpoint)] if options.checkpoint else []
-    go_on = shlex.join(["python", os.path.relpath(starter), "--resume", str(checkpoint), *same_file, "--steps"])
+    resume = ["--folder", str(folder)] if "folder" in options else ["--resume", str(checkpoint)]
+    go_on = shlex.join([*start_again(starter), *resume, *same_file, "--steps"])
     if stopped:
         stop = f"Stopped by {request.name} after step {meter.done}, which is saved"
         print(f"\n{stop}. Go on with\n  {go_on} {options.steps}")

@@ -95,6 +95,8 @@ def _largest_batch(plan: Plan, layout: Layout) -> Plan | None:
 
 
 def _fits(plan: Plan) -> bool:
+    if not plan.hardware.nvlink and plan.layout.world_size > 1:  # a measured device, whose links are not known
+        return False
     try:
         plan.layout.check(plan.config)
         return plan.room >= 0

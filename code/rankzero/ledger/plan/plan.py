@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from rankzero.ledger.hardware import Hardware, find_hardware
+from rankzero.errors import UserError
+from rankzero.ledger.hardware import MEASURED, Hardware, find_hardware
 from rankzero.ledger.ledger import Ledger
 from rankzero.ledger.models import Config, find_preset, parameter_count, weights_of
 from rankzero.ledger.plan import pipeline_schedule
@@ -190,11 +191,22 @@ def make_plan(
     optimizer: str = "adamw",
     hardware: str = "h100",
     per_node: int = 8,
-    efficiency: float = 0.5,
+    efficiency: float | None = None,
 ) -> Plan:
-    """Returns a plan by names. Without `seq_len`, sequences have the preset's length. UserError if impossible."""
+    """Returns a plan by names. Without `seq_len`, sequences have the preset's length. UserError if impossible.
+
+    Without `efficiency`, products reach half of a data sheet's peak, and all of a measured one.
+    """
     config, layout = find_preset(preset), layout or Layout()
     layout.check(config)
     names = find_recipe(recipe), find_optimizer(optimizer)
     sizes = batch_size, seq_len or config.block_size
-    return Plan(preset, config, *names, layout, *sizes, find_hardware(hardware), per_node, efficiency)
+    machine = find_hardware(hardware)
+    if hardware == MEASURED and layout.world_size > 1:
+        raise UserError(
+            f"--hardware measured is one device, whose links are not measured: plan {layout.world_size:,} ranks with "
+            "the hardware of a data sheet."
+        )
+    if efficiency is None:
+        efficiency = 1.0 if hardware == MEASURED else 0.5
+    return Plan(preset, config, *names, layout, *sizes, machine, per_node, efficiency)

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from rankzero.ledger.hardware import HARDWARE
+from rankzero.ledger.hardware import HARDWARE, MEASURED
 from rankzero.ledger.ledger import BEGIN, END, FORWARD, UPDATE, Kind, comparison_table, human
 from rankzero.ledger.models import parameter_count
 from rankzero.ledger.plan.alternatives import MOST_GPUS, Alternative
@@ -87,8 +87,9 @@ def sends(plan: Plan) -> str:
 def takes(plan: Plan) -> str:
     """Returns the seconds of a step, part by part."""
     step = plan.estimate
+    rates = "links as on their sheets" if plan.hardware.nvlink else f"rates {plan.hardware.source}"
     lines = [
-        f"A STEP TAKES at least (products at {plan.efficiency:.0%} of the peak, links as on their sheets)",
+        f"A STEP TAKES at least (products at {plan.efficiency:.0%} of the peak, {rates})",
         *(
             f"  {LABELS[name]:<30}{seconds:>10.4f} s{seconds / step.seconds:>8.1%}"
             for name, seconds in step.parts.items()
@@ -108,6 +109,8 @@ def takes(plan: Plan) -> str:
 def would_fit(plan: Plan, alternatives: Sequence[Alternative]) -> str:
     """Returns the alternatives, each with the command that plans it."""
     gpus = _many(plan.layout.world_size, "GPU")
+    if not alternatives and not plan.hardware.nvlink:
+        return f"NOTHING FITS on this device with {_many(plan.seq_len, 'token')} per sequence: use a smaller --seq."
     if not alternatives:
         return (
             f"NOTHING FITS on up to {MOST_GPUS:,} GPUs with {_many(plan.seq_len, 'token')} per sequence: "
@@ -144,12 +147,12 @@ def command(plan: Plan) -> str:
         "recipe": plan.recipe.name,
         "optimizer": plan.optimizer.name,
         "checkpointing": layout.checkpointing,
-        "hardware": next(name for name, gpu in HARDWARE.items() if gpu == plan.hardware),
+        "hardware": next((name for name, gpu in HARDWARE.items() if gpu == plan.hardware), MEASURED),
         "nodes-of": plan.per_node,
         "efficiency": plan.efficiency,
     }
     usual = {"zero": 3, "seq": plan.config.block_size, "recipe": "mixed", "optimizer": "adamw", "checkpointing": "none"}
-    usual |= {"hardware": "h100", "nodes-of": 8, "efficiency": 0.5}
+    usual |= {"hardware": "h100", "nodes-of": 8, "efficiency": 0.5 if plan.hardware.nvlink else 1.0}
     words = [f"--{name} {value}" for name, value in values.items() if value != usual.get(name, 1)]
     flags = {"keep": layout.shards > 1 and not layout.reshard, "sequence-parallel": layout.sequence_parallel}
     return " ".join(["rankzero plan", plan.name, *words, *(f"--{name}" for name, given in flags.items() if given)])

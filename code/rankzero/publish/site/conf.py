@@ -16,12 +16,13 @@ include_patterns = [
 ]
 
 _MODULES = (
-    "npm_packages",
+    *("npm_packages", "signs_font", "page_files"),
     *("views.sidebar_map", "views.home", "views.side_by_side", "views.calculator", "views.search_index"),
+    "views.missing_page",
     *("source.source_pages", "source.annotated_source", "source.diff_pages"),
     *("markdown.typography", "markdown.formulas", "markdown.diagrams", "markdown.foldable_details"),
     *("markdown.quiz_cards", "markdown.claim_badges", "markdown.calculator_links"),
-    *("markdown.excerpt_captions", "markdown.line_tables", "markdown.drawn_figures"),
+    *("markdown.code_lines", "markdown.excerpt_captions", "markdown.line_tables", "markdown.drawn_figures"),
 )
 extensions = ["myst_nb", "sphinx_copybutton", *(f"rankzero.publish.site.{name}" for name in _MODULES)]
 

@@ -1,4 +1,4 @@
-"""npm packages that pages load: fonts, KaTeX, mermaid and MiniSearch, pinned and served from the site itself.
+"""npm packages of the site: fonts, KaTeX, mermaid, MiniSearch and Observable Plot, pinned and served by the site.
 
 No page uses the network. `make site` installs the packages into its Python environment, with Node.js from a Python
 package.
@@ -6,6 +6,7 @@ package.
 
 import importlib.util
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -23,13 +24,13 @@ LETTERS = ("latin", "greek")
 # The files of the packages by folder below the site's _static/.
 SERVED = {
     "katex": ("katex/dist/katex.min.css", "katex/dist/fonts/*.woff2"),
-    "mermaid": ("@mermaid-js/tiny/dist/mermaid.tiny.js",),
     "minisearch": ("minisearch/dist/umd/index.js",),
-    "fonts": (
-        *(f"@fontsource-variable/*/files/*-{letters}*-wght-*.woff2" for letters in LETTERS),
-        "@fontsource/dejavu-mono/files/*-400-normal.woff2",
-    ),
+    "fonts": tuple(f"@fontsource-variable/*/files/*-{letters}*-wght-*.woff2" for letters in LETTERS),
 }
+MERMAID = "@mermaid-js/tiny/dist/mermaid.tiny.js"  # 2.9 MB, for the site's build; see markdown/diagrams.py
+
+# The marks of Observable Plot that the explorables use: esbuild leaves the other marks out.
+MARKS = "areaY, barX, barY, cell, dot, line, plot, rect, ruleX, ruleY, text"
 
 
 def path(name: str) -> Path:
@@ -51,7 +52,21 @@ def serve(static: Path) -> None:
                 target = static / folder / ("fonts" if "katex/dist/fonts" in str(file) else "") / file.name
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(file, target)
+    _bundle_plot(static / "plot" / "plot.js")
     (static / "fonts" / "fonts.css").write_text(_fonts(), encoding="utf-8")
+
+
+def _bundle_plot(target: Path) -> None:
+    options = (
+        "--bundle",
+        "--minify",
+        "--format=iife",
+        "--global-name=Plot",
+        f"--outfile={target}",
+        "--log-level=error",
+    )
+    entry = f'export {{ {MARKS} }} from "@observablehq/plot";'
+    subprocess.run([NODE, path("esbuild/bin/esbuild"), *options], input=entry, text=True, cwd=FOLDER, check=True)
 
 
 def _fonts() -> str:

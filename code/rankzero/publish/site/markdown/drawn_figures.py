@@ -1,6 +1,7 @@
 """Drawn figures: the pages' SVG pictures as part of the page, where they follow the reader's theme."""
 
 import re
+from hashlib import sha256
 from typing import Any
 
 from docutils import nodes
@@ -11,6 +12,7 @@ from sphinx.writers.html5 import HTML5Translator
 
 from rankzero.figures import themes
 from rankzero.figures.registry import all_figures
+from rankzero.publish.site.markdown import explorables
 
 _OPEN = re.compile(r"<!-- figure: (?P<name>[\w-]+) -->\s*")
 _CLOSE = "<!-- /figure -->"
@@ -18,7 +20,7 @@ log = logging.getLogger(__name__)
 
 
 class drawn_figure(nodes.General, nodes.Element):  # noqa: N801 (as docutils names its nodes)
-    """A picture, whose SVG is in `svg`; its children are the caption."""
+    """The picture of the figure `name`, whose SVG is in `svg`; its children are the caption."""
 
 
 class ReplacePictures(SphinxTransform):
@@ -37,9 +39,20 @@ class ReplacePictures(SphinxTransform):
                 for node in block:
                     raw.parent.remove(node)
                 svg = figure.file("light").read_text(encoding="utf-8")
-                drawing = drawn_figure("", svg=themes.inline(svg, figure.description))
+                drawing = drawn_figure("", name=figure.name, svg=compact(themes.inline(svg, figure.description)))
                 drawing += [node for node in block if isinstance(node, nodes.paragraph)]
                 raw.replace_self(drawing)
+
+
+def compact(svg: str) -> str:
+    """Returns an SVG in which styles that several elements have are classes: a third fewer bytes."""
+    svg = re.sub(r">\s+<", "><", svg)
+    styles = re.findall(r' style="([^"]*)"', svg)
+    classes = {style: f"s{sha256(style.encode()).hexdigest()[:6]}" for style in styles if styles.count(style) > 1}
+    for style, name in classes.items():
+        svg = svg.replace(f' style="{style}"', f' class="{name}"')
+    rules = "".join(f"svg .{name}{{{style}}}" for style, name in classes.items())
+    return svg.replace("</style>", f"{rules}</style>", 1)
 
 
 def _up_to_close(raw: nodes.raw) -> list[nodes.Node]:
@@ -52,7 +65,8 @@ def _up_to_close(raw: nodes.raw) -> list[nodes.Node]:
 
 
 def _visit(translator: HTML5Translator, node: drawn_figure) -> None:
-    translator.body.append(f'<figure class="drawn"><div class="drawing">{node["svg"]}</div><figcaption>')
+    explorable = f' data-explorable="{node["name"]}"' if node["name"] in explorables.scripts() else ""
+    translator.body.append(f'<figure class="drawn"{explorable}><div class="drawing">{node["svg"]}</div><figcaption>')
 
 
 def _depart(translator: HTML5Translator, _: drawn_figure) -> None:
@@ -68,6 +82,7 @@ def _write_colors(app: Sphinx) -> None:
 
 def setup(app: Sphinx) -> None:
     """Registers this module with Sphinx."""
+    app.setup_extension("rankzero.publish.site.markdown.explorables")
     app.add_node(drawn_figure, html=(_visit, _depart))
     app.add_transform(ReplacePictures)
     app.add_css_file("figure-colors.css")

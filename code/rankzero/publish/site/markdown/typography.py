@@ -19,7 +19,8 @@ UNIT = re.compile(r"(?<=\d) (?=(?:[kKMGT]i?B|B|[MGT]b|m?s|W|%|[kKMGT]?FLOPs?|byt
 DATE = re.compile(r"(?<!\d)(\d{4}-\d\d-\d\d)(?!\d)")
 AFTER_FORMULA = re.compile(r"[.,;:!?)”’]+")
 SHORT, SHORT_IN_TABLE = 24, 14  # characters that fit on any line, or in any column
-BREAK = re.compile(r"(?<=[_.#/])(?=\w)")  # positions in a long name at which a line may end
+BREAK = re.compile(r"(?<=\S[_.#/])(?=\w)")  # positions in a long name at which a line may end
+OPTION = re.compile(r"((?<![\w-])--\w+=?)")  # its first word: the line may end after a later hyphen
 UNBROKEN = "unbroken"  # the CSS class of text that stays on one line
 
 
@@ -31,9 +32,11 @@ class KeepOnOneLine(SphinxPostTransform):
 
     def run(self, **_: Any) -> None:
         in_tables = {code for cell in self.document.findall(nodes.entry) for code in cell.findall(nodes.literal)}
-        for code in self.document.findall(nodes.literal):  # no line break after the hyphens of a short --option
+        for code in list(self.document.findall(nodes.literal)):
             if len(code.astext()) <= (SHORT_IN_TABLE if code in in_tables else SHORT):
-                code["classes"].append(UNBROKEN)
+                code["classes"].append(UNBROKEN)  # no line break after the hyphens of a short --option
+            if code in in_tables or OPTION.search(code.astext()):
+                _set_breaks(code, in_names=code in in_tables)
         for text in list(self.document.findall(nodes.Text)):
             if not isinstance(text.parent, AS_WRITTEN) and (UNIT.search(text) or DATE.search(text)):
                 parts = enumerate(DATE.split(UNIT.sub("\u00a0", text)))
@@ -41,8 +44,6 @@ class KeepOnOneLine(SphinxPostTransform):
         for formula in list(self.document.findall(nodes.math)):
             if len(formula.astext()) <= SHORT:
                 _hold_punctuation(formula)
-        for code in in_tables:
-            _allow_breaks(code)
 
 
 def _hold_punctuation(formula: nodes.math) -> None:
@@ -55,13 +56,18 @@ def _hold_punctuation(formula: nodes.math) -> None:
         unbroken += [formula, nodes.Text(mark[0])]
 
 
-def _allow_breaks(code: nodes.literal) -> None:
-    """Allows a line to end inside a long NAME_OF_WORDS or a.dotted.name."""
-    *pieces, last_piece = BREAK.split(code.astext())
+def _set_breaks(code: nodes.literal, *, in_names: bool) -> None:
+    """Forbids a line break after an --option's hyphens; `in_names` allows it in NAME_OF_WORDS and a.dotted.name."""
+    parts = OPTION.split(code.astext())
     code.clear()
-    for piece in pieces:
-        code += [nodes.Text(piece), nodes.raw("", "<wbr>", format="html")]
-    code += nodes.Text(last_piece)
+    for place, part in enumerate(parts):
+        if place % 2:
+            code += [_unbroken(part), nodes.raw("", "<wbr>", format="html")] if in_names else [_unbroken(part)]
+            continue
+        *pieces, last_piece = BREAK.split(part) if in_names else [part]
+        for piece in pieces:
+            code += [nodes.Text(piece), nodes.raw("", "<wbr>", format="html")]
+        code += nodes.Text(last_piece)
 
 
 def _unbroken(text: str) -> nodes.inline:

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from html import escape
 
+from rankzero.publish.site.source.syntax_highlighting import line_style
+
 HUNK = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
 WORDS = re.compile(r"\w+|\s+|[^\w\s]")
 COMMENT = re.compile(r"(?=\s+# )")  # the empty place between the code and the comment of a line
@@ -77,7 +79,8 @@ def html(line: Line, colored: str | None = None, before: str = "", anchor: str =
     name = f' id="{anchor}"' if anchor else ""
     text = escape(line.text, quote=False) if colored is None else colored
     sign = "" if line.sign == "@" else f'<span class="sign">{line.sign}</span>'
-    return f'<span class="line {CSS_CLASSES[line.sign]}"{name}>{before}{sign}{marked(text, line.marks)}\n</span>'
+    style = line_style(line.text)
+    return f'<span class="line {CSS_CLASSES[line.sign]}"{name}{style}>{before}{sign}{marked(text, line.marks)}\n</span>'
 
 
 def marked(colored: str, marks: Marks) -> str:

@@ -21,6 +21,7 @@ from rankzero.publish.site.source.syntax_highlighting import colored
 
 AROUND = 4  # lines shown around a change
 STEP = "train_step"  # a function of every starter that trains
+PREAMBLE = ("docstring", "imports", "constants", "make_parser")
 
 
 @dataclass(frozen=True)
@@ -49,14 +50,28 @@ def page_of(labs: tuple[Lab, Lab]) -> str:
     return f"diffs/lab-{labs[0].number}-to-lab-{labs[1].number}"
 
 
+def place_of(labs: tuple[Lab, Lab]) -> str:
+    """Returns the page with the diff between two starters, and the anchor at which it opens."""
+    return f"{page_of(labs)}#{lesson_of(labs)}"
+
+
+def lesson_of(labs: tuple[Lab, Lab]) -> str:
+    """Returns the part at which the diff of two starters opens: the training step, or else the first changed part.
+
+    The changed imports and options above it say less than what they are for.
+    """
+    changed = [part.name for part in parts(*(lab.starter for lab in labs)) if sum(part.counts)]
+    return STEP if STEP in changed else next(name for name in changed if name not in PREAMBLE)
+
+
 def pages_of(lab: Lab) -> list[tuple[str, str]]:
-    """Returns title and page of each diff to link from a lab: from earlier labs, then to the next lab."""
+    """Returns title and place, PAGE#ANCHOR, of each diff to link from a lab: from earlier labs, then to the next."""
     since, to_next, labs = [], [], all_labs()
     for old, new in compared_labs():
         if new == lab:
-            since.append((f"Changes since Lab {old.number}", page_of((old, new))))
+            since.append((f"Changes since Lab {old.number}", place_of((old, new))))
         elif old == lab and labs.index(new) == labs.index(old) + 1:
-            to_next.append((f"Changes in Lab {new.number}", page_of((old, new))))
+            to_next.append((f"Changes in Lab {new.number}", place_of((old, new))))
     return since[::-1] + to_next
 
 
@@ -131,7 +146,7 @@ def _context(app: Sphinx, labs: tuple[Lab, Lab]) -> dict[str, Any]:
         return diff_lines.html(line, html, _links(uris, [line.old, line.new]))
 
     compared = parts(old, new)
-    related = {related_page for lab in labs for _, related_page in pages_of(lab)} - {page}
+    related = {place for lab in labs for _, place in pages_of(lab)} - {place_of(labs)}
     return {
         "title": _title(labs),
         "sides": [(page_names.title_of(lab.page), page_names.name_of(lab.page), lab.starter) for lab in labs],
@@ -146,7 +161,7 @@ def _context(app: Sphinx, labs: tuple[Lab, Lab]) -> dict[str, Any]:
             }
             for part in compared
         ],
-        "others": [(_title(pair), page_of(pair)) for pair in compared_labs() if page_of(pair) in related],
+        "others": [(_title(pair), place_of(pair)) for pair in compared_labs() if place_of(pair) in related],
     }
 
 

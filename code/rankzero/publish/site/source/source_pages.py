@@ -75,7 +75,8 @@ class LinkFiles(SphinxTransform):
         here = Path(self.env.doc2path(self.env.docname)).parent
         for node in list(self.document.findall(lambda node: isinstance(node, _LINKS))):
             file = here / str(node["reftarget"]).split("#")[0]
-            if node["reftarget"] and file.exists() and file.suffix not in PAGES:
+            is_page = node.get("refdomain") == "doc"  # handbook/claims is a page, and a folder of the same name
+            if node["reftarget"] and not is_page and file.exists() and file.suffix not in PAGES:
                 uri = link(self.env, self.env.docname, file)
                 node.replace_self(nodes.reference("", "", *node.children, refuri=uri, internal=True, classes=["file"]))
 

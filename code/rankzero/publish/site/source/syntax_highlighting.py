@@ -20,10 +20,17 @@ def colored(text: str, name: str) -> list[str]:
     return html.removesuffix("\n").split("\n")
 
 
+def line_style(html: str) -> str:
+    """Returns the attribute that gives a line's indentation, in letters, to the style sheets; "" if it has none."""
+    text = re.sub(r"<[^>]*>", "", html)
+    indentation = len(text) - len(text.lstrip(" "))
+    return f' style="--i:{indentation}"' if indentation and text.strip() else ""
+
+
 def numbered(lines: Iterable[tuple[int, str]]) -> str:
     """Returns the HTML of lines for a <pre>: each has an anchor, L and its number, and begins with a link to itself."""
     return "".join(
-        f'<span class="line" id="L{number}">'
+        f'<span class="line" id="L{number}"{line_style(html)}>'
         f'<a class="linenos" href="#L{number}" aria-label="Line {number}">{number}</a>{html}\n</span>'
         for number, html in lines
     )

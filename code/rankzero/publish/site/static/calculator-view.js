@@ -5,6 +5,8 @@ function LedgerView(root, ledger) {
 
   const { facts, human, thousands } = ledger;
   const training = Object.values(facts.kinds).filter((kind) => facts.present[kind].length);
+  const WARNING =
+    "Less than a tenth of the memory is free, and the CUDA context, NCCL’s buffers and fragmentation need some of it.";
   const UNITS = { TB: 1e12, GB: 1e9, MB: 1e6, kB: 1e3, B: 1 };
 
   const slot = (name) => root.querySelector(`[data-show="${name}"]`);
@@ -29,13 +31,27 @@ function LedgerView(root, ledger) {
   function showVerdict({ device, hardware }, { peak, largest }) {
     const room = device.memory - peak.bytes;
     const name = hardware ? `${device.name} (${round(device.memory)})` : `a device of ${round(device.memory)}`;
-    const state = room < 0n ? "no" : room < device.memory / 10n ? "barely" : "yes";
+    const state = room < 0n ? "no" : room * 10n < device.memory ? "barely" : "yes";
     root.querySelector(".outcome").dataset.fits = state;
     show("peak", human(peak.bytes));
     show("moment", `at the peak, when ${facts.moments[peak.phase]}`);
     show("fits", { no: "does not fit", barely: "just fits", yes: "fits" }[state]);
     show("room", room < 0n ? `${name}: ${human(-room)} too much.` : `${name}: ${human(room)} to spare.`);
     show("largest", largestText(largest));
+    show("warning", state === "barely" ? WARNING : "");
+  }
+
+  /** Lists changes of the setting that leave enough memory free, as buttons that call `apply` with the new values. */
+  function showAdvice(changes, apply) {
+    const advice = root.querySelector(".advice");
+    advice.hidden = root.querySelector(".outcome").dataset.fits === "yes";
+    show("advice", changes.length ? "With a tenth of the memory free:" : "No single change leaves a tenth of the memory free.");
+    const buttons = changes.map(({ words, fields, bytes }) => {
+      const button = make("button", { type: "button" }, `${words}: ${human(bytes)}`);
+      button.addEventListener("click", () => apply(fields));
+      return make("li", {}, button);
+    });
+    advice.querySelector("ul").replaceChildren(...buttons);
   }
 
   function largestText(largest) {
@@ -229,5 +245,6 @@ function LedgerView(root, ledger) {
       showRows(result);
       showCommand(setting);
     },
+    advise: showAdvice,
   };
 }

@@ -63,6 +63,47 @@
     return { rows, peak: ledger.peak(rows), largest };
   }
 
+  // ------------------------------------------------------------------------------------------------ settings that fit
+  /** Changes of the setting that leave a tenth of the device's memory free, each with the values of its fields. */
+  function changesThatFit(setting, { peak }) {
+    const { config, recipe, optimizer, device, batchSize, seqLen, layout } = setting;
+    const roomy = (device.memory * 9n) / 10n;
+    if (peak.bytes <= roomy) return [];
+    const peakOf = (size, changed) => {
+      try {
+        const rows = ledger.predict(config, recipe, optimizer, { batchSize: size, seqLen, layout: { ...layout, ...changed } });
+        return ledger.peak(rows).bytes;
+      } catch (error) {
+        if (!(error instanceof ledger.UserError)) throw error;
+        return null; // such a setting is impossible
+      }
+    };
+    const change = (words, fields, size, changed) => ({ words, fields, bytes: peakOf(size, changed) });
+    const divisors = Array.from({ length: Number(batchSize < 4096n ? batchSize : 4096n) }, (_, index) => BigInt(index + 1))
+      .filter((size) => size < batchSize && batchSize % size === 0n).reverse();
+    const families = [
+      divisors.map((size) => {
+        const microBatches = (layout.microBatches * batchSize) / size; // as many tokens per step as before
+        const words = `micro-batches of ${size}, ${microBatches} of them`;
+        return change(words, { batch_size: size, micro_batches: microBatches }, size, { microBatches });
+      }),
+      facts.checkpointing.map((checkpointing) =>
+        change(`checkpointing of each ${checkpointing}`, { checkpointing }, batchSize, { checkpointing })),
+      [1n, 2n, 3n].filter((zero) => layout.data > 1n && zero > layout.zero).map((zero) =>
+        change(`ZeRO stage ${zero}`, { zero }, batchSize, { zero })),
+      [2n, 4n, 8n, 16n, 32n, 64n, 128n, 256n].filter((data) => data > layout.data).map((data) =>
+        change(`${data} data-parallel ranks with ZeRO stage 3`, { data, zero: 3n }, batchSize, { data, zero: 3n })),
+    ];
+    const fits = ({ bytes }) => bytes !== null && bytes <= roomy;
+    return families.map((family) => family.find(fits)).filter(Boolean); // the smallest change of each kind
+  }
+
+  function apply(changed) {
+    for (const [name, value] of Object.entries(changed)) form.elements[name].value = value;
+    update();
+    root.querySelector(".outcome").focus(); // the button that was pressed is gone
+  }
+
   // ----------------------------------------------------------------------------------------------------- the address
   /** The fields that differ from their defaults, as the address lists them. A preset's sizes are left out. */
   function address() {
@@ -125,7 +166,9 @@
     showFields();
     try {
       const setting = read();
-      view.show(setting, compute(setting));
+      const result = compute(setting);
+      view.show(setting, result);
+      view.advise(changesThatFit(setting, result), apply);
       setStale(false);
     } catch (error) {
       if (!(error instanceof ledger.UserError)) throw error;

@@ -23,8 +23,8 @@
   let data = null;
   async function ready() {
     await Promise.all(["minisearch/index.js", "search-ranking.js", "search-data.js"].map(load));
-    const { pages, entries, index } = rankzeroData;
-    data ??= { pages, entries, index: MiniSearch.loadJS(index, rankzeroIndex.options) };
+    const { index, ...rest } = rankzeroData;
+    data ??= { ...rest, index: MiniSearch.loadJS(index, rankzeroIndex.options) };
   }
   const prepare = () => ready().catch(() => {}); // summary() reports that the index is missing
 

@@ -7,7 +7,7 @@
     if (line.bottom > visible.bottom - 16) map.scrollTop += line.top - visible.top - visible.height / 2;
   }
 
-  const BOXES = "pre, .drawing, .table-wrapper, .math-wrapper, .toc-tree-container, .sidebar-sticky, .toc-sticky";
+  const BOXES = "pre, .drawing, .diagram, .table-wrapper, .math-wrapper, .toc-tree-container, .sidebar-sticky, .toc-sticky";
 
   const makeReachable = () => {
     for (const box of document.querySelectorAll(BOXES)) {

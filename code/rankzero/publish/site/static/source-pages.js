@@ -1,7 +1,7 @@
 // Source pages: line numbers are links. The Tab key stops at one per file; from there, arrow keys move to others.
 (function () {
   "use strict";
-  const main = document.querySelector(".wide");
+  const main = document.querySelector("div.wide");
   const numbers = main ? Array.from(main.querySelectorAll("a.linenos")) : [];
   if (!numbers.length) return;
   let current = numbers[0];

@@ -18,8 +18,9 @@ from rankzero.ledger.models import PRESETS, Config
 from rankzero.ledger.plan.layout import CHECKPOINTING
 from rankzero.ledger.plan.plan_text import MOMENTS
 from rankzero.ledger.recipes import OPTIMIZERS, RECIPES
+from rankzero.publish.site.python_to_javascript import camel
 from rankzero.publish.site.source.source_pages import link
-from rankzero.publish.site.views.ledger_script import camel, script, sources
+from rankzero.publish.site.views.ledger_script import script, sources
 
 PAGE = "calculator"
 FAMILIES: dict[str, type[Config]] = {"gpt": type(PRESETS["gpt2"]), "llama": type(PRESETS["llama-2-7b"])}

@@ -86,7 +86,7 @@ class MakeClaimsPage(SphinxTransform):
             for name, expected, measured in numbers(claim, measurement)
         ]
         if tolerance := tolerance_of(claim).strip():
-            if len(rows) == 1:
+            if len(rows) == 1 and not isinstance(claim.expected, Mapping):
                 rows = [(_cell(tolerance, classes=["claim-unit"]), *rows[0][1:])]
             else:
                 rows.append((_cell(tolerance, morecols=2, classes=["claim-unit"]),))

@@ -12,7 +12,7 @@ from sphinx.builders.html import StandaloneHTMLBuilder
 from rankzero.curriculum import ROOT, Lab, all_labs
 from rankzero.publish.site import page_names
 
-INSTALL, LABS = "two-commands", "the-labs"  # anchors of the two sections of README that the front page lays out
+INSTALL, LABS = "install-and-run", "the-labs"  # anchors of the two sections of README that the front page lays out
 FIRST = "02"  # the first lab for a beginner
 
 
@@ -28,11 +28,13 @@ class Readme:
     labs: str  # the section without its table
     planned: list[tuple[str, str]]  # titles and summaries of the labs that do not exist yet
     rest: list[str]  # the other sections
+    notes: str  # the notes of the claims' badges, which claim-badges.js shows
 
 
 def read(body: str) -> Readme:
     """Returns the parts of README's page. AttributeError or KeyError if a section named above is missing."""
-    readme = BeautifulSoup(body, "html.parser").section
+    page = BeautifulSoup(body, "html.parser")
+    readme = page.section
     sections = {str(part["id"]): part.extract() for part in readme.find_all("section", recursive=False)}
     rows = [row.find_all("td") for row in sections[LABS].table.tbody.find_all("tr")]
     planned = [(cells[0].p.decode_contents(), cells[1].p.decode_contents()) for cells in rows if not cells[0].a]
@@ -48,6 +50,7 @@ def read(body: str) -> Readme:
         labs=sections.pop(LABS).decode_contents(),
         planned=planned,
         rest=[str(part) for part in sections.values()],
+        notes="".join(str(note) for note in page.find_all("template")),
     )
 
 

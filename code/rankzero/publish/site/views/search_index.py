@@ -6,6 +6,7 @@ site is built: a browser takes four times as long to make an index as to load it
 
 import json
 import subprocess
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from rankzero.publish.site import npm_packages
 from rankzero.publish.site.views import search_entries
 from rankzero.publish.site.views.search_entries import Entry
 
+SYNONYMS = Path(__file__).with_name("search_synonyms.toml")
 SHARED = Path(__file__).parents[1] / "static" / "search-ranking.js"
 BUILD = """
 const [minisearch, shared] = process.argv.slice(1);
@@ -48,12 +50,13 @@ def _entries(app: Sphinx) -> list[Entry]:
 
 
 def _write(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
-    """Writes search.js's data: pages [address, title, kind], entries [page, anchor, title, text], and the index."""
+    """Writes search.js's data: pages [address, title, kind], entries [page, anchor, title, text], synonyms, index."""
     entries = _entries(app)
     names = list(dict.fromkeys((entry.page, entry.page_title) for entry in entries))
     pages = [[app.builder.get_target_uri(page), title, search_entries.kind_of(page)] for page, title in names]
     rows = [[names.index((entry.page, entry.page_title)), entry.anchor, entry.title, entry.text] for entry in entries]
-    data = _json({"pages": pages, "entries": rows})
+    synonyms = tomllib.loads(SYNONYMS.read_text(encoding="utf-8"))["words"]
+    data = _json({"pages": pages, "entries": rows, "synonyms": synonyms})
     minisearch = npm_packages.path("minisearch/dist/cjs/index.cjs")
     command = [str(npm_packages.NODE), "-e", BUILD, str(minisearch), str(SHARED)]
     result = subprocess.run(command, input=data, capture_output=True, text=True, encoding="utf-8")

@@ -1,0 +1,1 @@
+"""Triage: signs of known bugs in a training script, seen from outside while it runs."""

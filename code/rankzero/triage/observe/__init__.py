@@ -1,0 +1,1 @@
+"""Observation: the part of triage that runs beside the script, in each of its processes."""
