@@ -7,12 +7,17 @@ import torch
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
+from rankzero.claims.chart import Chart, Charted, Point
 from rankzero.claims.claim import claim
-from rankzero.claims.toolkit.gpt2 import attention_by_formula, fused_attention, gpt2_flops
+from rankzero.claims.toolkit.gpt2 import GPT_2, attention_by_formula, fused_attention, gpt2_flops
 from rankzero.claims.toolkit.kept_bytes import Recomputed, kept_tensors
 from rankzero.claims.toolkit.lab_model import SHAPE, bytes_by_phase, make_batch, make_model, token_loss
 from rankzero.learn.models.gpt import Block
 from rankzero.learn.profiling.memory import tensor_bytes
+from rankzero.ledger.models import parameter_count
+from rankzero.ledger.plan.layout import Layout
+from rankzero.ledger.predict import activation_rows
+from rankzero.ledger.recipes import FP32
 
 NANOGPT = (
     "[nanoGPT, transformer_sizing.ipynb](https://github.com/karpathy/nanoGPT/blob/master/transformer_sizing.ipynb)"
@@ -72,12 +77,12 @@ def frozen_weight() -> Mapping[str, float]:
         "embedding": 8,
         "cross-entropy": 4 + 8 / 256 + 4 / (1024 * 256),
     },
-    unit="B an element",
+    unit="B per element",
 )
 def kept_by_layer() -> Mapping[str, float]:
     """Counts the tensors that autograd keeps on the CPU: fp32 is 4 bytes, an id or a target 8, a fused mask 1.
 
-    LayerNorm adds 2 numbers a row, cross-entropy a target a row and one number for the batch.
+    LayerNorm adds 2 numbers per row, cross-entropy one target per row and one number for the batch.
     """
     x, ids = torch.randn(1024, 256, requires_grad=True), torch.randint(256, (1024,))
     layers: dict[str, tuple[Any, ...]] = {
@@ -123,20 +128,26 @@ def _queries(tokens: int) -> tuple[Tensor, ...]:
 
 @claim(
     "attention-square-and-line",
-    "When the sequence doubles, the square that naive attention keeps grows {expected[naive, its [T, T]]} times, all "
+    "When the sequence doubles, the softmax that attention by the formula keeps grows {expected[softmax]} times, all "
     "that fused attention keeps {expected[fused]} times.",
-    expected={"naive, its [T, T]": 4, "fused": 2},
+    expected={"softmax": 4, "fused": 2},
     unit="times",
     source="[FlashAttention](https://arxiv.org/abs/2205.14135)",
 )
-def attention_growth() -> Mapping[str, float]:
-    """Counts kept bytes at 512 and 1,024 tokens, 4 heads 32 wide, and divides."""
-    square, fused = [], []
-    for tokens in (512, 1024):
-        naive = kept_tensors(attention_by_formula, *_queries(tokens))
-        square.append(tensor_bytes(tensor for tensor in naive if tensor.shape[-2:] == (tokens, tokens)))
-        fused.append(tensor_bytes(kept_tensors(fused_attention, *_queries(tokens))))
-    return {"naive, its [T, T]": square[1] / square[0], "fused": fused[1] / fused[0]}
+def attention_growth() -> Charted:
+    """Counts kept bytes at 64 to 1,024 tokens, 4 heads 32 wide, and divides those of 1,024 by those of 512."""
+    lines: dict[str, list[Point]] = {"softmax": [], "fused": []}
+    for tokens in (64, 128, 256, 512, 1024):
+        by_formula = kept_tensors(attention_by_formula, *_queries(tokens))
+        kept = {
+            "softmax": [tensor for tensor in by_formula if tensor.shape == (1, 4, tokens, tokens)],
+            "fused": kept_tensors(fused_attention, *_queries(tokens)),
+        }
+        for name, tensors in kept.items():
+            size = tensor_bytes(tensors) / 2**20
+            lines[name].append((tokens, size, size, size))
+    growth = {name: points[-1][1] / points[-2][1] for name, points in lines.items()}
+    return Charted(growth, Chart("What attention keeps", "tokens", "MiB kept", lines, log="xy"))
 
 
 @claim(
@@ -157,7 +168,7 @@ def attention_dropout() -> Mapping[str, float]:
 # ---------------------------------------------------------------------------------------------------- the lab's model
 @claim(
     "block-keeps-16-units",
-    "A block of the GPT keeps 16 tensors of BTC floats and H + 4 numbers a token.",
+    "A block of the GPT keeps 16 tensors of BTC floats and H + 4 numbers per token.",
     expected=4 * 12 * 64 * (16 * 128 + 4 + 4),
     unit="B",
 )
@@ -181,27 +192,48 @@ def lab_02_activations() -> float:
 @claim(
     "activation-share",
     "Activations of the same model are between {expected[B 1, T 8]} and {expected[B 48, T 64]} % of the total, "
-    "depending on the batch and the sequence alone.",
-    expected={"B 1, T 8": 2, "B 12, T 64": 67, "B 48, T 64": 89},
+    "depending on the batch and the sequence alone; at 3C = 384 tokens they are half.",
+    expected={"B 1, T 8": 2, "B 6, T 64": 50.5, "B 12, T 64": 67, "B 48, T 64": 89},
     tolerance=0.5,
     unit="%",
 )
-def activation_share() -> Mapping[str, float]:
-    """Counts the activations over themselves and 16 bytes a parameter; the tolerance is the text's rounding."""
+def activation_share() -> Charted:
+    """Counts the activations over themselves and 16 bytes per parameter; the tolerance is the text's rounding."""
     shares = {}
-    for batch_size, tokens in ((1, 8), (12, 64), (48, 64)):
+    for batch_size, tokens in ((1, 8), (1, 64), (3, 64), (6, 64), (12, 64), (24, 64), (48, 64)):
         held = bytes_by_phase(batch_size, tokens)
         activations = held["activations"]["forward"]
-        total = activations + 4 * held["weights"]["forward"]
-        shares[f"B {batch_size}, T {tokens}"] = 100 * activations / total
-    return shares
+        shares[batch_size, tokens] = 100 * activations / (activations + 4 * held["weights"]["forward"])
+    points: list[Point] = [(size * tokens, share, share, share) for (size, tokens), share in shares.items()]
+    value = {f"B {size}, T {tokens}": shares[size, tokens] for size, tokens in ((1, 8), (6, 64), (12, 64), (48, 64))}
+    return Charted(value, Chart("Lab 02's model", "tokens of a batch", "%", {"activations": points}, log="x"))
+
+
+@claim(
+    "activations-outweigh-states",
+    "In fp32 with AdamW, activations take as much as weights, gradients and averages at {expected[Lab 02]} tokens in "
+    "Lab 02's model and at {expected[GPT-2]:,} in GPT-2, where 3C is 384 and 2,304.",
+    expected={"Lab 02": 377, "GPT-2": 2494},
+    unit="tokens",
+)
+def activations_outweigh_states() -> Mapping[str, float]:
+    """Looks for the shortest single sequence whose activations, by the ledger, take 16 bytes per parameter or more."""
+    tokens = {}
+    for name, config in (("Lab 02", SHAPE), ("GPT-2", GPT_2)):
+        states = 16 * parameter_count(config)
+        tokens[name] = next(
+            length
+            for length in range(1, 10_000)
+            if sum(row.bytes for row in activation_rows(config, FP32, 1, length, Layout())) >= states
+        )
+    return tokens
 
 
 @claim(
     "activation-share-at-the-end-of-forward",
     "At the end of forward, with the optimizer's state there, Lab 02 holds {expected[MiB]:.1f} MiB, "
     "{expected[%]:.0f} % of it activations.",
-    expected={"MiB": 34.39, "%": 73.11},  # 26,364,420 B of that and 12 bytes a parameter
+    expected={"MiB": 34.39, "%": 73.11},  # 26,364,420 B of that and 12 bytes per parameter
     tolerance=0.005,
     unit="",
 )
@@ -241,7 +273,7 @@ def no_grad() -> Mapping[str, float]:
 def eval_mode() -> Mapping[str, float]:
     """Counts both modes of Lab 02's GPT with dropout 0.1.
 
-    Expected are nine masks of BTC floats, and in each of 4 layers three squares instead of one number a row.
+    Expected are nine masks of BTC floats, and in each of 4 layers three squares instead of one number per row.
     """
     model, (x, _) = make_model(dropout=0.1), make_batch()
     training, evaluating = (
@@ -304,7 +336,34 @@ def gpt2_recompute() -> Mapping[str, float]:
     return {name: 100 * (flops / plain - 1) for name, flops in more.items()}
 
 
-# ----------------------------------------------------------------------------------------------------------- the quiz
+# -------------------------------------------------------------------------------------------- the problems and the quiz
+@claim(
+    "frozen-block-keeps-11-units",
+    "A block whose weights are frozen, with an adapter beside qkv, keeps {expected} of its 16 tensors of BTC floats.",
+    expected=11,
+    tolerance=0.1,
+    unit="tensors of BTC floats",
+)
+def frozen_block() -> float:
+    """Counts what a block of Lab 02's GPT keeps with a trained adapter of rank 1 beside its frozen qkv.
+
+    The tolerance leaves room for the adapter's one number per token and the block's H + 4.
+    """
+
+    class WithAdapter(nn.Module):
+        def __init__(self, inner: nn.Module) -> None:
+            super().__init__()
+            self.inner, self.down, self.up = inner, nn.Linear(128, 1, bias=False), nn.Linear(1, 384, bias=False)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.inner(x) + self.up(self.down(x))
+
+    block = make_model().blocks[0].requires_grad_(False)
+    assert isinstance(block, Block)
+    block.attention.add_module("qkv", WithAdapter(block.attention.qkv))
+    return tensor_bytes(kept_tensors(block, _stream(), left_out=block)) / (4 * BTC)
+
+
 @claim(
     "relu-for-gelu-saves-6-mib",
     "ReLU in place of GELU saves Lab 02's model 4 blocks of 4 units of 0.375 MiB: 6 MiB.",
@@ -330,7 +389,7 @@ def relu_for_gelu() -> float:
     unit="units of BTC floats",
 )
 def head_alone() -> float:
-    """Unties and freezes, and counts forward and loss; the tolerance leaves room for the targets, 8 bytes a token."""
+    """Unties and freezes, and counts forward and loss; the tolerance leaves room for the targets, 8 bytes per token."""
     model = make_model().requires_grad_(False)
     model.head.weight = nn.Parameter(model.head.weight.clone())
     return tensor_bytes(kept_tensors(token_loss, model, *make_batch(), left_out=model)) / (4 * BTC)
@@ -346,7 +405,7 @@ def head_alone() -> float:
 def square_equals_rest() -> float:
     """Counts naive attention's kept softmax and a block's kept bytes at T = 512, and divides.
 
-    The tolerance leaves room for the block's H + 4 small numbers a token.
+    The tolerance leaves room for the block's H + 4 small numbers per token.
     """
     tokens, block = 16 * SHAPE.hidden_dim // SHAPE.n_head, make_model(block_size=512).blocks[0]
     rest = tensor_bytes(kept_tensors(block, torch.randn(1, tokens, 128, requires_grad=True), left_out=block))

@@ -92,8 +92,8 @@ def logits_of_10000() -> Mapping[str, float]:
     for name, route in routes.items():
         logits = torch.tensor([[1e4, 0.0, -1e4]], requires_grad=True)
         loss = route(logits)
-        (slopes,) = torch.autograd.grad(loss, logits)
-        finite[name] = int(torch.cat([loss.detach().reshape(1), slopes[0]]).isfinite().sum())
+        (gradients,) = torch.autograd.grad(loss, logits)
+        finite[name] = int(torch.cat([loss.detach().reshape(1), gradients[0]]).isfinite().sum())
     return finite
 
 
@@ -172,12 +172,12 @@ def padding() -> float:
     "one-token-of-768",
     "One token of probability e⁻⁸⁰ among 768 adds 80/768 = {expected[nats added]:.3f} nats to the mean, and no entry "
     "of its gradient is larger than 1/768.",
-    expected={"nats added": 80 / 768, "largest slope times 768": 1},
+    expected={"nats added": 80 / 768, "largest gradient times 768": 1},
     tolerance=1e-6,
     unit="",
 )
 def one_token() -> Mapping[str, float]:
-    """Takes the mean of 768 losses in float64, one of 80 nats and the others 0, and its slopes by that token's logits.
+    """Takes the mean of 768 losses in float64, one of 80 nats and the others 0, and its gradient for that token.
 
     The tolerance is rounding.
     """
@@ -186,8 +186,8 @@ def one_token() -> Mapping[str, float]:
     targets = torch.zeros(768, dtype=torch.int64)
     targets[0] = 1
     loss = F.cross_entropy(logits.requires_grad_(), targets)
-    (slopes,) = torch.autograd.grad(loss, logits)
-    return {"nats added": loss.item(), "largest slope times 768": slopes[0].abs().max().item() * 768}
+    (gradients,) = torch.autograd.grad(loss, logits)
+    return {"nats added": loss.item(), "largest gradient times 768": gradients[0].abs().max().item() * 768}
 
 
 # ------------------------------------------------------------------------------------------------------- other losses
@@ -200,20 +200,20 @@ def one_token() -> Mapping[str, float]:
     unit="%",
 )
 def outlier_share() -> Mapping[str, float]:
-    """Divides the outlier's slope by the sum of the slopes' sizes; the tolerance is fp32's rounding."""
+    """Divides the outlier's gradient by the sum of the gradients' sizes; the tolerance is fp32's rounding."""
     shares = {}
     for name, loss_of in (("MSE", F.mse_loss), ("MAE", F.l1_loss), ("Huber", F.huber_loss)):
         errors = torch.tensor([0.1, -0.1, 0.1, -0.1, 10.0], requires_grad=True)
-        (slopes,) = torch.autograd.grad(loss_of(errors, torch.zeros(5)), errors)
-        shares[name] = 100 * (slopes[4] / slopes.abs().sum()).item()
+        (gradients,) = torch.autograd.grad(loss_of(errors, torch.zeros(5)), errors)
+        shares[name] = 100 * (gradients[4] / gradients.abs().sum()).item()
     return shares
 
 
 @claim(
     "bce-stops-at-100",
-    "For target 0 and a logit of 200, BCELoss of the sigmoid gives {expected[loss after sigmoid]} nats and no slope, "
-    "BCEWithLogitsLoss 200 and {expected[slope with logits]}.",
-    expected={"loss after sigmoid": 100, "its slope": 0, "loss with logits": 200, "slope with logits": 1},
+    "For target 0 and a logit of 200, BCELoss of the sigmoid gives {expected[loss after sigmoid]} nats and no "
+    "gradient, BCEWithLogitsLoss 200 and {expected[gradient with logits]}.",
+    expected={"loss after sigmoid": 100, "its gradient": 0, "loss with logits": 200, "gradient with logits": 1},
     unit="nats",
     source="[BCELoss](https://docs.pytorch.org/docs/stable/generated/torch.nn.modules.loss.BCELoss.html)",
 )
@@ -222,12 +222,12 @@ def bce_stops() -> Mapping[str, float]:
     logit = torch.tensor([200.0], requires_grad=True)
     after_sigmoid = F.binary_cross_entropy(logit.sigmoid(), torch.zeros(1))
     with_logits = F.binary_cross_entropy_with_logits(logit, torch.zeros(1))
-    slopes = [torch.autograd.grad(loss, logit)[0].item() for loss in (after_sigmoid, with_logits)]
+    gradients = [torch.autograd.grad(loss, logit)[0].item() for loss in (after_sigmoid, with_logits)]
     return {
         "loss after sigmoid": after_sigmoid.item(),
-        "its slope": slopes[0],
+        "its gradient": gradients[0],
         "loss with logits": with_logits.item(),
-        "slope with logits": slopes[1],
+        "gradient with logits": gradients[1],
     }
 
 

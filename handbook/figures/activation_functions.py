@@ -23,8 +23,8 @@ CURVES: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 @figure(
     "six-activations",
     caption="Six activation functions (blue) and their derivatives (orange, dashed), which multiply the gradient in "
-    "the backward pass. The sigmoid's derivative is at most [0.25](claim:curves-steepest-slope); those of sigmoid and "
-    "tanh vanish on both sides, those of the others on the left side only, or nearly.",
+    "the backward pass. The sigmoid's derivative is at most [0.25](claim:curves-largest-derivative). The "
+    "derivatives of sigmoid and tanh vanish on both sides, those of ReLU, GELU and SiLU on the left side only.",
     description="Six panels from -5 to 5. Sigmoid and tanh are S-shaped; their derivatives are bumps around 0, 0.25 "
     "and 1 high. ReLU is 0 on the left and x on the right; its derivative jumps from 0 to 1. Leaky ReLU looks the "
     "same, with a derivative of 0.01 on the left. GELU and SiLU dip slightly below 0 on the left; their derivatives "
@@ -78,9 +78,9 @@ def dead_units() -> Figure:
 
 @figure(
     "kept-by-activation",
-    caption="Memory that an MLP of widths C, 4C and C keeps for the backward pass, in units of its input. The input "
-    "and the second layer's input take 5 in every MLP; [ReLU, sigmoid and tanh](claim:kept-between-two-linears) add "
-    "nothing to them.",
+    caption="Memory that an MLP of widths C, 4C and C (SwiGLU: 8/3 C) keeps for the backward pass, in units of its "
+    "input. The input and the second layer's input take 5 at width 4C; [ReLU, sigmoid and "
+    "tanh](claim:kept-between-two-linears) add nothing to them.",
     description="Horizontal bars. ReLU, sigmoid and tanh 5. Leaky ReLU in place 5. Leaky ReLU, GELU, SiLU and ReLU "
     "squared 9. SwiGLU with 8/3 C 11.7. x times sigmoid of x 13. GELU written out 21.",
 )

@@ -89,9 +89,8 @@ def ring_all_reduce() -> Figure:
                 arrived = index > 0 and chunk == (rank - index) % 3
                 text = "all" if done else "+".join(map(str, summed))
                 edge, line = (style.ORANGE, 2.2) if arrived else (style.PAPER, 0.8)
-                ink = style.PAPER if done else style.INK
                 box(axes, left + 6 * chunk + 0.2, 5.4 + 8 * rank, 5.6, 7, text, color=color, edge=edge, line=line,
-                    text_color=ink, size=9)  # fmt: skip
+                    size=9)  # fmt: skip
         sent = ("0", "⅓", "⅔", "1", "1⅓")[index]
         axes.text(left + 9, 31, sent, ha="center", va="top", fontsize=12)
     axes.text(0, 31.7, "sent", va="top")
@@ -140,8 +139,8 @@ def buckets_over_backward() -> Figure:
 
 @figure(
     "slowest-rank",
-    caption="Expected time of a step whose ranks are each late, at twice the usual time, in 1 step of 100 or of 1,000. "
-    "Among 512 ranks a delay of 1 step in 100 is in nearly every step.",
+    caption="Expected time of a step if each rank takes twice the usual time in 1 step of 100 or of 1,000. "
+    "With 512 ranks and 1 late step in 100, nearly every step is late.",
     description="Two curves of the expected step time over the number of ranks, from 1 to 4,096 on a logarithmic axis. "
     "For delays in 1 step of 100 the curve rises from 1.01 over 1.47 at 64 ranks to 2.0 at 512 ranks. For delays in 1 "
     "step of 1,000 it rises from 1.0 to 1.4 at 512 ranks and 2.0 at 4,096.",

@@ -83,7 +83,7 @@ def said_and_measured() -> Figure:
 
 @figure(
     "errata-zero-limits",
-    caption="4 and 8 times are limits. Lines are the formula, dots counts of tensors: on 4 ranks ZeRO-1 saves "
+    caption="4 and 8 times are limits. Lines are the formula, dots are counted tensors: on 4 ranks ZeRO-1 saves "
     "[2.29 times](claim:errata-zero-at-64-ranks) and ZeRO-2 [2.91 times](claim:errata-zero-at-64-ranks).",
     description="Two rising curves over the number of ranks from 1 to 1,024 on a log axis. Both start at 1. ZeRO-1 "
     "bends towards a dashed line at 4, ZeRO-2 towards one at 8. Dots at 4 and 64 ranks lie on the curves.",

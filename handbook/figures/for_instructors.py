@@ -100,8 +100,8 @@ def report_of(mistakes: dict[str, KnownWrong]) -> Report:
 
 @figure(
     "class-scores",
-    caption="Scores of a made-up class of 60 in Lab 02, as the class page shows them. Read the mistakes beside them "
-    "first: a heap of low scores is often one mistake that many students share.",
+    caption="Scores of a made-up class of 60 in Lab 02, as the class page shows them, beside the known mistakes. One "
+    "mistake is far more frequent than all others: read the mistakes before single scores.",
     description="Left, a histogram of 60 scores in tenths of the points, with the full scores as a bar of their own "
     "and the median as a line. Right, the six most frequent known mistakes as horizontal bars with the number of "
     "students who make each.",

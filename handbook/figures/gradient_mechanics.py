@@ -37,8 +37,8 @@ def one_update() -> Figure:
     end = start + 6 * width
     axes.fill([end, end + 17, end + 17, end], [26, 26, 38, 38], color=style.GRADIENTS, linewidth=0)
     axes.text(end + 8.5, 32, "the batch's\ngradient", ha="center", va="center", color=style.PAPER, fontsize=9)
-    box(axes, end, 1, 8.5, 7, "clip", color=style.AMBER, size=9, text_color=style.INK)
-    box(axes, end + 8.5, 1, 8.5, 7, "step", color=style.SKY, size=9, text_color=style.INK)
+    box(axes, end, 1, 8.5, 7, "clip", color=style.AMBER, size=9)
+    box(axes, end + 8.5, 1, 8.5, 7, "step", color=style.SKY, size=9)
     for height, text, color in ((17, "activations", style.ACTIVATIONS), (32, "p.grad", style.GRADIENTS)):
         axes.text(start - 10, height, text, ha="right", va="center", color=color, fontweight="bold")
     for height in (22, 38):
@@ -48,9 +48,10 @@ def one_update() -> Figure:
 
 @figure(
     "activations-by-micro-batch",
-    caption="Lab 02's model on a batch of 12 sequences, at its fullest forward pass, by the size of the micro-batch. "
-    "Activations follow the micro-batch, from [26.4 MB to 2.2 MB](claim:lab-04-activations-follow-the-micro-batch). "
-    "With accumulation a set of gradients is added.",
+    caption="Lab 02's model on a batch of 12 sequences, at the highest memory use of a forward pass, by the size of "
+    "the micro-batch. Activations follow the micro-batch, from "
+    "[26.4 MB to 2.2 MB](claim:lab-04-activations-follow-the-micro-batch). With accumulation a set of gradients is "
+    "added.",
     description="Four horizontal stacked bars. All 12 sequences at once: weights 3.2 MB and activations 26.4 MB. "
     "Micro-batches of 6: weights, gradients of 3.2 MB and activations of 13.2 MB. Of 4: activations of 8.8 MB. Of 1: "
     "activations of 2.2 MB, less than the gradients.",

@@ -1,7 +1,6 @@
 """Figures of the chapter on learning rate and schedules."""
 
 import math
-from collections.abc import Callable
 
 from matplotlib.figure import Figure
 
@@ -9,20 +8,34 @@ from rankzero.figures import style
 from rankzero.figures.charts import columns, measured_chart, measured_value
 from rankzero.figures.figure import figure
 
-STEPS, WARM_UP = 100, 10
-SHAPES: dict[str, tuple[Callable[[float], float], str]] = {
-    "constant": (lambda t: 1.0, style.GRAY),
-    "step": (lambda t: 1.0 if t < 50 else 0.1 if t < 80 else 0.01, style.PURPLE),
-    "linear": (lambda t: 1 - t / STEPS, style.GREEN),
-    "cosine": (lambda t: 0.5 * (1 + math.cos(math.pi * t / STEPS)), style.BLUE),
-    "WSD": (lambda t: min(1.0, (STEPS - t) / 20), style.ORANGE),
+STEPS, WARM_UP, DECAY = 100, 10, 20
+COLORS = {
+    "constant": style.GRAY,
+    "step": style.PURPLE,
+    "linear": style.GREEN,
+    "cosine": style.BLUE,
+    "WSD": style.ORANGE,
 }
+
+
+def rate_share(shape: str, update: float, warm_up: int = WARM_UP, decay: int = DECAY) -> float:
+    """Learning rate of an update of STEPS, in shares of the peak; `decay` is the number of WSD's last updates."""
+    share = 1.0
+    if shape == "step":
+        share = 1.0 if update < 50 else 0.1 if update < 80 else 0.01
+    elif shape == "linear":
+        share = 1 - update / STEPS
+    elif shape == "cosine":
+        share = 0.5 * (1 + math.cos(math.pi * update / STEPS))
+    elif shape == "WSD":
+        share = min(1.0, (STEPS - update) / decay)
+    return min(1, (update + 1) / warm_up) * share
 
 
 @figure(
     "schedule-shapes",
-    caption="Five schedules of 100 updates with the same warm-up of 10. All but the constant one end near 0; they "
-    "differ in how long the rate stays high.",
+    caption="Five schedules of 100 updates with the same warm-up of 10 updates. All but the constant one end near 0; "
+    "they differ in how long the rate stays high. WSD is short for warm-up, stable, decay.",
     description="Five lines of the learning rate over 100 updates. All rise within 10 updates. The constant line "
     "stays at the peak. WSD stays at the peak until update 80 and falls straight to 0. The step schedule drops to a "
     "tenth at update 50 and to a hundredth at 80. The linear line falls evenly; the cosine bends through one half at "
@@ -31,8 +44,8 @@ SHAPES: dict[str, tuple[Callable[[float], float], str]] = {
 def schedule_shapes() -> Figure:
     drawing, axes = style.new_figure(3.1)
     updates = [t / 4 for t in range(4 * STEPS + 1)]
-    for shape, color in SHAPES.values():
-        axes.plot(updates, [min(1, (t + 1) / WARM_UP) * shape(t) for t in updates], color=color)
+    for name, color in COLORS.items():
+        axes.plot(updates, [rate_share(name, update) for update in updates], color=color)
     places = {
         "constant": (92, 1.05),
         "WSD": (85, 0.55),
@@ -41,7 +54,7 @@ def schedule_shapes() -> Figure:
         "step": (64, 0.16),
     }
     for name, (x, y) in places.items():
-        axes.text(x, y, name, color=SHAPES[name][1], ha="center", va="center", fontsize=9.5)
+        axes.text(x, y, name, color=COLORS[name], ha="center", va="center", fontsize=9.5)
     axes.axvline(WARM_UP, color=style.MUTED, linewidth=0.8, linestyle=":")
     axes.text(WARM_UP + 1, 0.06, "warm-up ends", color=style.MUTED, fontsize=9)
     axes.set(xlabel="update", ylabel="rate, in shares of the peak", xlim=(0, STEPS), ylim=(0, 1.12))
@@ -72,12 +85,13 @@ def steps_in_a_valley() -> Figure:
 
 @figure(
     "range-test",
-    caption="Left: a range test raises the rate by a factor in each of 100 steps; the loss is lowest at "
-    "[0.03](claim:range-test-against-runs). Right: whole runs of 100 steps at four peaks. The run at 0.03 ends "
-    "[0.07 nats](claim:range-test-against-runs) above the floor, the run at a tenth of that rate far above it.",
+    caption="Left: a range test multiplies the rate by a factor in each of 100 steps; its loss is lowest at "
+    "[0.03](claim:range-test-against-runs). Right: whole runs of 100 steps with four peak rates. The run with 0.03 "
+    "ends nearest to the lowest possible loss, [0.07 nats](claim:range-test-against-runs) above it; the run with a "
+    "tenth of that rate ends far above it.",
     description="Left: loss over the learning rate on a logarithmic axis, flat at 3.5 up to 0.001, lowest at 1.6 near "
-    "0.03, and above 3.5 near 0.5. A dotted line marks the floor at 1.1. Right: loss above the floor of whole runs: "
-    "0.69 at a peak of 0.003, 0.11 at 0.01, 0.07 at 0.03 and 0.08 at 0.1.",
+    "0.03, and above 3.5 near 0.5. A dotted line marks the lowest possible loss at 1.1. Right: loss above it of whole "
+    "runs: 0.69 at a peak of 0.003, 0.11 at 0.01, 0.07 at 0.03 and 0.08 at 0.1.",
 )
 def range_test() -> Figure:
     drawing, (left, right) = style.new_figure(2.9, columns=2)
@@ -100,6 +114,6 @@ def range_test() -> Figure:
         right.bar(place, value, 0.6, color=style.ORANGE if peak == "0.03" else style.BLUE)
         right.text(place, value + 0.02, f"{value:.2f}", ha="center", va="bottom")
     right.set_xticks(range(len(ends)), ends)
-    right.set(xlabel="peak rate", ylabel="nats above the floor", ylim=(0, 0.82))
+    right.set(xlabel="peak rate", ylabel="nats above the lowest loss", ylim=(0, 0.82))
     right.set_title("four whole runs")
     return drawing

@@ -15,7 +15,7 @@ from rankzero.figures.figure import figure
     "loss-of-a-probability",
     caption="Cross-entropy of one token by the probability of the right token. An untrained model gives each of "
     "96 characters about 1/96, so its loss is near [4.56 nats](claim:untrained-loss-near-ln-v). The loss has no upper "
-    "limit; its gradient by the right token's logit never exceeds 1.",
+    "limit. Its gradient with respect to the logit of the right token, the model's score for it, never exceeds 1.",
     description="A falling line of minus ln p over p from one in a million to 1, on a logarithmic axis: 13.8 nats at "
     "the left, 4.56 at p = 1/96, 0.69 at p = 1/2, 0 at p = 1. Below it, the size of the gradient, 1 minus p, is 1 "
     "almost everywhere and falls to 0 only near p = 1.",
@@ -35,7 +35,7 @@ def loss_of_a_probability() -> Figure:
         }
         style.label_line(axes, probability, -math.log(probability), name, style.INK, **options)
     axes.text(3e-5, 11.6, "loss: −ln p", color=style.BLUE)
-    axes.text(1.3e-6, 1.4, "size of the gradient by the right token's logit: 1 − p", color=style.ORANGE)
+    axes.text(1.3e-6, 1.4, "size of the gradient at the right token's logit: 1 − p", color=style.ORANGE)
     axes.set_xscale("log")
     axes.set(xlabel="probability p of the right token", ylabel="nats", xlim=(1e-6, 1.15), ylim=(0, 14.5))
     return drawing

@@ -9,9 +9,9 @@ from rankzero.figures.figure import figure
 
 @figure(
     "paths-on-a-ravine",
-    caption="50 updates on a ravine that is 100 times steeper across than along, each optimizer at its best rate. SGD "
-    "is left at [0.381](claim:paths-on-a-ravine) of its first distance from the minimum: the steep direction limits "
-    "its rate. Momentum and Adam end [below 0.01](claim:paths-on-a-ravine).",
+    caption="50 updates of three optimizers, each at its best rate, on a ravine that is 100 times more curved across "
+    "than along. SGD still has [0.381](claim:paths-on-a-ravine) of its initial distance from the minimum, because the "
+    "steep direction limits its rate. Momentum and Adam end [below 0.01](claim:paths-on-a-ravine).",
     description="Three panels with contour lines of a narrow ravine and the path of one optimizer from the left end "
     "toward the minimum. SGD jumps from wall to wall and stops less than two thirds of the way. Momentum swings "
     "widely, passes the minimum and returns. Adam moves along a smooth arc to the minimum.",
@@ -35,9 +35,10 @@ def paths_on_a_ravine() -> Figure:
 
 @figure(
     "steps-after-a-spike",
-    caption="Adam's steps around one batch whose gradients are 100 times too large. With β₂ = 0.999 the next step is "
-    "[10 times](claim:adam-after-one-bad-batch) the usual step, and 200 steps later steps are still "
-    "[0.55](claim:adam-after-one-bad-batch) of the usual. With β₂ = 0.95 steps are back to normal by then.",
+    caption="Length of Adam's steps before and after one batch whose gradients are 100 times too large. With β₂ = "
+    "0.999 the next step is [10 times](claim:adam-after-one-bad-batch) the usual step, and 200 steps later a step is "
+    "still [0.55](claim:adam-after-one-bad-batch) times the usual step. With β₂ = 0.95 steps have their usual length "
+    "by then.",
     description="Step length, on a logarithmic axis, over updates before and after one bad batch. With beta2 0.999 the "
     "line jumps from 1 to 10, falls to 0.55 within 40 updates and stays near 0.6 until update 500. With beta2 0.95 it "
     "jumps to 2, falls to 0.4 and is back at 1 after about 170 updates.",
@@ -62,9 +63,9 @@ def steps_after_a_spike() -> Figure:
 
 @figure(
     "muon-singular-values",
-    caption="Singular values of a 64 × 64 gradient, and of the update that Muon makes of it. The gradient's largest is "
-    "10 times its smallest; the update's are all near 1, from [0.7 to 1.1](claim:muon-evens-out-singular-values), so "
-    "every direction gets a step of about one size.",
+    caption="Singular values of a 64 × 64 gradient, and of the update that Muon makes of this gradient. The gradient's "
+    "largest value is 10 times its smallest; the update's values are all near 1, from [0.7 to "
+    "1.1](claim:muon-evens-out-singular-values), so every direction gets a step of about the same size.",
     description="Two lines over the 64 singular values in order of size, on a logarithmic axis. The gradient's fall "
     "from 10 to 1. The update's stay between 0.7 and 1.1.",
 )

@@ -52,9 +52,9 @@ def draw_parts(axes: Axes, place: int, parts: dict[str, float], colors: dict[str
 
 @figure(
     "four-layouts",
-    caption="Llama-3-70B on 1,024 H100s, planned in four layouts that fit. Left, the fullest moment of a rank: the "
-    "layouts differ in weights and optimizer state, and all hold the loss's buffers. Right, where the time of a step "
-    "goes: shards lose nothing to exposed communication here, tensor ranks and stages do.",
+    caption="Llama-3-70B on 1,024 H100s, planned in four layouts that fit. Left, the peak of a rank: the layouts "
+    "differ in weights and optimizer state, and all hold the loss's buffers. Right, the parts of a step's time: shards "
+    "alone lose no time to communication here, tensor ranks wait for communication, and stages wait for each other.",
     description="Two panels of stacked bars for four layouts. Left, GB at the peak: 28.4, 35.1, 22.2 and 29.3, all "
     "below 80 GB. Right, shares of a step's time: for both sharded layouts three quarters is compute and a quarter "
     "recomputation; with tensor parallelism a seventh is waiting for tensor ranks; with 8 stages a further part is "
@@ -108,8 +108,8 @@ def draw_schedule(axes: Axes, orders: list[list[Action]], runs: int = 1) -> None
 @figure(
     "schedules",
     caption="Eight micro-batches on 4 stages, replayed. Blue is forward, orange backward, gray the bubble. GPipe and "
-    "1F1B idle the same [27.3 %](claim:plan-bubble) of the time; 1F1B begins a backward as early as it can. Two runs "
-    "of blocks per stage shorten the bubble to 15.8 %.",
+    "1F1B are idle for [27.3 %](claim:plan-bubble) of the time; 1F1B begins a backward as early as it can. Two "
+    "separate runs of consecutive blocks per stage shorten the bubble to 15.8 %.",
     description="Three time charts with four rows of blocks. GPipe: eight forwards, then eight backwards, with a "
     "staircase of idle time in between. 1F1B: after a few forwards, forwards and backwards alternate, and the step "
     "ends at the same time. Interleaved: shorter blocks in two shades, and the step ends earlier.",

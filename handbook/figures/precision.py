@@ -5,7 +5,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from rankzero.figures import style
-from rankzero.figures.charts import draw_lines, measured_chart
+from rankzero.figures.charts import columns, draw_lines, measured_chart
 from rankzero.figures.figure import figure
 
 # Largest number, smallest normal number, distance from 1 to the next number.
@@ -34,7 +34,7 @@ def superscript(number: int) -> str:
     "formats-range-and-spacing",
     caption="Six formats. Exponent bits decide how far a format reaches, fraction bits how fine it is: "
     "[bf16](claim:precision-bf16) reaches as far as fp32, [fp16](claim:precision-fp16) has eight times as many numbers "
-    "between 1 and 1.5.",
+    "as bf16 between 1 and 1.5.",
     description="Left, a bar per format on a logarithmic axis from 1e-45 to 1e38. fp32 and bf16 fill the axis. fp16 "
     "reaches from 6e-8 to 65,504, fp8 e5m2 nearly as far, fp8 e4m3 from 0.002 to 448, fp4 e2m1 from 0.5 to 6. The part "
     "below the smallest normal number is lighter. Right, a tick for each number from 1 to 1.5: solid for fp32 and "
@@ -122,4 +122,31 @@ def gradients_and_the_loss_scale() -> Figure:
     powers = (-32, -24, -14, -8, 0, 8, 16)
     scaled.set_xticks(powers, [f"2{superscript(power)}" for power in powers])
     scaled.set_xlabel("magnitude")
+    return drawing
+
+
+@figure(
+    "speed-up-by-width",
+    caption="Training step of a GPT with 4 layers on 8 × 512 tokens, fused AdamW, on one H200 (2026-11-26, torch "
+    "2.11). At 128 and 256 wide neither TF32 nor autocast gains anything: launches probably take the time. "
+    "At [2,048 wide](claim:gpu-amp-by-width) autocast to bf16 is 8.1 times as fast as fp32.",
+    description="Two lines with their spread over the width of the model from 128 to 2,048; a dashed line marks 1, the "
+    "fp32 step. At 128 and 256 both lines are near 1. At 512 both are near 1.9. At 1,024 TF32 is 3.3 and bf16 autocast "
+    "5.5; at 2,048 they are 4.2 and 8.1.",
+)
+def speed_up_by_width() -> Figure:
+    chart = measured_chart("gpu-amp-by-width")
+    drawing, axes = style.new_figure(3.0)
+    axes.axhline(1, color=style.MUTED, linestyle="--", linewidth=1)
+    axes.text(1500, 0.9, "fp32", color=style.MUTED, va="top", ha="center")
+    for name, color in (("TF32", style.GREEN), ("bf16 autocast", style.BLUE)):
+        x, median, low, high = columns(chart.lines[name])
+        axes.plot(x, median, "o-", color=color)
+        axes.fill_between(x, low, high, color=color, alpha=0.2, linewidth=0)
+        style.label_line(axes, x[-1], median[-1], name, style.WORDS.get(color, color))
+    axes.set_xscale("log", base=2)
+    axes.set_xticks(x, [f"{width:,.0f}" for width in x])
+    axes.minorticks_off()
+    axes.set(xlabel="width of the model", ylabel="times as fast as fp32", ylim=(0, 9))
+    axes.grid(axis="y")
     return drawing

@@ -7,10 +7,9 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from rankzero.figures import style
-from rankzero.figures.charts import columns, measured_chart
+from rankzero.figures.charts import columns, measured_chart, measured_value
 from rankzero.figures.figure import figure
 from rankzero.figures.shapes import arrow
-from rankzero.ledger.hardware import HARDWARE
 
 PHASES = {
     "data": style.AMBER,
@@ -18,14 +17,6 @@ PHASES = {
     "backward": style.PURPLE,
     "optimizer": style.GREEN,
     "idle": style.GRAY,
-}
-UPPER_LEFT: dict[str, Any] = {"xytext": (-8, 4), "ha": "right", "va": "bottom"}  # of a label, from its point
-WIDTH = 4096  # of the matrices on the roofline
-WORK = {  # FLOPs and bytes, as in the chapter's table
-    "fused AdamW": (14, 28),
-    "GELU": (10, 4),
-    "square product, 256 wide": (2 * 256**3, 6 * 256**2),
-    "square product, 4,096 wide": (2 * WIDTH**3, 6 * WIDTH**2),
 }
 
 
@@ -35,9 +26,9 @@ WORK = {  # FLOPs and bytes, as in the chapter's table
     "the same losses more slowly. The part that has grown says [where to look](claim:lab-06-patients-by-phase): "
     "between the phases, in the two passes, or at the data. Idle is time outside all phases.",
     description="Four horizontal bars, each divided into data, forward, backward, optimizer and idle, in units of the "
-    "healthy step. The healthy step is mostly backward, then forward. Script A is 1.5 times as long: about a third of "
-    "its step is idle. Script B is 1.4 times as long: forward and backward have grown. Script C is 2.3 times as long: "
-    "more than half of its step is data.",
+    "healthy step. The healthy step is mostly backward, then forward. The steps of scripts A and B are about one and "
+    "a half times as long: a third of A's step is idle, and in B forward and backward have grown. The step of script C "
+    "is more than twice as long, and half of it is data.",
 )
 def four_profiles() -> Figure:
     chart = measured_chart("lab-06-patients-by-phase")
@@ -50,7 +41,9 @@ def four_profiles() -> Figure:
             axes.barh(place, width, 0.62, left=left, color=color)
             if width > 0.3:
                 text = f"{phase}\n{width / total:.2f}"
-                axes.text(left + width / 2, place, text, ha="center", va="center", color=style.PAPER, fontsize=9)
+                axes.text(
+                    left + width / 2, place, text, ha="center", va="center", color=style.text_on(color), fontsize=9
+                )
             left += width
         axes.text(total, place, f"  {total:.1f}", va="center", weight="bold")
     axes.set_yticks(range(len(runs)), [run if run.startswith("script") else f"{run} step" for run in runs])
@@ -99,58 +92,6 @@ def a_read_in_the_step() -> Figure:
     return drawing
 
 
-def rows_of_a_layer(rows: int) -> float:
-    """FLOPs per byte of `rows` rows times a bf16 matrix [4096, 4096]."""
-    return 2 * rows * WIDTH**2 / (2 * (2 * rows * WIDTH + WIDTH**2))
-
-
-@figure(
-    "roofline-of-an-h100",
-    caption="Roofline of an H100 in dense bf16. Left of the ridge at [295 FLOP/B](claim:ridge-points) memory limits an "
-    "operation. More rows per product move a layer to the right (orange) until it reaches the flat roof.",
-    description="Attainable TFLOP/s over FLOPs per byte, both axes logarithmic. The roof rises in proportion up to 989 "
-    "TFLOP/s at 295 FLOP/B and is flat from there. On the rising part are fused AdamW at 0.5 FLOP/B, GELU at 2.5, a "
-    "square product 256 wide at 85 and a layer 4,096 wide with 1, 16, 64 and 256 rows. On the flat part are the "
-    "same layer with 1,024 rows and a square product 4,096 wide.",
-)
-def roofline_of_an_h100() -> Figure:
-    h100 = HARDWARE["h100"]
-    peak, bandwidth = h100.peaks[2] / 1e12, h100.hbm / 1e12
-
-    def roof(intensity: float) -> float:
-        return min(peak, intensity * bandwidth)
-
-    drawing, axes = style.new_figure(3.9)
-    ridge = peak / bandwidth
-    axes.plot([0.25, ridge, 8000], [roof(0.25), peak, peak], color=style.INK, linewidth=2.2)
-    axes.plot([ridge, ridge], [0.6, peak], color=style.MUTED, linestyle=":", linewidth=1)
-    axes.text(ridge * 1.08, 0.75, f"ridge: {ridge:.0f} FLOP/B", color=style.MUTED)
-    axes.text(ridge * 0.92, 0.75, "memory limits", ha="right", color=style.MUTED)
-    axes.text(0.07, peak, f"peak: {peak:.0f} TFLOP/s (flat part)", va="bottom", color=style.INK)
-    for rows in (1, 16, 64, 256, 1024):
-        x = rows_of_a_layer(rows)
-        axes.plot(x, roof(x), "o", color=style.ORANGE, markersize=7)
-        name = "layer 4,096 wide, 1 row" if rows == 1 else f"{rows:,} rows"
-        place = {256: UPPER_LEFT, 1024: {"xytext": (0, -9), "ha": "center", "va": "top"}}.get(rows, {"xytext": (9, -3)})
-        style.label_line(axes, x, roof(x), name, style.ORANGE, **place)
-    for name, (flops, moved) in WORK.items():
-        x = flops / moved
-        axes.plot(x, roof(x), "D", color=style.BLUE, markersize=7)
-        if "4,096" in name:
-            style.label_line(axes, x, roof(x), name, style.BLUE, xytext=(0, 9), ha="center", va="bottom")
-        else:
-            style.label_line(axes, x, roof(x), name, style.BLUE, **UPPER_LEFT)
-    axes.set_xscale("log")
-    axes.set_yscale("log")
-    axes.set_xticks([1, 10, 100, 1000], ["1", "10", "100", "1,000"])
-    axes.set_yticks([1, 10, 100, 1000], ["1", "10", "100", "1,000"])
-    axes.minorticks_off()
-    axes.set(xlim=(0.05, 8000), ylim=(0.6, 2600))
-    axes.set(xlabel="arithmetic intensity, FLOPs per byte", ylabel="attainable TFLOP/s")
-    axes.grid()
-    return drawing
-
-
 @figure(
     "backward-to-forward",
     caption="Time of backward over time of forward in warm steps of Lab 02's GPT, on one thread of a CPU. The ratio of "
@@ -176,11 +117,111 @@ def backward_to_forward() -> Figure:
     return drawing
 
 
+TOKENS_OF_A_STEP = 2 * 16 * 1024  # of the last rung, which has twice the batch
+METERED = "the last rung under Lab 02's meter"
+
+
+@figure(
+    "gpt2-ladder",
+    caption="GPT-2 124M on one H200 (2026-11-26, torch 2.11), one technique more in each row: tokens/s, how many times "
+    "as fast as the row above, and MFU. The loop becomes [11 times](claim:gpt2-ladder) as fast. Five techniques give "
+    "nearly all of it, and one of them is 47 unused tokens in the vocabulary.",
+    description="Ten horizontal bars of tokens per second. Lab 02's loop: 46,351, an MFU of 4 percent. Fused attention "
+    "54,100; TF32 135,953; bf16 autocast 230,774; a vocabulary of 50,304 359,590; fused AdamW 372,758; torch.compile "
+    "512,652; twice the batch 517,549; cuDNN's attention 523,298, an MFU of 45 percent. The last rung under Lab 02's "
+    "meter, in gray: 519,183.",
+)
+def gpt2_ladder() -> Figure:
+    rungs = measured_chart("gpt2-ladder").lines["tokens/s"]
+    rates = {str(name): rate for name, rate, *_ in rungs}
+    mfu_per_rate = measured_value("gpt2-ladder")["MFU in %"] / max(rates.values())
+    drawing, axes = style.new_figure(4.2)
+    before = 0.0
+    for place, (name, rate, low, high) in enumerate(rungs):
+        metered = name == METERED
+        axes.barh(place, rate, 0.68, color=style.GRAY if metered else style.BLUE)
+        axes.hlines(place, low, high, color=style.INK, linewidth=1.2)
+        axes.text(high + 8000, place, f"{rate:,.0f}", va="center", weight="bold")
+        gain = "" if metered or not before else f"× {rate / before:.2f}"
+        axes.text(720_000, place, gain, va="center", ha="right")
+        axes.text(810_000, place, f"{rate * mfu_per_rate:.0f} %", va="center", ha="right")
+        before = rate
+    axes.text(720_000, -0.75, "gain", ha="right", va="bottom", color=style.MUTED)
+    axes.text(810_000, -0.75, "MFU", ha="right", va="bottom", color=style.MUTED)
+    names = [name.replace("attention in", "attention\nin").replace("rung under", "rung\nunder") for name in rates]
+    axes.set_yticks(range(len(names)), names, multialignment="right")
+    axes.set(xlabel="tokens/s", xlim=(0, 815_000), ylim=(len(names) - 0.5, -0.8))
+    axes.set_xticks(range(0, 500_001, 100_000), [f"{rate:,}" for rate in range(0, 500_001, 100_000)])
+    axes.tick_params(axis="y", length=0)
+    return drawing
+
+
+@figure(
+    "fastest-step-by-kernels",
+    caption="One step of the ladder's fastest rung, 32,768 tokens on one H200, by what the GPU does. Products and "
+    "attention are [69 %](claim:gpt2-kernels) of the kernels' time. A step of these two alone would be above 50 % MFU; "
+    "the compiled point-wise operations, which move bytes, keep the real step below.",
+    description="Three horizontal bars in milliseconds. The step, 62.6: matrix products 33.5, attention 7.6, compiled "
+    "point-wise operations 15.8, optimizer 1.0, other and copies 1.7, the GPU waits 3.0; MFU 45 percent. Products and "
+    "attention alone: 41.1, MFU 69 percent. The FLOPs at the peak of 989 TFLOP/s: 28.3, MFU 100 percent. A dashed line "
+    "at 56.6 ms marks an MFU of 50 percent; the step is longer.",
+)
+def fastest_step_by_kernels() -> Figure:
+    kernels = {str(name): ms for name, ms, *_ in measured_chart("gpt2-kernels").lines["ms per step"]}
+    rate = max(rate for name, rate, *_ in measured_chart("gpt2-ladder").lines["tokens/s"] if name != METERED)
+    step = 1e3 * TOKENS_OF_A_STEP / rate
+    at_peak = step * measured_value("gpt2-ladder")["MFU in %"] / 100
+    products, attention = kernels["matrix products"], kernels["attention"]
+    parts = {
+        "matrix products": (products, style.BLUE),
+        "attention": (attention, style.PURPLE),
+        "point-wise": (kernels["compiled point-wise operations and sums"], style.ORANGE),
+        "optimizer": (kernels["optimizer"], style.GREEN),
+        "other": (kernels["other operations"] + kernels["copies"], style.SKY),
+        "the GPU\nwaits": (step - sum(kernels.values()), style.GRAY),
+    }
+    alone = {name: parts[name] for name in ("matrix products", "attention")}
+    drawing, axes = style.new_figure(2.9)
+    bars = (
+        ("one step", parts),
+        ("products and\nattention alone", alone),
+        ("its FLOPs\nat the peak", {"": (at_peak, style.AMBER)}),
+    )
+    for place, (_, row) in enumerate(bars):
+        left = 0.0
+        for name, (ms, color) in row.items():
+            axes.barh(place, ms, 0.6, left=left, color=color)
+            if name and ms > 5:
+                text = f"{name}\n{ms:.1f}"
+                axes.text(left + ms / 2, place, text, ha="center", va="center", color=style.text_on(color), fontsize=9)
+            left += ms
+        axes.text(left + 0.8, place, f"{left:.1f} ms\nMFU {100 * at_peak / left:.0f} %", va="center", weight="bold")
+    half = 2 * at_peak
+    axes.plot([half, half], [0.36, 2.45], "--", color=style.MUTED, linewidth=1)
+    axes.text(half + 0.8, 2, f"MFU 50 %:\n{half:.1f} ms", va="center", color=style.MUTED)
+    left, above = products + attention + parts["point-wise"][0], -0.36
+    for name, shift in (("optimizer", -3.2), ("other", 1.0), ("the GPU\nwaits", 3.0)):
+        ms, color = parts[name]
+        label = f"{name.replace(chr(10), ' ')} {ms:.1f}"
+        height = {"optimizer": 0.0, "other": 0.24, "the GPU\nwaits": 0.0}[name]
+        axes.annotate(
+            label, (left + ms / 2, -0.3), xytext=(left + ms / 2 + shift, above - 0.1 - height),
+            ha={"optimizer": "right", "other": "center"}.get(name, "left"), va="bottom", fontsize=9,
+            color=style.WORDS.get(color, color),
+            arrowprops={"arrowstyle": "-", "color": style.MUTED, "lw": 0.7, "shrinkA": 0, "shrinkB": 0},
+        )  # fmt: skip
+        left += ms
+    axes.set_yticks(range(len(bars)), [name for name, _ in bars], multialignment="right")
+    axes.set(xlabel="ms", xlim=(0, 72), ylim=(2.5, -1.0))
+    axes.tick_params(axis="y", length=0)
+    return drawing
+
+
 @figure(
     "gradient-over-depth",
-    caption="Gradient at each of 30 tanh layers, relative to the last layer. The gradient reaches layer 1 as "
-    "[10⁻⁸](claim:gradients-by-depth) of itself if the weights are small (gain 0.5), and enlarged thousands of times "
-    "if they are large (gain 3). A residual connection with a norm keeps it within about ten times.",
+    caption="Gradient at each of 30 tanh layers, divided by the gradient at the last layer. At layer 1 this ratio is "
+    "[10⁻⁸](claim:gradients-by-depth) if the weights are small (gain 0.5), and thousands if they are large (gain 3). "
+    "A residual connection with a norm keeps it within about ten times.",
     description="Five lines over layers 1 to 30 on a logarithmic axis; all end at 1 in layer 30. With a gain of 0.5 "
     "the line falls to 10 to the minus 8 at layer 1. With a gain of 1 it stays near 1. With a gain of 3 it rises to "
     "4,000 at layer 1. The two lines with a residual connection and a norm stay between 1 and 13.",

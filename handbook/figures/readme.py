@@ -71,8 +71,9 @@ def moments() -> Iterator[tuple[float, tuple[float, ...]]]:
 @figure(
     "two-steps-of-lab-02",
     caption="Memory over the first two training steps of Lab 02, by the project's formulas. Forward keeps "
-    "activations; backward frees them and leaves gradients. The first update adds the optimizer's state, so step 2 "
-    "peaks higher: a run that fits in step 1 can run out of memory in step 2.",
+    "[25.14 MiB](claim:lab-02-activations-by-phase) of activations; backward frees them and leaves gradients. The "
+    "first update adds [6.17 MiB](claim:adamw-state-appears-at-the-first-update) of optimizer state, so step 2 peaks "
+    "higher: a run that fits in step 1 can run out of memory in step 2.",
     description="A stacked area chart of MiB over two training steps. In each step activations rise block by block in "
     "forward and fall in backward, while gradients grow. Weights take 3.08 MiB throughout. After the first update the "
     "optimizer's state takes 6.17 MiB more, which stays. Step 1 peaks at about 29 MiB and step 2 at about 35 MiB.",

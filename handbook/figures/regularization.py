@@ -64,7 +64,7 @@ def validation_by_method() -> Figure:
 
 @figure(
     "smoothed-loss",
-    caption="Loss against the probability of the right class, for 16 classes whose other 15 share the rest evenly. "
+    caption="Loss against the probability of the right class, for 16 classes; the other 15 share the rest evenly. "
     "The plain loss falls to 0. The loss with smoothing 0.1 is lowest, [0.565 nats](claim:smoothed-floors), at a "
     "probability of 0.906, and rises beyond it.",
     description="Two curves over the probability of the right class from 0.3 to 1. The plain loss falls from 1.2 to 0. "

@@ -65,8 +65,7 @@ def stopping_in_time() -> Figure:
     )
     for row, (_, bars) in enumerate(rows):
         for start, length, color, label in bars:
-            ink = style.PAPER if color == style.GREEN else style.INK
-            box(axes, start, row + 0.15, length, 0.7, label, color=color, edge=style.PAPER, text_color=ink)
+            box(axes, start, row + 0.15, length, 0.7, label, color=color, edge=style.PAPER)
     axes.text(83, 2.5, "up to ten steps of 2 s, then a save of 60 s: an example", va="center", color=style.MUTED)
     axes.text(agent + 3, 1.5, "SIGKILL by agent", va="center", color=style.ORANGE, fontsize=9.5)
     axes.set_yticks([0.5, 1.5, 2.5], [name for name, _ in rows])

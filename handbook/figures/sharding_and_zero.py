@@ -70,9 +70,9 @@ def draw_stage(axes: Axes, zero: int) -> None:
 
 @figure(
     "who-holds-what",
-    caption="The 16 bytes of each parameter on 4 ranks, to scale: filled is what a rank holds. Each stage of ZeRO "
-    "leaves one copy of one more role; [measured](claim:zero-held-on-real-ranks), a rank of 4 holds 16, 7, 5.5 and 4 "
-    "bytes per parameter.",
+    caption="The 16 bytes of each parameter on 4 ranks, to scale: a rank holds the filled part. Each stage of ZeRO "
+    "keeps a single copy of one more role; [measured](claim:zero-held-on-real-ranks), a rank of 4 holds 16, 7, 5.5 and "
+    "4 bytes per parameter.",
     description="Four panels with a strip per rank. With DDP all strips are full. With ZeRO-1 each rank holds another "
     "quarter of the optimizer state, which is three quarters of the strip; with ZeRO-2 also another quarter of the "
     "gradients; with ZeRO-3 also another quarter of the weights.",

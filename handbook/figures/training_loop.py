@@ -14,10 +14,11 @@ from rankzero.figures.recorded_runs import recorded_run
 
 @figure(
     "loss-of-a-healthy-run",
-    caption="The recorded run of Lab 02. (1) It begins at the loss of a guess. (2) Within 100 steps it passes the loss "
-    "of a table of character frequencies, [3.28 nats](claim:losses-of-counting-tables). (3) Below "
-    "[2.60 nats](claim:losses-of-counting-tables) the model uses more than the last character. (4) The validation loss "
-    "ends a little higher.",
+    caption="The recorded run of Lab 02. (1) The untrained model predicts no better than a guess. (2) After 100 steps "
+    "the loss is below [3.28 nats](claim:losses-of-counting-tables), the loss of a table with the frequency of each "
+    "character. (3) Below [2.60 nats](claim:losses-of-counting-tables), the loss of a table of character pairs, the "
+    "model uses more than the last character. (4) The validation loss, on text that is not trained on, ends a little "
+    "higher.",
     description="Training loss over 600 steps. It starts at 4.53, near the dashed line of a guess at 4.56, crosses the "
     "line of character frequencies at 3.28 near step 50 and the line of character pairs at 2.60 near step 150, and "
     "ends at about 2.0, a little below the validation loss of 2.16. Four numbered marks name these moments.",
@@ -26,7 +27,7 @@ def loss_of_a_healthy_run() -> Figure:
     run, tables = recorded_run("02", "first-run"), measured_value("losses-of-counting-tables")
     drawing, axes = style.new_figure(3.4)
     for level, name in (
-        (math.log(96), "ln V: a guess among 96 characters"),
+        (math.log(96), "ln 96: a guess among 96 characters"),
         (tables["one character"], "a table of character frequencies"),
         (tables["pairs"], "a table of character pairs"),
     ):
@@ -53,8 +54,9 @@ def _mark(axes: Axes, number: int, point: tuple[float, float], shift: tuple[int,
 
 @figure(
     "orders-of-the-calls",
-    caption="One batch, fitted for 60 steps. Two wrong orders move no weight. Without `zero_grad` the loss falls at "
-    "first, then rises [above the untrained model's](claim:never-clearing-climbs). No run raises an error.",
+    caption="The same loops on another batch, of random tokens. Two wrong orders change no weight. Without `zero_grad` "
+    "the loss falls at first, then rises [above the untrained model's](claim:never-clearing-climbs). No run raises an "
+    "error.",
     description="Loss over 60 steps on one batch. The right order falls from 3.2 nats to almost 0 within 30 steps. "
     "Clearing too late and updating first stay level at 3.2. Never clearing falls with the right order for about ten "
     "steps, then swings up and ends above the starting loss.",

@@ -9,7 +9,7 @@ from torch import nn
 
 from rankzero.claims.claim import claim
 
-from .shared import CURVES, _grid, _slope
+from .shared import CURVES, _derivative, _grid
 
 
 @claim(
@@ -51,16 +51,16 @@ def exclusive_or() -> Mapping[str, float]:
 
 
 @claim(
-    "curves-steepest-slope",
+    "curves-largest-derivative",
     "The largest derivative of a sigmoid is {expected[sigmoid]}, of tanh, ReLU and leaky ReLU 1, of GELU "
     "{expected[GELU]}, of SiLU {expected[SiLU]:.3f}.",
     expected={"sigmoid": 0.25, "tanh": 1, "ReLU": 1, "leaky ReLU": 1, "GELU": 1.129, "SiLU": 1.1},
     tolerance=5e-4,
     unit="",
 )
-def steepest() -> Mapping[str, float]:
+def largest_derivatives() -> Mapping[str, float]:
     """Differentiates each curve by autograd at 160,001 points from -8 to 8."""
-    return {name: _slope(curve, _grid()).max().item() for name, curve in CURVES.items()}
+    return {name: _derivative(curve, _grid()).max().item() for name, curve in CURVES.items()}
 
 
 @claim(
@@ -81,25 +81,25 @@ def lowest() -> Mapping[str, float]:
 
 
 @claim(
-    "slopes-at-3",
+    "derivatives-at-3",
     "At 3 a sigmoid's derivative is {expected[sigmoid, 3]:.0f} % of its largest and a tanh's 1 %; at 5 the sigmoid's "
     "is {expected[sigmoid, 5]:.1f} %.",
     expected={"sigmoid, 3": 18.1, "sigmoid, 5": 2.66, "tanh, 3": 0.99},
     tolerance=0.05,
     unit="% of the derivative at 0",
 )
-def slopes_at_3() -> Mapping[str, float]:
+def derivatives_at_3() -> Mapping[str, float]:
     """Differentiates by autograd."""
 
     def share(name: str, x: float) -> float:
-        at_0, at_x = _slope(CURVES[name], torch.tensor([0.0, x], dtype=torch.float64)).tolist()
+        at_0, at_x = _derivative(CURVES[name], torch.tensor([0.0, x], dtype=torch.float64)).tolist()
         return 100 * at_x / at_0
 
     return {"sigmoid, 3": share("sigmoid", 3), "sigmoid, 5": share("sigmoid", 5), "tanh, 3": share("tanh", 3)}
 
 
 @claim(
-    "ten-layers-of-slopes",
+    "ten-layers-of-derivatives",
     "The root mean square of a sigmoid's derivatives at standard normal inputs is 0.212, and its tenth power 2e-7, ten "
     "to the -6.74; tanh passes about as much as GELU.",
     expected={"sigmoid": -6.74, "tanh": -1.67, "ReLU": -1.51, "GELU": -1.71, "SiLU": -2.1},
@@ -111,4 +111,4 @@ def ten_layers() -> Mapping[str, float]:
     torch.manual_seed(0)
     x = torch.randn(1_000_000, dtype=torch.float64)
     names = ("sigmoid", "tanh", "ReLU", "GELU", "SiLU")
-    return {name: 10 * math.log10(_slope(CURVES[name], x).square().mean().sqrt().item()) for name in names}
+    return {name: 10 * math.log10(_derivative(CURVES[name], x).square().mean().sqrt().item()) for name in names}

@@ -18,11 +18,11 @@ CURVES: dict[str, Curve] = {
 }
 
 
-def _slope(curve: Curve, x: Tensor) -> Tensor:
+def _derivative(curve: Curve, x: Tensor) -> Tensor:
     """Returns the curve's derivative at each number of `x`, by autograd."""
     at = x.detach().clone().requires_grad_()
-    (slope,) = torch.autograd.grad(curve(at).sum(), at)
-    return slope
+    (derivative,) = torch.autograd.grad(curve(at).sum(), at)
+    return derivative
 
 
 def _grid() -> Tensor:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from rankzero.claims.claim import claim
 
-from .shared import _gelu_by_hand, _slope
+from .shared import _derivative, _gelu_by_hand
 
 
 def _positive(dtype: torch.dtype) -> Tensor:
@@ -21,7 +21,7 @@ def _positive(dtype: torch.dtype) -> Tensor:
 @claim(
     "sigmoid-is-one-in-16-bits",
     "For inputs from 6.25 a sigmoid is 1 and its derivative 0 in bf16, from 8.32 in fp16.",
-    expected={"bf16, is 1": 6.25, "bf16, slope 0": 6.25, "fp16, is 1": 8.32, "fp16, slope 0": 8.32},
+    expected={"bf16, is 1": 6.25, "bf16, derivative 0": 6.25, "fp16, is 1": 8.32, "fp16, derivative 0": 8.32},
     tolerance=0.001,
     unit="input",
 )
@@ -31,7 +31,7 @@ def sigmoid_is_one() -> Mapping[str, float]:
     for name, dtype in (("bf16", torch.bfloat16), ("fp16", torch.float16)):
         x = _positive(dtype)
         inputs[f"{name}, is 1"] = x[torch.sigmoid(x) == 1].min().item()
-        inputs[f"{name}, slope 0"] = x[_slope(torch.sigmoid, x) == 0].min().item()
+        inputs[f"{name}, derivative 0"] = x[_derivative(torch.sigmoid, x) == 0].min().item()
     return inputs
 
 
@@ -45,8 +45,8 @@ def sigmoid_is_one() -> Mapping[str, float]:
 def gelu_in_fp16() -> Mapping[str, float]:
     """Differentiates both at every positive fp16 number."""
     x = _positive(torch.float16)
-    by_hand = _slope(_gelu_by_hand, x)
-    library = _slope(lambda at: F.gelu(at, approximate="tanh"), x)
+    by_hand = _derivative(_gelu_by_hand, x)
+    library = _derivative(lambda at: F.gelu(at, approximate="tanh"), x)
     return {"by hand": x[by_hand.isnan()].min().item(), "PyTorch's": library.isnan().sum().item()}
 
 

@@ -47,7 +47,7 @@ Make = Callable[[Tensor, float], Optimizer]
 def travel(make: Make, rate: float, batch_size: int, mean: float) -> tuple[float, float]:
     """Drift and spread of 4,000 weights over 1,600 examples, after as many to settle.
 
-    Each example's slope is drawn from N(mean, 1) and does not depend on the weight; a batch's is their mean.
+    Each example's gradient is drawn from N(mean, 1) and does not depend on the weight; a batch's is their mean.
     """
     generator = torch.Generator().manual_seed(0)
     weights = torch.zeros(4000, dtype=torch.float64, requires_grad=True)
@@ -74,16 +74,17 @@ def adamw(weights: Tensor, rate: float) -> Optimizer:
 
 @claim(
     "sixteen-times-the-batch",
-    "16 times the batch keeps drift and spread at 16 times the rate for SGD, at 4 for AdamW where noise rules.",
+    "16 times the batch keeps drift and spread at 16 times the rate for SGD, and at 4 times the rate for AdamW where "
+    "noise dominates.",
     expected={"SGD, 16: drift": 1, "SGD, 16: spread": 1, "AdamW, 4: drift": 1, "AdamW, 4: spread": 1},
     tolerance=0.08,
     unit="of what batch 1 gives",
     source="[Malladi et al.](https://arxiv.org/abs/2205.10287)",
 )
 def sixteen_times_the_batch() -> Mapping[str, float]:
-    """Lets torch's optimizers walk on slopes of mean 0.05 and deviation 1, at batch 1 and 16, and divides.
+    """Lets torch's optimizers walk on random gradients of mean 0.05 and deviation 1, at batch 1 and 16, and divides.
 
-    The tolerance is AdamW's: 100 steps at batch 16 are only ten memories of its momentum long.
+    The tolerance is AdamW's: 100 steps at batch 16 are only ten times the memory of its momentum.
     """
     measured: dict[str, float] = {}
     for name, make, factor in (("SGD, 16", sgd, 16), ("AdamW, 4", adamw, 4)):
@@ -94,11 +95,11 @@ def sixteen_times_the_batch() -> Mapping[str, float]:
 
 @claim(
     "adamw-rate-where-signal-rules",
-    "Where slopes agree, AdamW's step does not know the batch: 16 times the batch needs 16 times the rate.",
+    "Where gradients agree, AdamW's step does not depend on the batch: 16 times the batch needs 16 times the rate.",
     expected=16,
     tolerance=0.1,
     unit="times the rate for the same way",
 )
 def signal_rules() -> float:
-    """The same walk on slopes of mean 100 and deviation 1."""
+    """The same walk on gradients of mean 100 and deviation 1."""
     return travel(adamw, 1e-3, 1, mean=100.0)[0] / travel(adamw, 1e-3, 16, mean=100.0)[0]

@@ -6,6 +6,7 @@ from functools import cache
 import torch
 from torch import Tensor
 
+from rankzero.claims.chart import Chart, Charted
 from rankzero.claims.claim import claim
 from rankzero.claims.toolkit.gradients import flat
 from rankzero.claims.toolkit.lab_model import make_model, next_token_loss
@@ -36,12 +37,17 @@ def population() -> Tensor:
     return gradients(small_gpt(), sentences(256, seed=7))
 
 
-def squared_lengths(rows: Tensor, batch_size: int, seed: int = 1) -> Tensor:
-    """|g|² of 4,000 random batches of rows: [4000]. Inner products of the rows are all that it takes."""
+def shares_of_rows(rows: Tensor, batch_size: int, seed: int = 1) -> Tensor:
+    """Each row's share of the mean of 4,000 random batches: [4000, rows]."""
     generator = torch.Generator().manual_seed(seed)
     picks = torch.randint(len(rows), (4000, batch_size), generator=generator)
     shares = torch.zeros(4000, len(rows), dtype=rows.dtype)
-    shares.scatter_add_(1, picks, torch.full(picks.shape, 1 / batch_size, dtype=rows.dtype))
+    return shares.scatter_add_(1, picks, torch.full(picks.shape, 1 / batch_size, dtype=rows.dtype))
+
+
+def squared_lengths(rows: Tensor, batch_size: int, seed: int = 1) -> Tensor:
+    """|g|² of 4,000 random batches of rows: [4000]. Inner products of the rows are all that it takes."""
+    shares = shares_of_rows(rows, batch_size, seed)
     return (shares @ (rows @ rows.T) * shares).sum(1)
 
 
@@ -71,6 +77,66 @@ def variance_falls() -> Mapping[str, float]:
     rows = population()
     noise, signal = true_noise_and_signal(rows)
     return {f"B = {B}": (mean_squared_length(rows, B) - signal) * B / noise for B in (1, 4, 16, 64)}
+
+
+def points_of(x: Tensor, y: Tensor, count: int) -> list[tuple[float, float, float, float]]:
+    """The first `count` pairs of x and y as points of a chart."""
+    return [(a, b, b, b) for a, b in zip(x[:count].tolist(), y[:count].tolist(), strict=True)]
+
+
+@claim(
+    "gradients-of-two-weights",
+    "In a model of two weights with a noise scale of 8, {expected[B = 1]} % of one-example gradients point away from "
+    "the true gradient, {expected[B = 8]} % of the means of 8, and {expected[B = 64]} % of the means of 64.",
+    expected={"B = 1": 32, "B = 8": 5.5, "B = 64": 0},
+    tolerance=0.5,
+    unit="% of the batches",
+)
+def gradients_of_two_weights() -> Charted:
+    """Draws 200,000 examples of y = w·x + noise, takes the gradient of the squared error over 2 where w is
+    (0.8, 0.6) off, and averages B of them at a time. Counts the means whose inner product with the true gradient is
+    negative.
+
+    Inputs are standard normal and the noise has variance 2.5, so trΣ is 3 + 2 · 2.5 = 8 times |G|² = 1.
+    """
+    generator = torch.Generator().manual_seed(0)
+    true_gradient = torch.tensor([0.8, 0.6], dtype=torch.float64)
+    x = torch.randn(200_000, 2, generator=generator, dtype=torch.float64)
+    noise = 2.5**0.5 * torch.randn(200_000, generator=generator, dtype=torch.float64)
+    each = x * (x @ true_gradient - noise)[:, None]
+    lines, away = {}, {}
+    for batch_size in (1, 8, 64):
+        means = each.view(-1, batch_size, 2).mean(1)
+        away[f"B = {batch_size}"] = 100 * float((means @ true_gradient < 0).double().mean())
+        lines[f"B = {batch_size}"] = points_of(means[:, 0], means[:, 1], 100)
+    lines["true gradient"] = points_of(true_gradient[:1], true_gradient[1:], 1)
+    return Charted(away, Chart("Gradients of two weights", "gradient of weight 1", "gradient of weight 2", lines))
+
+
+@claim(
+    "batch-gradients-of-a-gpt",
+    "The angle between a batch's gradient and the mean of all is {expected[B = 1]}° for one sentence of a small GPT, "
+    "{expected[B = 16]}° for 16 and {expected[B = 64]}° for 64.",
+    expected={"B = 1": 74, "B = 4": 60, "B = 16": 41, "B = 64": 24},
+    tolerance=3,
+    unit="degrees, in the median",
+)
+def batch_gradients_of_a_gpt() -> Charted:
+    """Splits the gradients of 4,000 batches of each size into a part along the mean of all 256 and the remainder.
+
+    The remainder is perpendicular to the mean. Both parts are in units of the mean's length.
+    """
+    rows = population()
+    mean = rows.mean(0)
+    length = mean.norm()
+    lines, angles = {}, {}
+    for batch_size in (1, 4, 16, 64):
+        along = shares_of_rows(rows, batch_size) @ (rows @ mean) / length**2
+        across = (squared_lengths(rows, batch_size) / length**2 - along**2).clamp(min=0).sqrt()
+        angles[f"B = {batch_size}"] = float(torch.atan2(across, along).rad2deg().median())
+        lines[f"B = {batch_size}"] = points_of(along, across, 60)
+    axes = "part along the true gradient G, in |G|", "remainder, in |G|"
+    return Charted(angles, Chart("Gradients of batches of a small GPT", *axes, lines))
 
 
 @claim(

@@ -152,16 +152,16 @@ def half_a_backward() -> Mapping[str, float]:
 # ------------------------------------------------------------------------------------------------------- silent or loud
 @claim(
     "data-goes-behind-autograd",
-    "Doubling a sigmoid's output through .data makes its slope -0.68 instead of {expected[true slope]:.2f}; without "
-    ".data it is an error.",
-    expected={"true slope": 0.197, "after .data": -0.676, "without .data: error": 1},
+    "Doubling a sigmoid's output through .data makes its derivative -0.68 instead of {expected[true derivative]:.2f}; "
+    "without .data it is an error.",
+    expected={"true derivative": 0.197, "after .data": -0.676, "without .data: error": 1},
     tolerance=0.001,
     unit="",
 )
 def data_goes_behind() -> Mapping[str, float]:
     """Differentiates sigmoid at 1, its output untouched, doubled through .data, and doubled in place."""
 
-    def slope(change: Callable[[Tensor], object]) -> float:
+    def derivative(change: Callable[[Tensor], object]) -> float:
         x = torch.ones(1, requires_grad=True)
         s = torch.sigmoid(x)
         change(s)
@@ -170,9 +170,9 @@ def data_goes_behind() -> Mapping[str, float]:
         return x.grad.item()
 
     return {
-        "true slope": slope(lambda s: None),
-        "after .data": slope(lambda s: s.data.mul_(2)),
-        "without .data: error": raises(lambda: slope(lambda s: s.mul_(2))),
+        "true derivative": derivative(lambda s: None),
+        "after .data": derivative(lambda s: s.data.mul_(2)),
+        "without .data: error": raises(lambda: derivative(lambda s: s.mul_(2))),
     }
 
 

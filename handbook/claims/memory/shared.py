@@ -17,7 +17,6 @@ STEP: dict[str, Any] = {"batch_size": 12, "seq_len": 64}
 ZERO_PAPER = "[ZeRO](https://arxiv.org/abs/1910.02054)"
 KORTHIKANTI = "[Korthikanti et al.](https://arxiv.org/abs/2205.05198)"
 PLAYBOOK = "[Ultra-Scale Playbook](https://huggingface.co/spaces/nanotron/ultrascale-playbook)"
-SIZING = "[nanoGPT](https://github.com/karpathy/nanoGPT/blob/master/transformer_sizing.ipynb)"
 ALLOCATOR = "[PyTorch](https://github.com/pytorch/pytorch/blob/main/c10/core/AllocatorConfig.h)"
 
 

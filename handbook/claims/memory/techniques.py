@@ -1,7 +1,6 @@
-"""Claims of handbook/memory.md: what makes memory smaller, and checkpoint files."""
+"""Claims of handbook/memory.md: what makes memory smaller."""
 
 import functools
-import io
 import warnings
 from typing import Any
 
@@ -17,13 +16,12 @@ from rankzero.claims.toolkit.lab_model import SHAPE
 from rankzero.learn.models.gpt import GPT
 from rankzero.ledger.ledger import Kind
 from rankzero.ledger.measure import measure
-from rankzero.ledger.models import PRESETS, parameter_count
+from rankzero.ledger.models import parameter_count
 from rankzero.ledger.recipes import RECIPES
 
 from .shared import (
     ADAMW,
     KORTHIKANTI,
-    SIZING,
     SMALL,
     ZERO_PAPER,
     activations,
@@ -199,38 +197,3 @@ def offload_optimizer() -> dict[str, float]:
     ledger = states("mixed")
     kinds = {"freed": Kind.OPTIMIZER, "down": Kind.GRADIENTS, "up": Kind.WEIGHTS}
     return {name: 7 * per_parameter(ledger, kind) for name, kind in kinds.items()}
-
-
-@claim(
-    "checkpoint-file-12",
-    "A checkpoint with AdamW's state takes {expected} bytes per parameter on disk, and less than 0.1 for names and "
-    "padding.",
-    expected=12,
-    unit="B per parameter",
-    tolerance=0.1,  # names, step counts, the zip directory
-)
-def checkpoint_file_12() -> float:
-    """Saves the small model and its optimizer after a step with torch.save, and divides the size by the parameters."""
-    model, buffer = GPT(SMALL), io.BytesIO()
-    optimizer = torch.optim.AdamW(model.parameters())
-    model(torch.zeros(1, 4, dtype=torch.int64)).sum().backward()
-    optimizer.step()
-    torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict()}, buffer)
-    return buffer.tell() / parameter_count(SMALL)
-
-
-@claim(
-    "nanogpt-file",
-    "Of nanoGPT's file of 1,542,470,366 bytes for GPT-2, 12 bytes per parameter and 12 causal masks explain all but "
-    "{expected[left after masks]}.",
-    expected={"12 B per parameter": 1_492_051_968, "left": 50_418_398, "left after masks": 86_750},
-    unit="B",
-    source=SIZING,
-)
-def nanogpt_file() -> dict[str, float]:
-    """Subtracts 12 bytes for each parameter of the same shape, then one fp32 [1024, 1024] mask for each layer."""
-    config, size = PRESETS["gpt2"], 1_542_470_366
-    states_on_disk = 12 * parameter_count(config)
-    masks = config.n_layer * config.block_size**2 * 4
-    left = size - states_on_disk
-    return {"12 B per parameter": states_on_disk, "left": left, "left after masks": left - masks}

@@ -44,8 +44,8 @@ def batchnorm_leaks() -> Mapping[str, float]:
     for norm in (nn.BatchNorm1d(8), nn.LayerNorm(8), nn.RMSNorm(8)):
         torch.manual_seed(0)
         x = torch.randn(4, 8, requires_grad=True)
-        (slope,) = torch.autograd.grad((norm(x)[0] * torch.arange(8)).sum(), x)
-        reached[type(norm).__name__] = slope[1:].ne(0).any(dim=1).sum().item()
+        (gradient,) = torch.autograd.grad((norm(x)[0] * torch.arange(8)).sum(), x)
+        reached[type(norm).__name__] = gradient[1:].ne(0).any(dim=1).sum().item()
     return reached
 
 

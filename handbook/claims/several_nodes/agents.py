@@ -171,7 +171,7 @@ def experiments() -> dict[str, Any]:
         "failure": (_failure, {}),
         "shared": (_growth, {GROWS: "0"}),
         "own": (_growth, {GROWS: "1"}),
-        "anew": (functools.partial(_steps, ""), {}),
+        "again": (functools.partial(_steps, ""), {}),
         "resumed": (functools.partial(_steps, "resume"), {}),
     }
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1):
@@ -274,7 +274,7 @@ def exit_code() -> float:
 
 @claim(
     "one-failure-restarts-every-rank",
-    "With --max-restarts 1, one failed rank of two means four processes in all: every rank starts anew.",
+    "With --max-restarts 1, one failed rank of two means four processes in all: every rank starts again.",
     expected=4,
     unit="processes",
 )
@@ -299,14 +299,14 @@ def restart_counts() -> Mapping[str, float]:
 
 @claim(
     "restart-without-resume-repeats",
-    "A script of 10 steps whose rank fails after 6 takes {expected[starts anew]} steps if it does not resume, and 10 "
+    "A script of 10 steps whose rank fails after 6 takes {expected[starts again]} steps if it does not resume, and 10 "
     "if it does.",
-    expected={"starts anew": 16, "resumes": 10},
+    expected={"starts again": 16, "resumes": 10},
     unit="steps",
 )
 def repeated_steps() -> Mapping[str, float]:
     """Runs both under torchrun with one restart, each step noted in a file, and counts the notes."""
-    return {"starts anew": experiments()["anew"], "resumes": experiments()["resumed"]}
+    return {"starts again": experiments()["again"], "resumes": experiments()["resumed"]}
 
 
 @claim(

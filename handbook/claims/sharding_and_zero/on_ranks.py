@@ -278,7 +278,7 @@ def redundancy_optimizer() -> tuple[float, dict[str, float], int]:
     model = nn.Sequential(nn.Embedding(1536, WIDTH), *layers())  # the table is as large as six of the eight layers
     optimizer = ZeroRedundancyOptimizer(model.parameters(), AdamW, lr=1e-3)
     network = DistributedDataParallel(model)
-    for _ in range(3):  # DDP orders its buckets anew after the first
+    for _ in range(3):  # DDP orders its buckets again after the first
         with CollectiveCounter() as counter:
             network(torch.zeros(1, dtype=torch.int64)).sum().backward()
             optimizer.step()

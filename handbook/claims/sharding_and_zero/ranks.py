@@ -116,7 +116,7 @@ def halves_on_4() -> list[tuple[float, dict[str, float]]]:
     source="[NCCL tests](https://github.com/NVIDIA/nccl-tests/blob/master/doc/PERFORMANCE.md)",
 )
 def bytes_on_the_wire() -> Mapping[str, float]:
-    """Asks the kernel how many bytes a rank's sockets sent for each collective on 4 MiB; the median of the ranks."""
+    """Asks the kernel how many bytes the sockets of a rank sent per collective of 4 MiB; the median of the ranks."""
     by_rank = [sent for _, sent in halves_on_4()]
     return {name: statistics.median(sent[name] for sent in by_rank) for name in by_rank[0]}
 

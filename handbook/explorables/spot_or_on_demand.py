@@ -1,0 +1,6 @@
+"""Explorable: expected dollars of a job on demand and on spot machines, by the interval between saves."""
+
+from rankzero.figures.content.checkpoints_and_faults import INTERVALS, dollars
+
+FORMULAS = (dollars,)
+DATA = {"intervals": INTERVALS, "hours": 100}
